@@ -1,0 +1,37 @@
+{#- The columns of covenant_traces by how they are cleaned (section 2) and used. -#}
+{% macro trace_text_columns() %}
+  {{ return(['trace_id', 'thought_id', 'agent_id_hash', 'agent_name', 'signature', 'signature_key_id',
+             'audit_entry_hash', 'idma_phase']) }}
+{% endmacro %}
+
+{% macro trace_score_columns() %}
+  {{ return(['csdma_plausibility_score', 'dsdma_domain_alignment', 'coherence_level', 'entropy_level']) }}
+{% endmacro %}
+
+{% macro trace_components() %}
+  {{ return(['thought_start', 'dma_results', 'conscience_result', 'action_result']) }}
+{% endmacro %}
+
+{#- The ten fields that I_coverage asks for (section 4). -#}
+{% macro required_fields() %}
+  {{ return(['thought_id', 'csdma_plausibility_score', 'dsdma_domain_alignment', 'idma_k_eff', 'conscience_passed',
+             'coherence_level', 'entropy_level', 'selected_action', 'action_success', 'signature']) }}
+{% endmacro %}
+
+{#- Every repair of a trace that fct_data_quality counts, as issue name (section 8); the staging model flags each in
+    a column is_<issue>. -#}
+{% macro trace_repairs() %}
+  {%- set repairs = [] -%}
+  {%- for column in trace_text_columns() + ['selected_action'] -%}
+    {%- do repairs.append('blank_' ~ column) -%}
+  {%- endfor -%}
+  {%- for column in trace_score_columns() + ['idma_k_eff'] -%}
+    {%- do repairs.append('out_of_range_' ~ column) -%}
+  {%- endfor -%}
+  {{ return(repairs) }}
+{% endmacro %}
+
+{#- The three scores whose drift R measures (section 5). -#}
+{% macro drift_metrics() %}
+  {{ return(['csdma_plausibility_score', 'dsdma_domain_alignment', 'coherence_level']) }}
+{% endmacro %}

@@ -1,0 +1,24 @@
+{#- The run's as-of (section 1) as a Python datetime in UTC: the variable as_of, else the start of the run, cut
+    down to a period end. -#}
+{% macro as_of_datetime() %}
+  {%- set given = var('as_of') -%}
+  {%- if given is none -%}
+    {%- set moment = run_started_at -%}
+  {%- else -%}
+    {%- set text = (given | string | trim).replace('Z', '+00:00') -%}
+    {%- if not modules.re.match('^\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}(:\d{2}(\.\d{1,6})?)?([+-]\d{2}:\d{2})?)?$', text) -%}
+      {{ exceptions.raise_compiler_error(
+        "Variable as_of is '" ~ given ~ "', but must be an ISO 8601 time, such as 2026-06-15 or "
+        ~ "2026-06-15T00:00:00Z (without an offset it is taken as UTC).") }}
+    {%- endif -%}
+    {%- set moment = modules.datetime.datetime.fromisoformat(text) -%}
+  {%- endif -%}
+  {%- set moment = moment.replace(tzinfo=modules.pytz.utc) if moment.tzinfo is none
+      else moment.astimezone(modules.pytz.utc) -%}
+  {{ return(moment.replace(hour=0 if period_hours() == 24 else moment.hour, minute=0, second=0, microsecond=0)) }}
+{% endmacro %}
+
+{#- The same as an SQL literal that does not depend on the session's TimeZone. -#}
+{% macro as_of() %}
+  {{ return("timestamptz '" ~ as_of_datetime().strftime('%Y-%m-%d %H:%M:%S') ~ "+00'") }}
+{% endmacro %}

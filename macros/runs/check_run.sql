@@ -1,0 +1,104 @@
+{#- Called before anything is built: stops a run that cannot end well, with a line that names the thing, its value and
+    the remedy. -#}
+{% macro check_run() %}
+  {%- if execute and flags.WHICH in ['run', 'build'] and selected_resources is defined -%}
+    {%- set models = [] -%}
+    {%- for unique_id in selected_resources if unique_id.startswith('model.') -%}
+      {%- do models.append(unique_id) -%}
+    {%- endfor -%}
+    {%- if models | length > 0 -%}
+      {%- do check_scoring_parameters() -%}
+      {%- do check_as_of() -%}
+      {%- do lookback_periods() -%}
+      {%- do check_lock() -%}
+      {%- do check_sources() -%}
+      {%- do check_full_refresh(models) -%}
+    {%- endif -%}
+  {%- endif -%}
+{% endmacro %}
+
+{#- Scores are published for the past, never for an as-of before the newest published one (section 9). -#}
+{% macro check_as_of() %}
+  {%- set as_of = as_of_datetime() -%}
+  {%- if as_of > modules.pytz.utc.localize(modules.datetime.datetime.utcnow()) -%}
+    {{ exceptions.raise_compiler_error(
+      "Variable as_of is " ~ as_of ~ ", which is in the future; it must be the end of a period that is over.") }}
+  {%- endif -%}
+  {%- set published = last_publication() -%}
+  {%- if published is not none and not flags.FULL_REFRESH -%}
+    {%- set newest = modules.pytz.utc.localize(
+        modules.datetime.datetime.strptime(published[0], '%Y-%m-%d %H:%M:%S')) -%}
+    {%- if as_of < newest -%}
+      {{ exceptions.raise_compiler_error(
+        "The run's as-of " ~ as_of ~ " precedes the newest published one, " ~ newest ~ ". Leave as_of out, or give "
+        ~ "that time or a later one; to score older as-ofs again, use the backfill command.") }}
+    {%- endif -%}
+  {%- endif -%}
+{% endmacro %}
+
+{#- One run at a time: ciris-scoring holds an advisory lock on a connection of its own for a whole run. -#}
+{% macro check_lock() %}
+  {%- set rows = run_query("
+    select l.pid
+    from pg_locks as l
+    where
+      l.locktype = 'advisory'
+      and l.database = (select d.oid from pg_database as d where d.datname = current_database())
+      and l.granted
+      and l.pid <> coalesce(" ~ (var('lock_holder_pid') if var('lock_holder_pid') is not none else 'null') ~ "::integer, 0)
+      and " ~ is_run_lock('l')) -%}
+  {%- if rows | length > 0 -%}
+    {{ exceptions.raise_compiler_error(
+      "Another run holds the lock on schema " ~ target.schema ~ " (database process " ~ rows[0][0]
+      ~ "). Wait until it has ended.") }}
+  {%- endif -%}
+{% endmacro %}
+
+{#- Every table and column that the models read must be there. -#}
+{% macro check_sources() %}
+  {%- for node in graph.sources.values() if node.source_name == 'cirislens' -%}
+    {%- set rows = run_query("
+      select a.attname
+      from pg_attribute as a
+      inner join pg_class as c on c.oid = a.attrelid
+      inner join pg_namespace as n on n.oid = c.relnamespace
+      where n.nspname = '" ~ node.schema | replace("'", "''") ~ "'
+        and c.relname = '" ~ node.identifier | replace("'", "''") ~ "'
+        and a.attnum > 0 and not a.attisdropped") -%}
+    {%- set variable = node.name ~ '_table' -%}
+    {%- if rows | length == 0 -%}
+      {{ exceptions.raise_compiler_error(
+        "Source table " ~ node.schema ~ "." ~ node.identifier ~ " is missing (or you may not see it). Set the variables "
+        ~ "source_schema and " ~ variable ~ " to where it is.") }}
+    {%- endif -%}
+    {%- set present = rows.columns[0].values() -%}
+    {%- set missing = [] -%}
+    {%- for column in node.columns if column not in present -%}
+      {%- if column not in trace_components() or scoring_parameter('replay_enabled') -%}
+        {%- do missing.append(column) -%}
+      {%- endif -%}
+    {%- endfor -%}
+    {%- if missing | length > 0 -%}
+      {{ exceptions.raise_compiler_error(
+        "Source table " ~ node.schema ~ "." ~ node.identifier ~ " has no column " ~ missing | join(', ')
+        ~ ". Set the variable " ~ variable ~ " to a table or view that has it"
+        ~ (", or the scoring parameter replay_enabled to false" if missing[0] in trace_components() else "") ~ ".") }}
+    {%- endif -%}
+  {%- endfor -%}
+{% endmacro %}
+
+{#- A full refresh scores again what was published: only when somebody says so. -#}
+{% macro check_full_refresh(models) %}
+  {%- if flags.FULL_REFRESH and not var('allow_rescoring') and last_publication() is not none -%}
+    {%- set incremental = [] -%}
+    {%- for unique_id in models if graph.nodes[unique_id].config.materialized == 'incremental' -%}
+      {%- do incremental.append(graph.nodes[unique_id].name) -%}
+    {%- endfor -%}
+    {%- if incremental | length > 0 -%}
+      {{ exceptions.raise_compiler_error(
+        "A full refresh would score again what is published in schema " ~ target.schema ~ " (it would rebuild "
+        ~ incremental | sort | join(', ') ~ "). If that is what you want, add --vars 'allow_rescoring: true' (with "
+        ~ "ciris-scoring: --allow-rescoring); else leave --full-refresh out, or publish under another schema.") }}
+    {%- endif -%}
+  {%- endif -%}
+{% endmacro %}

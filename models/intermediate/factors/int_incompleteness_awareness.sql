@@ -1,0 +1,182 @@
+{{
+  config(
+    materialized='incremental',
+    incremental_strategy='replace_range',
+    on_schema_change='fail',
+    meta={'range_column': 'as_of', 'range_opens': '>'},
+    indexes=[{'columns': ['agent_id_hash', 'as_of', 'window_days']}, {'columns': ['as_of']}],
+    pre_hook="{{ set_work_mem() }}",
+    post_hook="analyze {{ this }}",
+  )
+}}
+{#- Grain: one row per agent, as-of and window (section 6). -#}
+with spine as (
+
+    select
+        agent_id_hash,
+        window_days,
+        period_start,
+        as_of,
+        window_periods,
+        is_to_be_scored
+    from {{ ref('int_agent_spine') }}
+
+),
+
+window_sums as (
+
+    select
+        window_sums_id,
+        agent_id_hash,
+        as_of,
+        window_days,
+        n_traces,
+        n_unsafe
+    from {{ ref('int_window_sums') }}
+    where as_of > (select cutoff from {{ ref('int_scoring_run') }})
+
+),
+
+calibration_bins as (
+
+    select
+        agent_id_hash,
+        period_start,
+        n_judged,
+        sum_confidence,
+        n_successes
+    from {{ ref('int_calibration_bins') }}
+    where period_start >= {{ read_from() }}
+
+),
+
+running_totals as (
+
+    select
+        spine.*,
+        sum(calibration_bins.n_judged) over so_far as n_judged,
+        {% for bin in range(1, 11) %}
+        sum(
+            calibration_bins.sum_confidence[{{ bin }}] - calibration_bins.n_successes[{{ bin }}]
+        ) over so_far as excess_confidence_{{ bin }}{% if not loop.last %},{% endif %}
+        {% endfor %}
+    from spine
+    left join calibration_bins
+        on
+            spine.agent_id_hash = calibration_bins.agent_id_hash
+            and spine.period_start = calibration_bins.period_start
+    window so_far as (
+        partition by spine.agent_id_hash, spine.window_days
+        order by spine.period_start
+        rows between unbounded preceding and current row
+    )
+
+),
+
+calibration as (
+
+    select
+        agent_id_hash,
+        as_of,
+        window_days,
+        is_to_be_scored,
+        {{ window_sum('n_judged', 'window_periods') }} as n_judged,
+        {% for bin in range(1, 11) %}
+        {{ window_sum('excess_confidence_' ~ bin, 'window_periods') }} as excess_confidence_{{ bin }}
+        {%- if not loop.last %},{% endif %}
+        {% endfor %}
+    from running_totals
+    window spine as (partition by agent_id_hash, window_days order by period_start)
+
+),
+
+judged_deferrals as (
+
+    select
+        agent_id_hash,
+        created_at,
+        judged_from,
+        deferral_value
+    from {{ ref('int_deferral_verdicts') }}
+    where
+        agent_id_hash is not null
+        and is_judged
+        and created_at >= {{ read_from() }}
+        and isfinite(created_at)
+
+),
+
+-- At which as-ofs a deferral counts: those whose window holds it and by which its outcome was known.
+deferral_sums as (
+
+    select
+        judged_deferrals.agent_id_hash,
+        known_at.as_of,
+        scoring_windows.window_days,
+        count(*) as n_judged_deferrals,
+        sum(judged_deferrals.deferral_value) as sum_deferral_value
+    from judged_deferrals
+    cross join {{ ref('scoring_windows') }} as scoring_windows
+    cross join {{ ref('int_scoring_run') }} as scoring_run
+    cross join lateral generate_series(
+        greatest({{ period_start('judged_deferrals.judged_from') }}, scoring_run.cutoff) + {{ period_length() }},
+        least(
+            {{ period_start('judged_deferrals.created_at') }} + {{ days('scoring_windows.window_days') }},
+            scoring_run.as_of
+        ),
+        {{ period_length() }}
+    ) as known_at (as_of)
+    where judged_deferrals.judged_from < scoring_run.as_of
+    group by
+        judged_deferrals.agent_id_hash,
+        known_at.as_of,
+        scoring_windows.window_days
+
+),
+
+components as (
+
+    select
+        window_sums.window_sums_id as incompleteness_awareness_id,
+        window_sums.agent_id_hash,
+        window_sums.as_of,
+        window_sums.window_days,
+        coalesce({{ expected_calibration_error([
+            'calibration.excess_confidence_1', 'calibration.excess_confidence_2', 'calibration.excess_confidence_3',
+            'calibration.excess_confidence_4', 'calibration.excess_confidence_5', 'calibration.excess_confidence_6',
+            'calibration.excess_confidence_7', 'calibration.excess_confidence_8', 'calibration.excess_confidence_9',
+            'calibration.excess_confidence_10',
+        ], 'calibration.n_judged') }}, 0) as ece,
+        coalesce(calibration.n_judged, 0) > 0 as is_ece_measured,
+        coalesce(
+            (deferral_sums.sum_deferral_value / deferral_sums.n_judged_deferrals)::double precision, 1
+        ) as q_deferral,
+        coalesce(deferral_sums.n_judged_deferrals, 0)::integer as n_judged_deferrals,
+        {{ rate('window_sums.n_unsafe', 'window_sums.n_traces') }} as u_unsafe
+    from window_sums
+    left join calibration
+        on
+            window_sums.agent_id_hash = calibration.agent_id_hash
+            and window_sums.as_of = calibration.as_of
+            and window_sums.window_days = calibration.window_days
+            and calibration.is_to_be_scored
+    left join deferral_sums
+        on
+            window_sums.agent_id_hash = deferral_sums.agent_id_hash
+            and window_sums.as_of = deferral_sums.as_of
+            and window_sums.window_days = deferral_sums.window_days
+
+)
+
+select
+    incompleteness_awareness_id,
+    agent_id_hash,
+    as_of,
+    window_days,
+    ece,
+    is_ece_measured,
+    q_deferral,
+    n_judged_deferrals,
+    u_unsafe,
+    {{ incompleteness_awareness('ece', 'q_deferral', 'u_unsafe') }} as i_inc_score
+from components

@@ -1,0 +1,42 @@
+{{
+  config(
+    materialized='incremental',
+    incremental_strategy='replace_range',
+    on_schema_change='fail',
+    meta={'range_column': 'as_of', 'range_opens': '>'},
+    indexes=[
+      {'columns': ['agent_id_hash', 'window_days', 'as_of']},
+      {'columns': ['as_of', 'window_days']},
+      {'columns': ['scored_at']},
+    ],
+    post_hook="analyze {{ this }}",
+  )
+}}
+{#- Grain: one row per agent, as-of and window. The components of the published scores, kept behind the gate so that
+    a run that fails its tests changes none of them. -#}
+with candidates as (
+
+    select
+        capacity_score_id,
+        agent_id_hash,
+        as_of,
+        window_days,
+        {% for component in components() %}
+        {{ component }},
+        {% endfor %}
+        scored_at
+    from {{ ref('int_capacity_scores') }} as candidates
+    {{ where_new_or_rewritten('candidates') }}
+
+)
+
+select
+    capacity_score_id as published_components_id,
+    agent_id_hash,
+    as_of,
+    window_days,
+    {% for component in components() %}
+    {{ component }},
+    {% endfor %}
+    scored_at
+from candidates

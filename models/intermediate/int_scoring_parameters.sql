@@ -1,0 +1,13 @@
+{{ config(materialized='table') }}
+{#- Grain: one row per parameter. Generated from the definitions, so that Python and people read what SQL used. -#}
+{% for name, definition in scoring_parameter_definitions().items() %}
+select
+    '{{ name }}' as parameter_name,
+    {% if definition.get('secret') %}null::text{% else %}'{{ scoring_parameter_text(name) }}'{% endif %} as parameter_value,
+    '{{ definition["default"] | string | lower }}' as default_value,
+    '{{ scoring_parameter_range(name) }}' as allowed_range,
+    '{{ definition["meaning"] | replace("'", "''") }}' as meaning,
+    '{{ definition["section"] }}' as specification_section,
+    '{{ local_md5(scoring_parameter_text(name)) }}' as value_digest
+{% if not loop.last %}union all{% endif %}
+{% endfor %}

@@ -1,0 +1,93 @@
+{{ config(materialized='table') }}
+{#- Grain: one row, the run that built the first half. Everything incremental descends from it, so that one as-of and
+    one cutoff hold for both halves of a run, however long the Python step takes between them. -#}
+{%- set published = last_publication() -%}
+
+with scoring_windows as (
+
+    select
+        window_days,
+        baseline_days,
+        coherence_days
+    from {{ ref('scoring_windows') }}
+
+),
+
+-- Everything that decides a number, one line each, in a fixed order.
+deciding_values as (
+
+    select
+        'parameter ' || parameter_name as item,
+        value_digest as setting
+    from {{ ref('int_scoring_parameters') }}
+
+    union all
+
+    select
+        'period' as item,
+        '{{ var("scoring_period") }}' as setting
+
+    union all
+
+    select
+        'window ' || window_days as item,
+        concat_ws('|', baseline_days, coherence_days) as setting
+    from scoring_windows
+
+    union all
+
+    select
+        'category ' || category as item,
+        concat_ws('|', coalesce(lower_bound::text, '-'), coalesce(upper_bound::text, '-')) as setting
+    from {{ ref('capacity_categories') }}
+
+    union all
+
+    select
+        'deferral ' || status as item,
+        concat_ws('|', is_judged::text, coalesce(correctness::text, '-')) as setting
+    from {{ ref('deferral_outcomes') }}
+
+),
+
+parameter_set as (
+
+    select left(md5(string_agg(item || '=' || setting, E'\n' order by item collate "C")), 12) as parameter_set_id
+    from deciding_values
+
+),
+
+memory as (
+
+    select max({{ days('window_days + greatest(baseline_days, coherence_days)') }}) as longest_memory
+    from scoring_windows
+
+),
+
+moment as (
+
+    select
+        {{ as_of() }} as as_of,
+        {% if published is none %}null::timestamptz{% else %}timestamptz '{{ published[0] }}+00'{% endif %} as newest_scored_as_of,
+        {% if published is none %}null::text{% else %}'{{ published[1] }}'{% endif %} as published_parameter_set_id
+
+)
+
+select
+    1 as scoring_run_id,
+    moment.as_of,
+    moment.newest_scored_as_of,
+    case
+        when {{ flags.FULL_REFRESH | string | lower }} or moment.newest_scored_as_of is null then '-infinity'
+        else least(moment.newest_scored_as_of, moment.as_of) - {{ lookback_periods() }} * {{ period_length() }}
+    end as cutoff,
+    memory.longest_memory,
+    '{{ var("scoring_period") }}' as scoring_period,
+    {{ lookback_periods() }} as lookback_periods,
+    parameter_set.parameter_set_id,
+    moment.published_parameter_set_id,
+    {{ flags.FULL_REFRESH | string | lower }} as is_full_refresh,
+    now() as started_at
+from moment
+cross join memory
+cross join parameter_set

@@ -1,0 +1,74 @@
+{{
+  config(
+    materialized='incremental',
+    incremental_strategy='replace_range',
+    on_schema_change='fail',
+    meta={'range_column': 'hour_start'},
+    indexes=[{'columns': ['hour_start', 'agent_id_hash']}],
+    pre_hook="{{ set_work_mem() }}",
+    post_hook="analyze {{ this }}",
+  )
+}}
+{#- Grain: one row per agent and UTC hour with a signal or a coherence level: the hour is the unit of corroboration
+    (section 7), whatever the scoring period. -#}
+with verdicts as (
+
+    select
+        agent_id_hash,
+        traced_at,
+        coherence_level,
+        is_signal,
+        is_coherent_signal
+    from {{ ref('int_trace_verdicts') }}
+    where
+        traced_at >= {{ cutoff() }}
+        and is_counted
+        and (is_signal or coherence_level is not null)
+
+),
+
+hours as (
+
+    select
+        agent_id_hash,
+        date_trunc('hour', traced_at, 'UTC') as hour_start,
+        count(*) filter (where is_signal)::integer as n_signals,
+        count(*) filter (where is_coherent_signal)::integer as n_coherent_signals,
+        count(coherence_level)::integer as n_coherence_levels,
+        round(sum(coherence_level), 30) / nullif(count(coherence_level), 0) as mean_coherence_level
+    from verdicts
+    group by
+        agent_id_hash,
+        date_trunc('hour', traced_at, 'UTC')
+
+),
+
+among_others as (
+
+    select
+        *,
+        case when mean_coherence_level is not null
+            then count(mean_coherence_level) over everyone - 1
+        end::integer as n_other_agents,
+        case when mean_coherence_level is not null
+            then (sum(mean_coherence_level) over everyone - mean_coherence_level)
+                / nullif(count(mean_coherence_level) over everyone - 1, 0)
+        end as mean_of_others
+    from hours
+    window everyone as (partition by hour_start)
+
+)
+
+select
+    md5(concat_ws('|', agent_id_hash, extract(epoch from hour_start))) as agent_hour_id,
+    agent_id_hash,
+    hour_start,
+    {{ period_start('hour_start') }} as period_start,
+    n_signals,
+    n_coherent_signals,
+    n_coherence_levels,
+    mean_coherence_level,
+    n_other_agents,
+    mean_of_others,
+    {{ is_corroborated('mean_coherence_level', 'mean_of_others') }} as is_corroborated
+from among_others

@@ -1,0 +1,54 @@
+{{
+  config(
+    materialized='incremental',
+    incremental_strategy='replace_range',
+    on_schema_change='fail',
+    meta={'range_column': 'period_start'},
+    indexes=[{'columns': ['agent_id_hash', 'period_start']}, {'columns': ['period_start']}],
+    pre_hook="{{ set_work_mem() }}",
+    post_hook="analyze {{ this }}",
+  )
+}}
+{#- Grain: one row per agent and period with a trace that has a plausibility score and an outcome. Arrays of ten, one
+    element per confidence bin (section 6, ECE). -#}
+with judged as (
+
+    select
+        agent_id_hash,
+        period_start,
+        csdma_plausibility_score as confidence,
+        action_success,
+        {{ score_bin('csdma_plausibility_score') }} as bin
+    from {{ ref('int_trace_verdicts') }}
+    where
+        traced_at >= {{ cutoff() }}
+        and is_counted
+        and csdma_plausibility_score is not null
+        and action_success is not null
+
+)
+
+select
+    md5(concat_ws('|', agent_id_hash, extract(epoch from period_start))) as calibration_bins_id,
+    agent_id_hash,
+    period_start,
+    count(*)::integer as n_judged,
+    array[
+        {% for bin in range(10) %}
+        count(*) filter (where bin = {{ bin }}){% if not loop.last %},{% endif %}
+        {% endfor %}
+    ]::integer[] as n_traces,
+    array[
+        {% for bin in range(10) %}
+        coalesce(sum(confidence) filter (where bin = {{ bin }}), 0){% if not loop.last %},{% endif %}
+        {% endfor %}
+    ] as sum_confidence,
+    array[
+        {% for bin in range(10) %}
+        count(*) filter (where bin = {{ bin }} and action_success){% if not loop.last %},{% endif %}
+        {% endfor %}
+    ]::integer[] as n_successes
+from judged
+group by
+    agent_id_hash,
+    period_start

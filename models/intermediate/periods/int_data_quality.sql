@@ -1,0 +1,165 @@
+{{ config(materialized='table') }}
+{#- Grain: one row per agent (null: fleet), period (null: no finite time) and issue. -#}
+with scoring_run as (
+
+    select
+        as_of,
+        cutoff
+    from {{ ref('int_scoring_run') }}
+
+),
+
+trace_issues as (
+
+    select
+        agent_id_hash,
+        period_start,
+        issue,
+        n
+    from {{ ref('int_trace_issues') }}
+
+),
+
+-- Dated at or after the as-of, or at no finite time: they take no part in anything yet.
+future_traces as (
+
+    select
+        agent_id_hash,
+        case when isfinite(traced_at) then {{ period_start('traced_at') }} end as period_start,
+        'future_trace' as issue,
+        count(*) as n
+    from {{ ref('stg_cirislens__covenant_traces') }}
+    where
+        traced_at >= {{ as_of() }}
+        or traced_at = '-infinity'
+    group by 1, 2
+
+),
+
+deferral_issues as (
+
+    select
+        agent_id_hash,
+        case when isfinite(created_at) then {{ period_start('created_at') }} end as period_start,
+        unnest(array_remove(array[
+            case when agent_id_hash is null then 'unattributed_deferral' end,
+            case when not is_known_status then 'unknown_status' end
+        ], null)) as issue
+    from {{ ref('int_deferral_verdicts') }}
+    where
+        agent_id_hash is null
+        or not is_known_status
+
+),
+
+batches as (
+
+    select
+        {{ period_start('batch_timestamp') }} as period_start,
+        traces_received,
+        traces_accepted,
+        traces_rejected
+    from {{ ref('stg_cirislens__covenant_trace_batches') }}
+    where
+        isfinite(batch_timestamp)
+        and batch_timestamp < (select as_of from scoring_run)
+
+),
+
+-- Fleet-level: accepted over received is the ingestion acceptance rate.
+ingestion as (
+
+    select
+        batches.period_start,
+        counted.issue,
+        sum(counted.n) as n
+    from batches
+    cross join lateral (
+        values
+        ('ingestion_received', batches.traces_received),
+        ('ingestion_accepted', batches.traces_accepted),
+        ('ingestion_rejected', batches.traces_rejected)
+    ) as counted (issue, n)
+    group by
+        batches.period_start,
+        counted.issue
+
+),
+
+late_window as (
+
+    select
+        cutoff - {{ var('late_detection_periods') }} * {{ period_length() }} as late_from,
+        cutoff as late_until
+    from scoring_run
+
+),
+
+-- Rows that the source has by now and the verdicts, final before the cutoff, do not (section 9).
+source_counts as (
+
+    select
+        agent_id_hash,
+        {{ period_start('traced_at') }} as period_start,
+        count(*) as n
+    from {{ ref('stg_cirislens__covenant_traces') }}
+    where
+        traced_at >= (select late_from from late_window)
+        and traced_at < (select late_until from late_window)
+        and traced_at > '-infinity'
+    group by 1, 2
+
+),
+
+verdict_counts as (
+
+    select
+        agent_id_hash,
+        period_start,
+        count(*) as n
+    from {{ ref('int_trace_verdicts') }}
+    where
+        traced_at >= (select late_from from late_window)
+        and traced_at < (select late_until from late_window)
+    group by 1, 2
+
+),
+
+late_traces as (
+
+    select
+        source_counts.agent_id_hash,
+        source_counts.period_start,
+        source_counts.n - coalesce(verdict_counts.n, 0) as n
+    from source_counts
+    left join verdict_counts
+        on
+            source_counts.agent_id_hash is not distinct from verdict_counts.agent_id_hash
+            and source_counts.period_start = verdict_counts.period_start
+    where source_counts.n > coalesce(verdict_counts.n, 0)
+
+),
+
+all_issues as (
+
+    select agent_id_hash, period_start, issue, n from trace_issues
+    union all
+    select agent_id_hash, period_start, issue, n from future_traces
+    union all
+    select agent_id_hash, period_start, issue, count(*) as n from deferral_issues group by 1, 2, 3
+    union all
+    select null as agent_id_hash, period_start, issue, n from ingestion where n is not null
+    union all
+    select agent_id_hash, period_start, 'late_trace' as issue, n from late_traces
+
+)
+
+select
+    md5(concat_ws(
+        '|', coalesce(agent_id_hash, '-'), coalesce(extract(epoch from period_start)::text, '-'), issue
+    )) as data_quality_id,
+    agent_id_hash,
+    period_start,
+    issue,
+    n::bigint as n
+from all_issues

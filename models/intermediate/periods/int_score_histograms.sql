@@ -1,0 +1,44 @@
+{{
+  config(
+    materialized='incremental',
+    incremental_strategy='replace_range',
+    on_schema_change='fail',
+    meta={'range_column': 'period_start'},
+    indexes=[{'columns': ['agent_id_hash', 'period_start']}, {'columns': ['period_start']}],
+    pre_hook="{{ set_work_mem() }}",
+    post_hook="analyze {{ this }}",
+  )
+}}
+{#- Grain: one row per agent and period with any of the three drift metrics. Arrays of ten, one element per bin
+    (section 5). -#}
+with scores as (
+
+    select
+        agent_id_hash,
+        period_start,
+        {% for metric in drift_metrics() %}
+        {{ score_bin(metric) }} as {{ metric }}_bin{% if not loop.last %},{% endif %}
+        {% endfor %}
+    from {{ ref('int_trace_verdicts') }}
+    where
+        traced_at >= {{ cutoff() }}
+        and is_counted
+        and num_nonnulls({{ drift_metrics() | join(', ') }}) > 0
+
+)
+
+select
+    md5(concat_ws('|', agent_id_hash, extract(epoch from period_start))) as score_histograms_id,
+    agent_id_hash,
+    period_start,
+    {% for metric in drift_metrics() %}
+    array[
+        {% for bin in range(10) %}
+        count(*) filter (where {{ metric }}_bin = {{ bin }}){% if not loop.last %},{% endif %}
+        {% endfor %}
+    ]::integer[] as {{ metric }}_histogram{% if not loop.last %},{% endif %}
+    {% endfor %}
+from scores
+group by
+    agent_id_hash,
+    period_start

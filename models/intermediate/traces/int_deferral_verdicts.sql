@@ -1,0 +1,151 @@
+{{ config(materialized='table', indexes=[{'columns': ['agent_id_hash']}], post_hook="analyze {{ this }}") }}
+{#- Grain: one row per source row of wbd_deferrals created before the as-of, or never dated. To which agent it
+    belongs, judged by what preceded it, and how good it was (section 6, Q_deferral). Rebuilt at every run: deferrals
+    are few and are read as they are. -#}
+with scoring_run as (
+
+    select as_of
+    from {{ ref('int_scoring_run') }}
+
+),
+
+deferrals as (
+
+    select
+        row_number() over (order by deferrals.created_at, deferrals.deferral_id::text) as deferral_number,
+        deferrals.deferral_id,
+        deferrals.agent_id,
+        deferrals.agent_name,
+        deferrals.status,
+        deferrals.has_resolution_summary,
+        deferrals.resolved_at,
+        deferrals.created_at,
+        encode(sha256(convert_to(deferrals.agent_id, 'UTF8')), 'hex') as agent_id_sha256
+    from {{ ref('stg_cirislens__wbd_deferrals') }} as deferrals
+    cross join scoring_run
+    where
+        deferrals.created_at is null
+        or deferrals.created_at < scoring_run.as_of
+
+),
+
+outcomes as (
+
+    select
+        status,
+        is_judged,
+        correctness
+    from {{ ref('deferral_outcomes') }}
+
+),
+
+identity_events as (
+
+    select
+        agent_id_hash,
+        agent_name,
+        traced_at,
+        is_first_trace,
+        is_first_name,
+        is_identity_change
+    from {{ ref('int_identity_events') }}
+
+),
+
+agents as (
+
+    select
+        agent_id_hash,
+        length(agent_id_hash) as hash_length,
+        min(traced_at) as first_traced_at
+    from identity_events
+    where is_first_trace
+    group by agent_id_hash
+
+),
+
+-- From when on an agent bore a name.
+borne_names as (
+
+    select
+        agent_id_hash,
+        agent_name,
+        min(traced_at) as first_borne_at
+    from identity_events
+    where is_first_name or is_identity_change
+    group by
+        agent_id_hash,
+        agent_name
+
+),
+
+by_hash as (
+
+    select
+        deferrals.deferral_number,
+        agents.agent_id_hash
+    from deferrals
+    inner join agents
+        on
+            deferrals.agent_id = agents.agent_id_hash
+            and deferrals.created_at > agents.first_traced_at
+
+),
+
+-- The hashes in use have few lengths; a prefix of each length makes the prefix rule an equality.
+by_sha256 as (
+
+    select distinct on (deferrals.deferral_number)
+        deferrals.deferral_number,
+        agents.agent_id_hash
+    from deferrals
+    cross join (select distinct hash_length from agents where hash_length >= 8) as lengths
+    inner join agents
+        on
+            left(deferrals.agent_id_sha256, lengths.hash_length) = agents.agent_id_hash
+            and lengths.hash_length = agents.hash_length
+            and deferrals.created_at > agents.first_traced_at
+    order by
+        deferrals.deferral_number,
+        agents.hash_length desc
+
+),
+
+by_name as (
+
+    select
+        deferrals.deferral_number,
+        min(borne_names.agent_id_hash) as agent_id_hash
+    from deferrals
+    inner join borne_names
+        on
+            deferrals.agent_name = borne_names.agent_name
+            and deferrals.created_at > borne_names.first_borne_at
+    group by deferrals.deferral_number
+    having count(*) = 1
+
+)
+
+select
+    md5(concat_ws('|', deferrals.deferral_id, deferrals.deferral_number)) as deferral_verdict_id,
+    deferrals.deferral_id,
+    coalesce(by_hash.agent_id_hash, by_sha256.agent_id_hash, by_name.agent_id_hash) as agent_id_hash,
+    case
+        when by_hash.agent_id_hash is not null then 'agent_id_hash'
+        when by_sha256.agent_id_hash is not null then 'sha256_prefix'
+        when by_name.agent_id_hash is not null then 'agent_name'
+    end as attributed_by,
+    deferrals.created_at,
+    deferrals.resolved_at,
+    deferrals.status,
+    outcomes.status is not null as is_known_status,
+    coalesce(outcomes.is_judged, false) as is_judged,
+    greatest(deferrals.created_at, deferrals.resolved_at) as judged_from,
+    case
+        when outcomes.is_judged then {{ deferral_value('outcomes.correctness', 'deferrals.has_resolution_summary') }}
+    end as deferral_value
+from deferrals
+left join outcomes on deferrals.status = outcomes.status
+left join by_hash on deferrals.deferral_number = by_hash.deferral_number
+left join by_sha256 on deferrals.deferral_number = by_sha256.deferral_number
+left join by_name on deferrals.deferral_number = by_name.deferral_number

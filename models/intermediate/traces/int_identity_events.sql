@@ -1,0 +1,46 @@
+{{
+  config(
+    materialized='incremental',
+    incremental_strategy='replace_range',
+    on_schema_change='fail',
+    meta={'range_column': 'traced_at'},
+    indexes=[{'columns': ['agent_id_hash', 'traced_at']}, {'columns': ['traced_at']}],
+    post_hook="analyze {{ this }}",
+  )
+}}
+{#- Grain: one row per trace at which an agent appeared, was first named, or changed its name. Sparse: the few facts
+    about identity that every later as-of needs. -#}
+with verdicts as (
+
+    select
+        trace_verdict_id,
+        agent_id_hash,
+        traced_at,
+        period_start,
+        audit_sequence_number,
+        trace_id,
+        is_first_trace,
+        is_first_name,
+        is_identity_change,
+        agent_name,
+        previous_agent_name
+    from {{ ref('int_trace_verdicts') }}
+    where
+        traced_at >= {{ cutoff() }}
+        and (is_first_trace or is_first_name or is_identity_change)
+
+)
+
+select
+    trace_verdict_id as identity_event_id,
+    agent_id_hash,
+    traced_at,
+    period_start,
+    audit_sequence_number,
+    trace_id,
+    is_first_trace,
+    is_first_name,
+    is_identity_change,
+    agent_name,
+    previous_agent_name
+from verdicts

@@ -1,0 +1,393 @@
+{{
+  config(
+    materialized='incremental',
+    incremental_strategy='replace_range',
+    on_schema_change='fail',
+    meta={'range_column': 'traced_at'},
+    indexes=[
+      {'columns': ['agent_id_hash', 'traced_at']},
+      {'columns': ['traced_at']},
+      {'columns': ['delivery_id']},
+    ],
+    pre_hook="{{ set_work_mem() }}",
+    post_hook="analyze {{ this }}",
+  )
+}}
+{#- Grain: one row per source row dated before the as-of. Every verdict a score needs, once; the only reader of the
+    wide rows. Sets nothing aside silently: rows that do not count stay, with is_counted false. -#}
+{%- set replayed = scoring_parameter('replay_enabled') -%}
+{%- set verdicts = ['entropy_passed', 'coherence_passed', 'optimization_veto_passed', 'epistemic_humility_passed'] -%}
+{%- set guardrails = ['thought_depth_triggered', 'updated_status_detected'] -%}
+{%- set conscience_keys = verdicts + guardrails + ['entropy_score', 'entropy_threshold', 'coherence_score',
+  'coherence_threshold', 'conscience_passed', 'action_was_overridden', 'entropy_level', 'coherence_level'] -%}
+
+with public_keys as (
+
+    -- A key that stands twice in the registry is as revoked and as expired as its strictest entry.
+    select
+        key_id,
+        min(revoked_at) as revoked_at,
+        min(expires_at) as expires_at
+    from {{ ref('stg_cirislens__covenant_public_keys') }}
+    where key_id is not null
+    group by key_id
+
+),
+
+-- The wide rows, read once. `offset 0` keeps each JSON value from being looked up again at every use.
+traces as (
+
+    select
+        agent_id_hash,
+        agent_name,
+        trace_id,
+        traced_at,
+        audit_sequence_number,
+        signature,
+        signature_verified,
+        signature_key_id,
+        audit_entry_hash,
+        csdma_plausibility_score,
+        dsdma_domain_alignment,
+        coherence_level,
+        entropy_level,
+        idma_fragility_flag,
+        idma_phase,
+        conscience_passed,
+        action_was_overridden,
+        coherence_passed,
+        selected_action,
+        action_success,
+        num_nonnulls({{ required_fields() | join(', ') }}) as n_fields_present,
+        case
+            when
+                {% for repair in trace_repairs() %}
+                is_{{ repair }}{% if not loop.last %} or{% endif %}
+                {% endfor %}
+                then array_remove(array[
+                    {% for repair in trace_repairs() %}
+                    case when is_{{ repair }} then '{{ repair }}' end{% if not loop.last %},{% endif %}
+                    {% endfor %}
+                ], null)
+        end as repairs,
+        concat_ws(
+            '|', coalesce(audit_sequence_number::text, '-'), length(agent_id_hash), agent_id_hash, trace_id
+        ) as delivery,
+        {% if replayed %}
+        jsonb_typeof(thought_start) = 'object' as is_thought_start_recorded,
+        coalesce(
+            {{ json_value("dma_results -> 'csdma'", 'plausibility_score') }},
+            {{ json_value('dma_results', 'csdma_plausibility_score') }}
+        ) as json_csdma_plausibility_score,
+        coalesce(
+            {{ json_value("dma_results -> 'dsdma'", 'domain_alignment') }},
+            {{ json_value('dma_results', 'dsdma_domain_alignment') }}
+        ) as json_dsdma_domain_alignment,
+        coalesce(
+            {{ json_value('action_result', 'execution_success') }},
+            {{ json_value('action_result', 'success') }}
+        ) as json_action_success,
+        {{ json_value('action_result', 'audit_sequence_number') }} as json_audit_sequence_number,
+        {{ json_value('action_result', 'audit_entry_hash') }} as json_audit_entry_hash,
+        {% for key in conscience_keys %}
+        {{ json_value('conscience_result', key) }} as json_{{ key }},
+        {% endfor %}
+        {% endif %}
+        {{ period_start('traced_at') }} as period_start
+    from {{ ref('stg_cirislens__covenant_traces') }}
+    where
+        traced_at >= {{ cutoff() }}
+        and traced_at > '-infinity'
+        and traced_at < {{ as_of() }}
+    offset 0
+
+),
+
+compared as (
+
+    select
+        *,
+        {% if replayed %}
+        array[
+            {{ replay_faculty('json_entropy_passed', 'json_entropy_score', '<=', 'json_entropy_threshold') }},
+            {{ replay_faculty('json_coherence_passed', 'json_coherence_score', '>=', 'json_coherence_threshold') }},
+            {{ replay_conscience(
+                'json_conscience_passed',
+                ['json_' ~ verdicts[0], 'json_' ~ verdicts[1], 'json_' ~ verdicts[2], 'json_' ~ verdicts[3]],
+                ['json_' ~ guardrails[0], 'json_' ~ guardrails[1]],
+            ) }},
+            {{ replay_number('csdma_plausibility_score', 'json_csdma_plausibility_score', 2) }},
+            {{ replay_number('dsdma_domain_alignment', 'json_dsdma_domain_alignment', 2) }},
+            {{ replay_number('entropy_level', 'json_entropy_level', 4) }},
+            {{ replay_number('coherence_level', 'json_coherence_level', 4) }},
+            {{ replay_exact('coherence_passed', 'json_coherence_passed') }},
+            {{ replay_exact('conscience_passed', 'json_conscience_passed') }},
+            {{ replay_exact('action_was_overridden', 'json_action_was_overridden') }},
+            {{ replay_exact('action_success', 'json_action_success') }},
+            {{ replay_number('audit_sequence_number', 'json_audit_sequence_number') }},
+            {{ replay_exact('audit_entry_hash', 'json_audit_entry_hash') }}
+        ] as replay_comparisons
+        {% else %}
+        null::boolean[] as replay_comparisons
+        {% endif %}
+    from traces
+    offset 0
+
+),
+
+-- One narrow row per source row. Identifiers of 16 bytes stand in for the text that is sorted below: a delivery is
+-- (agent, trace_id, audit_sequence_number); the sampling hash orders as bytes just as its hexadecimal digits do.
+judged as (
+
+    select
+        compared.agent_id_hash,
+        compared.agent_name,
+        compared.trace_id,
+        compared.traced_at,
+        compared.period_start,
+        compared.audit_sequence_number,
+        md5(compared.delivery)::uuid as delivery_id,
+        md5(compared.delivery || '|' || extract(epoch from compared.traced_at))::uuid as occurrence_id,
+        md5('{{ scoring_parameter("replay_sample_salt") | replace("'", "''") }}' || compared.trace_id)::uuid as sampling_hash,
+        hashtextextended(concat_ws('|', compared.signature, compared.agent_name), 0) as content_hash,
+        compared.signature_verified is true as is_signature_verified,
+        public_keys.key_id is not null
+        and (public_keys.revoked_at is null or public_keys.revoked_at > compared.traced_at)
+        and (public_keys.expires_at is null or public_keys.expires_at > compared.traced_at) as is_key_registered,
+        compared.signature is not null as is_signed,
+        compared.audit_entry_hash is not null as has_entry_hash,
+        compared.n_fields_present,
+        compared.csdma_plausibility_score,
+        compared.dsdma_domain_alignment,
+        compared.coherence_level,
+        compared.entropy_level,
+        compared.idma_fragility_flag,
+        compared.idma_phase,
+        compared.conscience_passed,
+        compared.action_was_overridden,
+        compared.coherence_passed,
+        compared.selected_action,
+        compared.action_success,
+        {% if replayed %}
+        (
+            compared.is_thought_start_recorded
+            and true = any(compared.replay_comparisons)
+            and (false = any(compared.replay_comparisons)) is not true
+        ) is true as is_replayable,
+        case
+            when false = any(compared.replay_comparisons) then array_positions(compared.replay_comparisons, false)
+        end as failed_comparisons,
+        {% else %}
+        null::boolean as is_replayable,
+        null::integer[] as failed_comparisons,
+        {% endif %}
+        compared.repairs
+    from compared
+    left join public_keys on compared.signature_key_id = public_keys.key_id
+
+),
+
+deliveries as (
+
+    select
+        *,
+        row_number() over delivery as delivery_number,
+        row_number() over occurrence as occurrence_number
+    from judged
+    window
+        delivery as (partition by delivery_id order by traced_at, content_hash),
+        occurrence as (partition by delivery_id, traced_at order by content_hash)
+
+),
+
+flagged as (
+
+    select
+        *,
+        agent_id_hash is not null and not is_duplicate as is_counted
+    from (
+        select
+            deliveries.*,
+            deliveries.agent_id_hash is not null and deliveries.trace_id is not null and (
+                deliveries.delivery_number > 1
+                {% if is_incremental() %}
+                or exists (
+                    select 1
+                    from {{ this }} as earlier
+                    where
+                        earlier.delivery_id = deliveries.delivery_id
+                        and earlier.traced_at < {{ cutoff() }}
+                )
+                {% endif %}
+            ) as is_duplicate
+        from deliveries
+    ) as with_duplicates
+
+),
+
+-- Three passes over one sort: where each trace stands, where its agent's last known value stood before it, and what
+-- that value was. Rows that do not count are a partition of their own, whose results nobody uses.
+numbered as (
+
+    select
+        *,
+        row_number() over agent_order as agent_position
+    from flagged
+    window agent_order as ({{ agent_order() }})
+
+),
+
+located as (
+
+    select
+        *,
+        max(case when agent_name is not null then agent_position end) over before as name_position,
+        max(case when audit_sequence_number is not null then agent_position end) over before as number_position,
+        max(case when idma_fragility_flag is not null then agent_position end) over before as flag_position
+    from numbered
+    window before as ({{ agent_order() }} rows between unbounded preceding and 1 preceding)
+
+),
+
+looked_up as (
+
+    select
+        *,
+        nth_value(agent_name, name_position::integer) over so_far as earlier_agent_name,
+        nth_value(audit_sequence_number, number_position::integer) over so_far as earlier_audit_sequence_number,
+        nth_value(idma_fragility_flag, flag_position::integer) over so_far as earlier_fragility_flag
+    from located
+    window so_far as ({{ agent_order() }} rows between unbounded preceding and current row)
+
+),
+
+{% if is_incremental() %}
+-- The state in which each agent was left before the increment: one look-up by index per agent.
+carried_in as (
+
+    select
+        agents.agent_id_hash,
+        left_behind.last_agent_name,
+        left_behind.last_audit_sequence_number,
+        left_behind.last_fragility_flag
+    from (select distinct agent_id_hash from judged where agent_id_hash is not null) as agents
+    cross join lateral (
+        select
+            verdicts.last_agent_name,
+            verdicts.last_audit_sequence_number,
+            verdicts.last_fragility_flag
+        from {{ this }} as verdicts
+        where
+            verdicts.agent_id_hash = agents.agent_id_hash
+            and verdicts.traced_at < {{ cutoff() }}
+            and verdicts.is_counted
+        order by
+            verdicts.traced_at desc,
+            verdicts.audit_sequence_number desc nulls first,
+            verdicts.trace_id collate "C" desc nulls first
+        limit 1
+    ) as left_behind
+
+),
+{% else %}
+carried_in as (
+
+    select
+        null::text as agent_id_hash,
+        null::text as last_agent_name,
+        null::bigint as last_audit_sequence_number,
+        null::boolean as last_fragility_flag
+    where false
+
+),
+{% endif %}
+
+in_context as (
+
+    select
+        looked_up.*,
+        looked_up.agent_position = 1 and carried_in.agent_id_hash is null as is_agents_first,
+        coalesce(looked_up.earlier_agent_name, carried_in.last_agent_name) as previous_agent_name,
+        coalesce(
+            looked_up.earlier_audit_sequence_number, carried_in.last_audit_sequence_number
+        ) as previous_audit_sequence_number,
+        coalesce(looked_up.earlier_fragility_flag, carried_in.last_fragility_flag) as previous_fragility_flag
+    from looked_up
+    left join carried_in on looked_up.agent_id_hash = carried_in.agent_id_hash
+
+),
+
+sampled as (
+
+    select
+        *,
+        {{ is_link_valid('has_entry_hash', 'audit_sequence_number', 'previous_audit_sequence_number') }} as is_link_intact,
+        row_number() over (
+            partition by agent_id_hash, is_counted, period_start
+            order by sampling_hash, audit_sequence_number, traced_at, content_hash
+        ) as sample_rank
+    from in_context
+
+)
+
+select
+    case
+        when occurrence_number = 1 then occurrence_id
+        else md5(occurrence_id || '|' || occurrence_number)::uuid
+    end as trace_verdict_id,
+    delivery_id,
+    agent_id_hash,
+    trace_id,
+    traced_at,
+    period_start,
+    audit_sequence_number,
+    agent_name,
+    selected_action,
+    is_duplicate,
+    is_counted,
+    is_counted and is_agents_first as is_first_trace,
+    is_counted and agent_name is not null and previous_agent_name is null as is_first_name,
+    is_counted and coalesce(agent_name <> previous_agent_name, false) as is_identity_change,
+    case when is_counted then previous_agent_name end as previous_agent_name,
+    coalesce(action_was_overridden, false) as is_overridden,
+    conscience_passed is false as is_conscience_failed,
+    is_signature_verified,
+    is_key_registered,
+    is_counted and is_link_intact as is_link_valid,
+    is_counted
+    and is_signed
+    and is_signature_verified
+    {% if scoring_parameter('require_registered_keys') %}
+    and is_key_registered
+    {% endif %}
+    and is_link_intact as is_chain_valid,
+    is_counted
+    and {{ is_chain_gap('audit_sequence_number', 'previous_audit_sequence_number') }} as is_chain_gap,
+    is_counted and coalesce(audit_sequence_number < previous_audit_sequence_number, false) as is_chain_rewind,
+    is_counted and coalesce(audit_sequence_number = previous_audit_sequence_number, false) as is_chain_duplicate,
+    case when is_counted then previous_audit_sequence_number end as previous_audit_sequence_number,
+    n_fields_present,
+    csdma_plausibility_score,
+    dsdma_domain_alignment,
+    coherence_level,
+    entropy_level,
+    action_success,
+    {{ is_unsafe('entropy_level', 'action_success') }} as is_unsafe,
+    coherence_passed is not null as is_signal,
+    coherence_passed is true and is_signature_verified as is_coherent_signal,
+    idma_fragility_flag,
+    idma_phase,
+    is_counted and idma_fragility_flag is true and previous_fragility_flag is not true as is_fragility_detected,
+    is_counted and idma_fragility_flag is false and previous_fragility_flag is true as is_fragility_recovered,
+    is_counted
+    and {{ scoring_parameter('replay_enabled') | string | lower }}
+    and sample_rank <= {{ scoring_parameter('replay_sample_per_period') }} as is_replay_sampled,
+    is_replayable,
+    failed_comparisons,
+    repairs,
+    case when is_counted then coalesce(agent_name, previous_agent_name) end as last_agent_name,
+    case
+        when is_counted then coalesce(audit_sequence_number, previous_audit_sequence_number)
+    end as last_audit_sequence_number,
+    case when is_counted then coalesce(idma_fragility_flag, previous_fragility_flag) end as last_fragility_flag
+from sampled

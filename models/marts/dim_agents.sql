@@ -1,0 +1,81 @@
+{{ config(indexes=[{'columns': ['agent_id_hash'], 'unique': true}]) }}
+{#- Grain: one row per agent ever seen. -#}
+with scoring_run as (
+
+    select as_of
+    from {{ ref('int_scoring_run') }}
+
+),
+
+reference_window as (
+
+    select min(window_days) as window_days
+    from {{ ref('scoring_windows') }}
+
+),
+
+identity_events as (
+
+    select
+        agent_id_hash,
+        traced_at,
+        audit_sequence_number,
+        trace_id,
+        is_first_trace,
+        is_first_name or is_identity_change as is_naming,
+        agent_name
+    from {{ ref('int_identity_events') }}
+
+),
+
+agents as (
+
+    select
+        agent_id_hash,
+        min(traced_at) filter (where is_first_trace) as first_traced_at,
+        (array_agg(
+            agent_name
+            order by traced_at desc, audit_sequence_number desc nulls first, trace_id collate "C" desc nulls first
+        ) filter (where is_naming))[1] as agent_name,
+        array_agg(distinct agent_name) filter (where is_naming) as all_names
+    from identity_events
+    group by agent_id_hash
+
+)
+
+select
+    agents.agent_id_hash,
+    agents.agent_name,
+    coalesce(array_remove(agents.all_names, agents.agent_name), '{}') as former_names,
+    agents.first_traced_at,
+    last_periods.last_traced_at,
+    latest_scores.as_of as latest_as_of,
+    latest_scores.window_days as latest_window_days,
+    latest_scores.capacity_score as latest_capacity_score,
+    latest_scores.category as latest_category,
+    latest_scores.score_status as latest_score_status,
+    scoring_run.as_of as described_at
+from agents
+cross join scoring_run
+cross join reference_window
+left join lateral (
+    select periods.last_traced_at
+    from {{ ref('int_agent_periods') }} as periods
+    where periods.agent_id_hash = agents.agent_id_hash
+    order by periods.period_start desc
+    limit 1
+) as last_periods on true
+left join lateral (
+    select
+        scores.as_of,
+        scores.window_days,
+        scores.capacity_score,
+        scores.category,
+        scores.score_status
+    from {{ ref('fct_capacity_scores') }} as scores
+    where
+        scores.agent_id_hash = agents.agent_id_hash
+        and scores.window_days = reference_window.window_days
+    order by scores.as_of desc
+    limit 1
+) as latest_scores on true

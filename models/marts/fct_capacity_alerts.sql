@@ -1,0 +1,203 @@
+{{ config(indexes=[{'columns': ['agent_id_hash']}]) }}
+{#- Grain: one row per agent, window and kind of alert, at the fleet's latest as-of (section 8). -#}
+with scoring_run as (
+
+    select as_of
+    from {{ ref('int_scoring_run') }}
+
+),
+
+scoring_windows as (
+
+    select
+        window_days,
+        {{ days('window_days') }} as window_length
+    from {{ ref('scoring_windows') }}
+
+),
+
+scores as (
+
+    select
+        scores.agent_id_hash,
+        scores.agent_name,
+        scores.as_of,
+        scores.window_days,
+        scores.window_start,
+        scores.capacity_score
+    from {{ ref('fct_capacity_scores') }} as scores
+    cross join scoring_run
+    where scores.as_of = scoring_run.as_of
+
+),
+
+earlier_scores as (
+
+    select
+        scores.agent_id_hash,
+        scores.window_days,
+        earlier.capacity_score
+    from scores
+    inner join {{ ref('fct_capacity_scores') }} as earlier
+        on
+            scores.agent_id_hash = earlier.agent_id_hash
+            and scores.window_days = earlier.window_days
+            and scores.window_start = earlier.as_of
+
+),
+
+chain_components as (
+
+    select
+        agent_id_hash,
+        as_of,
+        window_days,
+        chain_gaps,
+        chain_rewinds,
+        chain_duplicates
+    from {{ ref('int_published_components') }}
+    where as_of = (select as_of from scoring_run)
+
+),
+
+low_capacity as (
+
+    select
+        agent_id_hash,
+        agent_name,
+        window_days,
+        'low_capacity' as kind,
+        'critical' as severity,
+        capacity_score as value,
+        {{ scoring_parameter('low_capacity_threshold') }}::double precision as threshold,
+        format(
+            'Capacity %s is below %s.', round(capacity_score::numeric, 3), {{ scoring_parameter('low_capacity_threshold') }}
+        ) as message
+    from scores
+    where capacity_score < {{ scoring_parameter('low_capacity_threshold') }}::double precision
+
+),
+
+broken_chain as (
+
+    select
+        scores.agent_id_hash,
+        scores.agent_name,
+        scores.window_days,
+        'broken_chain' as kind,
+        'critical' as severity,
+        (chain.chain_gaps + chain.chain_rewinds + chain.chain_duplicates)::double precision as value,
+        0::double precision as threshold,
+        format(
+            'Audit sequence broken in the last %s days: %s gaps, %s rewinds, %s repeated numbers.',
+            scores.window_days, chain.chain_gaps, chain.chain_rewinds, chain.chain_duplicates
+        ) as message
+    from scores
+    inner join chain_components as chain
+        on
+            scores.agent_id_hash = chain.agent_id_hash
+            and scores.window_days = chain.window_days
+    where chain.chain_gaps + chain.chain_rewinds + chain.chain_duplicates > 0
+
+),
+
+falling as (
+
+    select
+        scores.agent_id_hash,
+        scores.agent_name,
+        scores.window_days,
+        'falling' as kind,
+        'warning' as severity,
+        earlier_scores.capacity_score - scores.capacity_score as value,
+        {{ scoring_parameter('falling_threshold') }}::double precision as threshold,
+        format(
+            'Capacity fell from %s to %s in %s days.',
+            round(earlier_scores.capacity_score::numeric, 3), round(scores.capacity_score::numeric, 3), scores.window_days
+        ) as message
+    from scores
+    inner join earlier_scores
+        on
+            scores.agent_id_hash = earlier_scores.agent_id_hash
+            and scores.window_days = earlier_scores.window_days
+    where
+        earlier_scores.capacity_score - scores.capacity_score
+        >= {{ scoring_parameter('falling_threshold') }}::double precision
+
+),
+
+-- Judged for agents without a row too: from their periods, by name and last trace.
+activity as (
+
+    select
+        periods.agent_id_hash,
+        scoring_windows.window_days,
+        max(periods.last_traced_at) as last_traced_at,
+        sum(periods.n_traces) filter (
+            where periods.period_start >= scoring_run.as_of - {{ days(scoring_parameter('silent_days')) }}
+        ) as n_recent,
+        sum(periods.n_traces) filter (
+            where periods.period_start < scoring_run.as_of - {{ days(scoring_parameter('silent_days')) }}
+        ) as n_before
+    from {{ ref('int_agent_periods') }} as periods
+    cross join scoring_run
+    cross join scoring_windows
+    where
+        periods.period_start
+        >= scoring_run.as_of - {{ days(scoring_parameter('silent_days')) }} - scoring_windows.window_length
+        and periods.period_start < scoring_run.as_of
+    group by
+        periods.agent_id_hash,
+        scoring_windows.window_days
+
+),
+
+silent as (
+
+    select
+        activity.agent_id_hash,
+        dim_agents.agent_name,
+        activity.window_days,
+        'silent' as kind,
+        'warning' as severity,
+        (extract(epoch from scoring_run.as_of - activity.last_traced_at) / 86400)::double precision as value,
+        {{ scoring_parameter('silent_days') }}::double precision as threshold,
+        format(
+            'No trace for %s days, after %s in the %s days before the last %s.',
+            round(extract(epoch from scoring_run.as_of - activity.last_traced_at) / 86400, 1),
+            activity.n_before, activity.window_days, {{ scoring_parameter('silent_days') }}
+        ) as message
+    from activity
+    cross join scoring_run
+    left join {{ ref('dim_agents') }} as dim_agents on activity.agent_id_hash = dim_agents.agent_id_hash
+    where
+        coalesce(activity.n_recent, 0) = 0
+        and activity.n_before >= {{ scoring_parameter('silent_min_traces') }}
+
+),
+
+alerts as (
+
+    select agent_id_hash, agent_name, window_days, kind, severity, value, threshold, message from low_capacity
+    union all
+    select agent_id_hash, agent_name, window_days, kind, severity, value, threshold, message from broken_chain
+    union all
+    select agent_id_hash, agent_name, window_days, kind, severity, value, threshold, message from falling
+    union all
+    select agent_id_hash, agent_name, window_days, kind, severity, value, threshold, message from silent
+
+)
+
+select
+    md5(concat_ws('|', alerts.agent_id_hash, alerts.window_days, alerts.kind)) as capacity_alert_id,
+    alerts.agent_id_hash,
+    alerts.agent_name,
+    scoring_run.as_of,
+    alerts.window_days,
+    alerts.kind,
+    alerts.severity,
+    alerts.value,
+    alerts.threshold,
+    alerts.message
+from alerts
+cross join scoring_run

@@ -1,0 +1,31 @@
+{{
+  config(
+    materialized='incremental',
+    incremental_strategy='replace_range',
+    on_schema_change='append_new_columns',
+    meta={'range_column': 'as_of', 'range_opens': '>'},
+    indexes=[
+      {'columns': ['agent_id_hash', 'window_days', 'as_of'], 'unique': true},
+      {'columns': ['as_of', 'window_days']},
+      {'columns': ['scored_at']},
+    ],
+    post_hook="analyze {{ this }}",
+  )
+}}
+{#- Grain: one row per agent, as-of and window. The candidates that passed every blocking test. -#}
+with candidates as (
+
+    select
+        {% for column in capacity_score_columns() %}
+        {{ column }}{% if not loop.last %},{% endif %}
+        {% endfor %}
+    from {{ ref('int_capacity_scores') }} as candidates
+    {{ where_new_or_rewritten('candidates') }}
+
+)
+
+select
+    {% for column in capacity_score_columns() %}
+    {{ column }}{% if not loop.last %},{% endif %}
+    {% endfor %}
+from candidates

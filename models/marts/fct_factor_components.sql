@@ -1,0 +1,40 @@
+{{ config(materialized='view') }}
+{#- Grain: one row per agent, as-of, window, factor and component: every component of the published scores. -#}
+with published as (
+
+    select
+        agent_id_hash,
+        as_of,
+        window_days,
+        {% for component in components() %}
+        {{ component }}{% if not loop.last %},{% endif %}
+        {% endfor %}
+    from {{ ref('int_published_components') }}
+
+)
+
+select
+    md5(concat_ws(
+        '|',
+        published.agent_id_hash,
+        extract(epoch from published.as_of),
+        published.window_days,
+        unpivoted.factor,
+        unpivoted.component
+    )) as factor_component_id,
+    published.agent_id_hash,
+    published.as_of,
+    published.window_days,
+    unpivoted.factor,
+    unpivoted.component,
+    unpivoted.component_value
+from published
+cross join lateral (
+    values
+    {% for factor, names in components_by_factor().items() %}
+    {%- set is_last_factor = loop.last -%}
+    {% for name in names %}
+    ('{{ factor }}', '{{ name }}', published.{{ name }}::double precision){% if not (is_last_factor and loop.last) %},{% endif %}
+    {% endfor %}
+    {% endfor %}
+) as unpivoted (factor, component, component_value)

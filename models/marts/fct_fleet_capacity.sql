@@ -1,0 +1,55 @@
+{{
+  config(
+    materialized='incremental',
+    incremental_strategy='replace_range',
+    on_schema_change='append_new_columns',
+    meta={'range_column': 'as_of', 'range_opens': '>', 'also_replaced_by': 'as_of'},
+    indexes=[{'columns': ['as_of', 'window_days'], 'unique': true}],
+  )
+}}
+{#- Grain: one row per as-of and window. An increment redoes the as-ofs after the cutoff, and older ones that gained
+    rows since. -#}
+with scores as (
+
+    select
+        as_of,
+        window_days,
+        agent_id_hash,
+        capacity_score,
+        category,
+        score_status,
+        scored_at
+    from {{ ref('fct_capacity_scores') }}
+    {%- set start = cutoff() %}
+    {% if is_incremental() %}
+    where
+        as_of > {{ start }}
+        or as_of in (
+            select gained.as_of
+            from {{ ref('fct_capacity_scores') }} as gained
+            where gained.scored_at > (select coalesce(max(latest.latest_scored_at), '-infinity') from {{ this }} as latest)
+        )
+    {% endif %}
+
+)
+
+select
+    md5(concat_ws('|', extract(epoch from as_of), window_days)) as fleet_capacity_id,
+    as_of,
+    window_days,
+    count(*)::integer as n_agents,
+    count(*) filter (where score_status = 'final')::integer as n_final,
+    count(*) filter (where score_status = 'provisional')::integer as n_provisional,
+    count(*) filter (where score_status = 'insufficient_data')::integer as n_insufficient_data,
+    count(*) filter (where category = 'high_fragility')::integer as n_high_fragility,
+    count(*) filter (where category = 'moderate')::integer as n_moderate,
+    count(*) filter (where category = 'healthy')::integer as n_healthy,
+    count(*) filter (where category = 'high_capacity')::integer as n_high_capacity,
+    avg(capacity_score order by agent_id_hash)::double precision as mean_capacity_score,
+    percentile_cont(0.5) within group (order by capacity_score) as median_capacity_score,
+    min(capacity_score) as min_capacity_score,
+    max(scored_at) as latest_scored_at
+from scores
+group by
+    as_of,
+    window_days

@@ -1,0 +1,30 @@
+{{
+  config(
+    materialized='incremental',
+    incremental_strategy='replace_range',
+    on_schema_change='append_new_columns',
+    meta={'range_column': 'hour_start'},
+    indexes=[{'columns': ['hour_start'], 'unique': true}],
+  )
+}}
+{#- Grain: one row per UTC hour in which an agent recorded a coherence level (section 7). Waits for the gate. -#}
+-- depends_on: {{ ref('int_capacity_scores') }}
+with agent_hours as (
+
+    select
+        hour_start,
+        mean_coherence_level
+    from {{ ref('int_agent_hours') }}
+    where
+        hour_start >= {{ cutoff() }}
+        and mean_coherence_level is not null
+
+)
+
+select
+    hour_start,
+    count(*)::integer as n_agents,
+    avg(mean_coherence_level)::double precision as fleet_coherence,
+    stddev_samp(mean_coherence_level)::double precision as cross_agent_divergence
+from agent_hours
+group by hour_start

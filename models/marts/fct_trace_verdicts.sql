@@ -1,0 +1,121 @@
+{{ config(materialized='view') }}
+{#- Grain: one row per trace row that took part in a published run: the evidence behind every score. -#}
+with published as (
+
+    select max(run_as_of) as run_as_of
+    from {{ ref('int_score_publications') }}
+
+),
+
+verdicts as (
+
+    select
+        trace_verdict_id,
+        agent_id_hash,
+        agent_name,
+        trace_id,
+        traced_at,
+        period_start,
+        audit_sequence_number,
+        selected_action,
+        is_counted,
+        is_duplicate,
+        is_identity_change,
+        previous_agent_name,
+        is_overridden,
+        is_conscience_failed,
+        is_signature_verified,
+        is_key_registered,
+        is_link_valid,
+        is_chain_valid,
+        is_chain_gap,
+        is_chain_rewind,
+        is_chain_duplicate,
+        previous_audit_sequence_number,
+        n_fields_present,
+        is_replay_sampled,
+        is_replayable,
+        failed_comparisons,
+        csdma_plausibility_score,
+        dsdma_domain_alignment,
+        coherence_level,
+        entropy_level,
+        action_success,
+        is_unsafe,
+        is_signal,
+        is_coherent_signal,
+        idma_fragility_flag,
+        idma_phase,
+        is_fragility_detected,
+        is_fragility_recovered,
+        repairs
+    from {{ ref('int_trace_verdicts') }}
+
+),
+
+hours as (
+
+    select
+        agent_id_hash,
+        hour_start,
+        is_corroborated
+    from {{ ref('int_agent_hours') }}
+
+)
+
+select
+    verdicts.trace_verdict_id,
+    verdicts.agent_id_hash,
+    verdicts.agent_name,
+    verdicts.trace_id,
+    verdicts.traced_at,
+    verdicts.period_start,
+    verdicts.audit_sequence_number,
+    verdicts.selected_action,
+    verdicts.is_counted,
+    verdicts.is_duplicate,
+    verdicts.is_identity_change,
+    verdicts.previous_agent_name,
+    verdicts.is_overridden,
+    verdicts.is_conscience_failed,
+    verdicts.is_signature_verified,
+    verdicts.is_key_registered,
+    verdicts.is_link_valid,
+    verdicts.is_chain_valid,
+    verdicts.is_chain_gap,
+    verdicts.is_chain_rewind,
+    verdicts.is_chain_duplicate,
+    verdicts.previous_audit_sequence_number,
+    verdicts.n_fields_present,
+    verdicts.is_replay_sampled,
+    verdicts.is_replayable,
+    array(
+        select (array[
+            {% for name in replay_comparison_names() %}
+            '{{ name }}'{% if not loop.last %},{% endif %}
+            {% endfor %}
+        ])[failed.comparison]
+        from unnest(verdicts.failed_comparisons) as failed (comparison)
+    ) as failed_comparisons,
+    verdicts.csdma_plausibility_score,
+    verdicts.dsdma_domain_alignment,
+    verdicts.coherence_level,
+    verdicts.entropy_level,
+    verdicts.action_success,
+    verdicts.is_unsafe,
+    verdicts.is_signal,
+    verdicts.is_coherent_signal,
+    case
+        when verdicts.is_counted and verdicts.is_signal then coalesce(hours.is_corroborated, false)
+    end as is_corroborated,
+    verdicts.idma_fragility_flag,
+    verdicts.idma_phase,
+    verdicts.is_fragility_detected,
+    verdicts.is_fragility_recovered,
+    verdicts.repairs
+from verdicts
+inner join published on verdicts.traced_at < published.run_as_of
+left join hours
+    on
+        verdicts.agent_id_hash = hours.agent_id_hash
+        and hours.hour_start = date_trunc('hour', verdicts.traced_at, 'UTC')
