@@ -35,7 +35,8 @@ verdicts as (
         n_fields_present,
         is_replay_sampled,
         is_replayable,
-        failed_comparisons,
+        is_thought_start_recorded,
+        replay_outcome,
         csdma_plausibility_score,
         dsdma_domain_alignment,
         coherence_level,
@@ -89,14 +90,12 @@ select
     verdicts.n_fields_present,
     verdicts.is_replay_sampled,
     verdicts.is_replayable,
-    array(
-        select (array[
-            {% for name in replay_comparison_names() %}
-            '{{ name }}'{% if not loop.last %},{% endif %}
-            {% endfor %}
-        ])[failed.comparison]
-        from unnest(verdicts.failed_comparisons) as failed (comparison)
-    ) as failed_comparisons,
+    array_remove(array[
+        case when not verdicts.is_thought_start_recorded then 'thought_start' end,
+        {% for name in replay_comparison_names() %}
+        case when substr(verdicts.replay_outcome, {{ loop.index }}, 1) = 'f' then '{{ name }}' end{% if not loop.last %},{% endif %}
+        {% endfor %}
+    ], null) as failed_comparisons,
     verdicts.csdma_plausibility_score,
     verdicts.dsdma_domain_alignment,
     verdicts.coherence_level,

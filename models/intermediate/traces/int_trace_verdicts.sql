@@ -34,7 +34,8 @@ with public_keys as (
 
 ),
 
--- The wide rows, read once. `offset 0` keeps each JSON value from being looked up again at every use.
+-- The wide rows, read once. Here and below, an offset of 0 makes PostgreSQL work a step out before the next one: each
+-- JSON value is looked up once, and only narrow rows reach the sorts.
 traces as (
 
     select
@@ -99,16 +100,47 @@ traces as (
         traced_at >= {{ cutoff() }}
         and traced_at > '-infinity'
         and traced_at < {{ as_of() }}
-    offset 0
+    offset bigint '0'
 
 ),
 
-compared as (
+-- One narrow row per source row. Identifiers of 16 bytes stand in for the text that is sorted below: a delivery is
+-- (agent, trace_id, audit_sequence_number); the sampling hash orders as bytes just as its hexadecimal digits do.
+-- replay_outcome has a letter per comparison: t holds, f does not, - did not run.
+judged as (
 
     select
-        *,
+        traces.agent_id_hash,
+        traces.agent_name,
+        traces.trace_id,
+        traces.traced_at,
+        traces.period_start,
+        traces.audit_sequence_number,
+        md5(traces.delivery)::uuid as delivery_id,
+        md5(traces.delivery || '|' || extract(epoch from traces.traced_at))::uuid as occurrence_id,
+        md5('{{ scoring_parameter("replay_sample_salt") | replace("'", "''") }}' || traces.trace_id)::uuid as sampling_hash,
+        hashtextextended(concat_ws('|', traces.signature, traces.agent_name), 0) as content_hash,
+        traces.signature_verified is true as is_signature_verified,
+        public_keys.key_id is not null
+        and (public_keys.revoked_at is null or public_keys.revoked_at > traces.traced_at)
+        and (public_keys.expires_at is null or public_keys.expires_at > traces.traced_at) as is_key_registered,
+        traces.signature is not null as is_signed,
+        traces.audit_entry_hash is not null as has_entry_hash,
+        traces.n_fields_present,
+        traces.csdma_plausibility_score,
+        traces.dsdma_domain_alignment,
+        traces.coherence_level,
+        traces.entropy_level,
+        traces.idma_fragility_flag,
+        traces.idma_phase,
+        traces.conscience_passed,
+        traces.action_was_overridden,
+        traces.coherence_passed,
+        traces.selected_action,
+        traces.action_success,
         {% if replayed %}
-        array[
+        traces.is_thought_start_recorded,
+        array_to_string(array[
             {{ replay_faculty('json_entropy_passed', 'json_entropy_score', '<=', 'json_entropy_threshold') }},
             {{ replay_faculty('json_coherence_passed', 'json_coherence_score', '>=', 'json_coherence_threshold') }},
             {{ replay_conscience(
@@ -126,64 +158,15 @@ compared as (
             {{ replay_exact('action_success', 'json_action_success') }},
             {{ replay_number('audit_sequence_number', 'json_audit_sequence_number') }},
             {{ replay_exact('audit_entry_hash', 'json_audit_entry_hash') }}
-        ] as replay_comparisons
+        ], '', '-') as replay_outcome,
         {% else %}
-        null::boolean[] as replay_comparisons
+        null::boolean as is_thought_start_recorded,
+        null::text as replay_outcome,
         {% endif %}
+        traces.repairs
     from traces
-    offset 0
-
-),
-
--- One narrow row per source row. Identifiers of 16 bytes stand in for the text that is sorted below: a delivery is
--- (agent, trace_id, audit_sequence_number); the sampling hash orders as bytes just as its hexadecimal digits do.
-judged as (
-
-    select
-        compared.agent_id_hash,
-        compared.agent_name,
-        compared.trace_id,
-        compared.traced_at,
-        compared.period_start,
-        compared.audit_sequence_number,
-        md5(compared.delivery)::uuid as delivery_id,
-        md5(compared.delivery || '|' || extract(epoch from compared.traced_at))::uuid as occurrence_id,
-        md5('{{ scoring_parameter("replay_sample_salt") | replace("'", "''") }}' || compared.trace_id)::uuid as sampling_hash,
-        hashtextextended(concat_ws('|', compared.signature, compared.agent_name), 0) as content_hash,
-        compared.signature_verified is true as is_signature_verified,
-        public_keys.key_id is not null
-        and (public_keys.revoked_at is null or public_keys.revoked_at > compared.traced_at)
-        and (public_keys.expires_at is null or public_keys.expires_at > compared.traced_at) as is_key_registered,
-        compared.signature is not null as is_signed,
-        compared.audit_entry_hash is not null as has_entry_hash,
-        compared.n_fields_present,
-        compared.csdma_plausibility_score,
-        compared.dsdma_domain_alignment,
-        compared.coherence_level,
-        compared.entropy_level,
-        compared.idma_fragility_flag,
-        compared.idma_phase,
-        compared.conscience_passed,
-        compared.action_was_overridden,
-        compared.coherence_passed,
-        compared.selected_action,
-        compared.action_success,
-        {% if replayed %}
-        (
-            compared.is_thought_start_recorded
-            and true = any(compared.replay_comparisons)
-            and (false = any(compared.replay_comparisons)) is not true
-        ) is true as is_replayable,
-        case
-            when false = any(compared.replay_comparisons) then array_positions(compared.replay_comparisons, false)
-        end as failed_comparisons,
-        {% else %}
-        null::boolean as is_replayable,
-        null::integer[] as failed_comparisons,
-        {% endif %}
-        compared.repairs
-    from compared
-    left join public_keys on compared.signature_key_id = public_keys.key_id
+    left join public_keys on traces.signature_key_id = public_keys.key_id
+    offset bigint '0'
 
 ),
 
@@ -323,7 +306,7 @@ sampled as (
         *,
         {{ is_link_valid('has_entry_hash', 'audit_sequence_number', 'previous_audit_sequence_number') }} as is_link_intact,
         row_number() over (
-            partition by agent_id_hash, is_counted, period_start
+            partition by agent_id_hash collate "C", is_counted, period_start
             order by sampling_hash, audit_sequence_number, traced_at, content_hash
         ) as sample_rank
     from in_context
@@ -382,8 +365,13 @@ select
     is_counted
     and {{ scoring_parameter('replay_enabled') | string | lower }}
     and sample_rank <= {{ scoring_parameter('replay_sample_per_period') }} as is_replay_sampled,
-    is_replayable,
-    failed_comparisons,
+    {% if replayed %}
+    is_thought_start_recorded is true and replay_outcome like '%t%' and replay_outcome not like '%f%' as is_replayable,
+    {% else %}
+    null::boolean as is_replayable,
+    {% endif %}
+    is_thought_start_recorded,
+    replay_outcome,
     repairs,
     case when is_counted then coalesce(agent_name, previous_agent_name) end as last_agent_name,
     case
