@@ -6,7 +6,7 @@
     {%- set moment = run_started_at -%}
   {%- else -%}
     {%- set text = (given | string | trim).replace('Z', '+00:00') -%}
-    {%- if not modules.re.match('^\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}(:\d{2}(\.\d{1,6})?)?([+-]\d{2}:\d{2})?)?$', text) -%}
+    {%- if not modules.re.match('^[0-9]{4}-[0-9]{2}-[0-9]{2}([T ][0-9]{2}:[0-9]{2}(:[0-9]{2}([.][0-9]{1,6})?)?([+-][0-9]{2}:[0-9]{2})?)?$', text) -%}
       {{ exceptions.raise_compiler_error(
         "Variable as_of is '" ~ given ~ "', but must be an ISO 8601 time, such as 2026-06-15 or "
         ~ "2026-06-15T00:00:00Z (without an offset it is taken as UTC).") }}

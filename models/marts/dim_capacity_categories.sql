@@ -4,6 +4,6 @@ select
     category,
     label,
     guidance,
-    lower_bound,
-    upper_bound
+    lower_bound::double precision as lower_bound,
+    upper_bound::double precision as upper_bound
 from {{ ref('capacity_categories') }}

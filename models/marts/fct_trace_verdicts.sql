@@ -96,10 +96,10 @@ select
         case when substr(verdicts.replay_outcome, {{ loop.index }}, 1) = 'f' then '{{ name }}' end{% if not loop.last %},{% endif %}
         {% endfor %}
     ], null) as failed_comparisons,
-    verdicts.csdma_plausibility_score,
-    verdicts.dsdma_domain_alignment,
-    verdicts.coherence_level,
-    verdicts.entropy_level,
+    verdicts.csdma_plausibility_score::double precision as csdma_plausibility_score,
+    verdicts.dsdma_domain_alignment::double precision as dsdma_domain_alignment,
+    verdicts.coherence_level::double precision as coherence_level,
+    verdicts.entropy_level::double precision as entropy_level,
     verdicts.action_success,
     verdicts.is_unsafe,
     verdicts.is_signal,

@@ -1,3 +1,4 @@
+{{ config(meta={'range_column': 'as_of', 'range_opens': '>'}) }}
 {#- Grain: one row per agent, as-of and window (section 3), and who the agent was at the as-of. -#}
 with window_sums as (
 

@@ -1,3 +1,4 @@
+{{ config(meta={'range_column': 'as_of', 'range_opens': '>'}) }}
 {#- Grain: one row per agent, as-of and window (section 4). -#}
 {%- set replay_is_measured = scoring_parameter('replay_enabled') | string | lower
   ~ ' and n_replay_sampled >= ' ~ scoring_parameter('replay_min_sample') -%}

@@ -1,3 +1,4 @@
+{{ config(meta={'range_column': 'as_of', 'range_opens': '>'}) }}
 {#- Grain: one row per agent, as-of and window whose R was made from the inputs as they are now (section 5). A row
     still waiting for the Python step is not here, and so in no mart. -#}
 with inputs as (

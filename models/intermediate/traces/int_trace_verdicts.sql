@@ -75,7 +75,7 @@ traces as (
             '|', coalesce(audit_sequence_number::text, '-'), length(agent_id_hash), agent_id_hash, trace_id
         ) as delivery,
         {% if replayed %}
-        jsonb_typeof(thought_start) = 'object' as is_thought_start_recorded,
+        coalesce(jsonb_typeof(thought_start) = 'object', false) as is_thought_start_recorded,
         coalesce(
             {{ json_value("dma_results -> 'csdma'", 'plausibility_score') }},
             {{ json_value('dma_results', 'csdma_plausibility_score') }}
@@ -366,7 +366,7 @@ select
     and {{ scoring_parameter('replay_enabled') | string | lower }}
     and sample_rank <= {{ scoring_parameter('replay_sample_per_period') }} as is_replay_sampled,
     {% if replayed %}
-    is_thought_start_recorded is true and replay_outcome like '%t%' and replay_outcome not like '%f%' as is_replayable,
+    is_thought_start_recorded and replay_outcome like '%t%' and replay_outcome not like '%f%' as is_replayable,
     {% else %}
     null::boolean as is_replayable,
     {% endif %}

@@ -1,0 +1,52 @@
+# make run    score the sample fleet on the embedded PostgreSQL
+# make test   everything CI checks: linting, dbt parse, pytest
+# make help   the other targets
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+INSTALLED := $(VENV)/.installed
+# A throw-away PostgreSQL and a dbt profile for it, for what needs a database to look at.
+WITH_DATABASE := $(BIN)/python -m ciris_scoring.embedded exec --
+
+.DEFAULT_GOAL := help
+.PHONY: help run stop test lint format parse pytest clean
+
+help: ## Show the targets.
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 12
+
+$(INSTALLED): pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+		echo "Python 3.11 or newer is needed; '$(PYTHON)' is $$($(PYTHON) --version 2>&1). Name another: make PYTHON=python3.12 ..." >&2; \
+		exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+	@touch $@
+
+run: $(INSTALLED) ## Score the sample fleet on the embedded PostgreSQL, which keeps running.
+	$(BIN)/ciris-scoring run --embedded
+
+stop: $(INSTALLED) ## Stop the embedded PostgreSQL.
+	$(BIN)/python -m ciris_scoring.embedded stop
+
+test: lint parse pytest ## Everything CI checks.
+
+lint: $(INSTALLED) ## Check the style of Python and SQL.
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(WITH_DATABASE) $(BIN)/sqlfluff lint --disable-progress-bar models tests/singular
+
+format: $(INSTALLED) ## Correct the style of Python and SQL.
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
+	$(WITH_DATABASE) $(BIN)/sqlfluff fix --disable-progress-bar models tests/singular
+
+parse: $(INSTALLED) ## Check that dbt can read the project.
+	$(WITH_DATABASE) $(BIN)/dbt --quiet parse
+
+pytest: $(INSTALLED) ## Run the tests, on real PostgreSQL servers of their own.
+	$(BIN)/pytest
+
+clean: ## Stop the embedded PostgreSQL and delete everything that was made, the environment included.
+	@test ! -x $(BIN)/ciris-scoring || $(BIN)/python -m ciris_scoring.embedded stop
+	rm -rf .ciris target logs $(VENV) .pytest_cache .ruff_cache .hypothesis

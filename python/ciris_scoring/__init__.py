@@ -1,0 +1,1 @@
+"""The Python side of the CIRIS Capacity Score: the resilience step and the commands around dbt."""

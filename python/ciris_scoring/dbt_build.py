@@ -1,0 +1,165 @@
+"""dbt in this process: one parsed project, the two halves of a run, a line of progress for each finished node."""
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from threading import Lock
+from typing import Any
+
+import click
+
+from ciris_scoring.connection import Project
+from ciris_scoring.errors import DbtFailed
+
+CHECK_INTERVAL = "client_connection_check_interval"
+
+_SHOWN = {
+    "success": "ok",
+    "pass": "ok",
+    "skipped": "skipped",
+    "warn": "WARN",
+    "fail": "FAIL",
+    "error": "ERROR",
+}
+_COLOURS = {"ok": "green", "skipped": "bright_black", "WARN": "yellow", "FAIL": "red", "ERROR": "red"}
+_BEFORE_MARTS = "The marts stay as they were."
+_AMONG_MARTS = "Each mart is whole, some already of this run; the next run brings them together."
+_HINTS = {
+    "test": "{marts} `{sql}` is the query of the failing rows; correct the data or the model, then run again.",
+    "operation": "Nothing was built. Correct it, then run again.",
+}
+_OTHER_HINT = "{marts} `{sql}` is its SQL; correct the cause, then run again."
+
+
+class DbtBuild:
+    """Builds selections of one project, parsed once.
+
+    The project is parsed without the run's own variables: dbt keeps what it has parsed from run to run, but throws
+    it away when a variable has changed, and parsing again takes seconds. So these must not decide how a node is
+    configured, only what its SQL says.
+
+    :param project: project and target.
+    :param run_variables: dbt variables of this run alone, beside those of the command line.
+    :param full_refresh: rebuild incremental models from nothing.
+    :raises DbtFailed: the project does not parse.
+    """
+
+    def __init__(self, project: Project, run_variables: Mapping[str, Any], full_refresh: bool = False):
+        self._project = project
+        self._variables = {**project.cli_vars, **run_variables}
+        self._full_refresh = ["--full-refresh"] if full_refresh else []
+        lasting = {name: value for name, value in project.cli_vars.items() if name not in run_variables}
+        self._manifest = self._invoke(["parse"], lasting)
+
+    def build(self, selector: str) -> None:
+        """Build and test what a selector of selectors.yml names; unit tests, which no data can break, stay out.
+
+        :raises DbtFailed: names the first node that failed, dbt's message, and what to do.
+        """
+        command = ["build", "--selector", selector, "--exclude-resource-type", "unit_test", *self._full_refresh]
+        self._invoke(command, self._variables, manifest=self._manifest, callbacks=[_Progress()])
+
+    def _invoke(self, command: list[str], variables: Mapping[str, Any], **runner: Any) -> Any:
+        from dbt.cli.main import dbtRunner
+
+        options = [
+            *("--project-dir", str(self._project.project_dir)),
+            *("--profiles-dir", str(self._project.profiles_dir)),
+            *("--target", self._project.target_name),
+            *("--vars", json.dumps(variables, default=str)),
+            *(
+                "--log-level",
+                "none",
+                "--log-level-file",
+                "debug",
+                "--quiet",
+                "--no-send-anonymous-usage-stats",
+            ),
+        ]
+        with _queries_end_with_this_process():
+            outcome: Any = dbtRunner(**runner).invoke([*command, *options])
+        if isinstance(outcome.exception, KeyboardInterrupt | SystemExit):
+            raise outcome.exception
+        if outcome.exception is not None:
+            raise DbtFailed(f"dbt stopped: {_core(str(outcome.exception))}", self._log_hint())
+        if not outcome.success:
+            raise self._failure(outcome.result.results)
+        return outcome.result
+
+    def _failure(self, results: list[Any]) -> DbtFailed:
+        failed = [r for r in results if r.status in ("error", "fail")]
+        if not failed:
+            return DbtFailed("dbt reports a failure without naming a node.", self._log_hint())
+        first, node = failed[0], failed[0].node
+        others = f" ({len(failed) - 1} more failed)" if len(failed) > 1 else ""
+        hint = _HINTS.get(node.resource_type, _OTHER_HINT).format(
+            marts=_AMONG_MARTS if "marts" in node.fqn else _BEFORE_MARTS,
+            sql=getattr(node, "compiled_path", None) or node.original_file_path,
+        )
+        return DbtFailed(
+            f"dbt stopped at {node.resource_type.replace('_', ' ')} {node.name} "
+            f"({node.original_file_path}){others}: {_core(first.message or first.status)}",
+            hint,
+        )
+
+    def _log_hint(self) -> str:
+        from dbt.flags import get_flags
+
+        return f"dbt's log is {self._project.project_dir / get_flags().LOG_PATH / 'dbt.log'}."
+
+
+class _Progress:
+    """dbt calls it with every event, from several threads."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._finished = 0
+        self._total = 0
+
+    def __call__(self, event: Any) -> None:
+        name, data = event.info.name, event.data
+        with self._lock:
+            if name in ("LogStartLine", "SkippingDetails"):
+                self._total = data.total
+            elif name == "NodeFinished":
+                self._finished += 1
+                self._show(data.node_info, data.run_result)
+            elif name in ("JinjaLogInfo", "JinjaLogWarning", "PrintEvent"):
+                click.echo(f"  {event.info.msg}", err=True)
+
+    def _show(self, node: Any, result: Any) -> None:
+        status = _SHOWN.get(result.status, result.status)
+        width = len(str(self._total))
+        count = f"{self._finished:>{width}} of {self._total}"
+        kind = node.resource_type.replace("_", " ")
+        label = click.style(f"{status:<7}", fg=_COLOURS.get(status))
+        note = f"  {_core(result.message)}" if status in ("WARN", "FAIL", "ERROR") else ""
+        click.echo(
+            f"  {count}  {label}  {result.execution_time:6.1f} s  {kind} {node.node_name}{note}", err=True
+        )
+
+
+def _core(message: str) -> str:
+    """dbt's message on one line, without its heading and the call stack of macros below it."""
+    lines = [line.strip() for line in str(message).splitlines()]
+    stack = next((i for i, line in enumerate(lines) if line.startswith("> ")), len(lines))
+    lines = [line for line in lines[:stack] if line and not line.startswith("compiled code at ")]
+    if len(lines) > 1 and " Error in " in lines[0]:
+        lines = lines[1:]
+    return " ".join(lines)
+
+
+@contextmanager
+def _queries_end_with_this_process() -> Iterator[None]:
+    """Have the server end the queries of a dbt whose process was killed, so that they do not meet the next run's."""
+    before = os.environ.get("PGOPTIONS")
+    if CHECK_INTERVAL not in (before or ""):
+        os.environ["PGOPTIONS"] = f"{before or ''} -c {CHECK_INTERVAL}=1s".strip()
+    try:
+        yield
+    finally:
+        if before is None:
+            os.environ.pop("PGOPTIONS", None)
+        else:
+            os.environ["PGOPTIONS"] = before

@@ -1,0 +1,43 @@
+"""Errors that a person can act on.
+
+The command line prints each as one line and a hint, without a traceback. Anything else that reaches it is a bug.
+"""
+
+
+class CirisError(Exception):
+    """An expected failure: what went wrong (``message``) and what to do about it (``hint``)."""
+
+    exit_code = 1
+
+    def __init__(self, message: str, hint: str | None = None):
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+
+class InputError(CirisError):
+    """A value given by the user is not acceptable; nothing was started."""
+
+    exit_code = 2
+
+
+class ProfileError(CirisError):
+    """The dbt profile or project cannot be used."""
+
+    exit_code = 2
+
+
+class DatabaseError(CirisError):
+    """The database cannot be reached, refuses us, or failed in the middle of the work."""
+
+
+class RunInProgress(CirisError):
+    """Another run holds the lock of this target."""
+
+
+class DbtFailed(CirisError):
+    """A dbt invocation failed; what was published before stays as it was."""
+
+
+class StepError(CirisError):
+    """The resilience step found relations that do not keep the contract."""

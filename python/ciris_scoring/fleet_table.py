@@ -1,0 +1,172 @@
+"""The fleet as a table for people, from the marts."""
+
+import unicodedata
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+
+import psycopg
+from psycopg import sql
+from psycopg.rows import dict_row
+
+from ciris_scoring import as_of
+
+MAX_ROWS = 40
+"""Agents shown per window; the rest is counted."""
+
+AGENT_WIDTH = 23
+ALERTS_WIDTH = 26
+FACTORS = {
+    "C": "c_score",
+    "I_int": "i_int_score",
+    "R": "r_score",
+    "I_inc": "i_inc_score",
+    "S": "s_score",
+    "capacity": "capacity_score",
+}
+HEADINGS = ("agent", *FACTORS, "category", "status", "weakest", "alerts")
+NUMERIC = frozenset(FACTORS)
+
+
+def fleet_tables(connection: psycopg.Connection, schema: str, moment: datetime) -> str:
+    """Write the fleet at an as-of, one table per window: the lowest capacity first, unscored agents last.
+
+    :param connection: one that may read the marts.
+    :param schema: schema of the marts.
+    :param moment: the as-of of the rows to show.
+    :returns: the tables, 120 to 140 columns wide; a line in their place when no agent has a row.
+    :raises psycopg.Error: the marts cannot be read.
+    """
+    scores = _read(connection, schema, "fct_capacity_scores", moment)
+    alerts = _read(connection, schema, "fct_capacity_alerts", moment)
+    windows = sorted({row["window_days"] for row in (*scores, *alerts)})
+    if not windows:
+        return f"No agent has a trace in a scoring window at {as_of.text(moment)}: the fleet table is empty."
+    return "\n\n".join(
+        _window_table(
+            window,
+            moment,
+            [row for row in scores if row["window_days"] == window],
+            [row for row in alerts if row["window_days"] == window],
+        )
+        for window in windows
+    )
+
+
+def _read(connection: psycopg.Connection, schema: str, mart: str, moment: datetime) -> list[dict]:
+    query = sql.SQL("select * from {} where as_of = %s").format(sql.Identifier(schema, mart))
+    with connection.cursor(row_factory=dict_row) as cursor:
+        return cursor.execute(query, [moment]).fetchall()
+
+
+def _window_table(window: int, moment: datetime, scores: list[dict], alerts: list[dict]) -> str:
+    kinds: dict[str, list[str]] = {}
+    for alert in sorted(alerts, key=lambda row: (row["severity"], row["kind"])):
+        kinds.setdefault(alert["agent_id_hash"], []).append(alert["kind"])
+
+    scores = sorted(scores, key=lambda row: (_sortable(row["capacity_score"]), row["agent_id_hash"]))
+    rows = [
+        (
+            agent_label(row["agent_name"], row["agent_id_hash"]),
+            *(_number(row[column]) for column in FACTORS.values()),
+            row["category"] or "-",
+            row["score_status"],
+            row["weakest_factor"],
+            _listed(kinds.get(row["agent_id_hash"], []), ALERTS_WIDTH),
+        )
+        for row in scores[:MAX_ROWS]
+    ]
+    scored = {row["agent_id_hash"] for row in scores}
+    without_row = sorted(
+        (row for row in alerts if row["agent_id_hash"] not in scored), key=lambda row: row["agent_id_hash"]
+    )
+    lines = [f"Fleet at {as_of.text(moment)}, window of {window} days, {len(scores)} agents", ""]
+    lines += aligned(HEADINGS, rows, NUMERIC) if rows else ["No agent has a trace in this window."]
+    if len(scores) > MAX_ROWS:
+        lines.append(f"... and {len(scores) - MAX_ROWS} more agents with a higher capacity or none.")
+    for alert in without_row[:MAX_ROWS]:
+        label = agent_label(alert["agent_name"], alert["agent_id_hash"])
+        lines.append(
+            f"{alert['kind']}: {label}, without a score in this window. {printable(alert['message'])}"
+        )
+    if len(without_row) > MAX_ROWS:
+        lines.append(f"... and {len(without_row) - MAX_ROWS} more alerts for agents without a score.")
+    return "\n".join(lines)
+
+
+def _listed(items: list[str], columns: int) -> str:
+    """List as many items as fit, and say how many did not."""
+    for shown in range(len(items), -1, -1):
+        left_out = [f"+{len(items) - shown}"] if shown < len(items) else []
+        listed = ", ".join(items[:shown] + left_out)
+        if width(listed) <= columns:
+            return listed
+    return ""
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.3f}"
+
+
+def _sortable(value: float | None) -> float:
+    return 2.0 if value is None else value
+
+
+def agent_label(name: str | None, agent_id_hash: str) -> str:
+    """Name an agent in ``AGENT_WIDTH`` columns: its name and, as names are not unique, the start of its hash."""
+    short_hash = fitted(printable(agent_id_hash), 8, ellipsis="")
+    if not name:
+        return f"({short_hash})"
+    return f"{fitted(printable(name), AGENT_WIDTH - len(short_hash) - 3)} ({short_hash})"
+
+
+# --- Text of any script in columns ---------------------------------------------------------------------------------
+
+
+def aligned(headings: Sequence[str], rows: Iterable[Sequence[str]], right: Iterable[str] = ()) -> list[str]:
+    """Lay out rows in columns, two spaces apart, under a rule.
+
+    :param headings: of the columns.
+    :param rows: cells of text, as many as there are headings.
+    :param right: headings of the columns to align to the right.
+    """
+    rows = list(rows)
+    right = set(right)
+    widths = [max(map(width, column)) for column in zip(headings, *rows, strict=True)]
+
+    def line(cells: Sequence[str]) -> str:
+        padded = []
+        for heading, cell, columns in zip(headings, cells, widths, strict=True):
+            space = " " * (columns - width(cell))
+            padded.append(space + cell if heading in right else cell + space)
+        return "  ".join(padded).rstrip()
+
+    return [line(headings), "  ".join("-" * columns for columns in widths), *map(line, rows)]
+
+
+def width(text: str) -> int:
+    """Columns that a text takes in a terminal: wide characters two, combining ones none."""
+    return sum(map(_character_width, text))
+
+
+def _character_width(character: str) -> int:
+    if unicodedata.category(character) in ("Mn", "Me", "Cf"):
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in "WF" else 1
+
+
+def fitted(text: str, columns: int, ellipsis: str = "…") -> str:
+    """Cut a text down to a number of columns, with an ellipsis for what was cut."""
+    if width(text) <= columns:
+        return text
+    kept, used = [], width(ellipsis)
+    for character in text:
+        used += _character_width(character)
+        if used > columns:
+            break
+        kept.append(character)
+    return "".join(kept).rstrip() + ellipsis
+
+
+def printable(text: str) -> str:
+    """Replace what would move the cursor or hide text: control characters and such."""
+    return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)

@@ -1,0 +1,193 @@
+"""The main job: build the first half, compute resilience, build the second half, show the fleet."""
+
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+
+import click
+import psycopg
+from psycopg import sql
+
+from ciris_scoring import as_of as as_of_time
+from ciris_scoring.connection import (
+    Project,
+    check_rights,
+    connect,
+    find_project,
+    load_project,
+    one_row,
+    run_lock,
+)
+from ciris_scoring.dbt_build import DbtBuild
+from ciris_scoring.errors import InputError
+from ciris_scoring.fleet_table import fleet_tables
+from ciris_scoring.resilience_step import StepResult, run_step
+
+NEXT_STEPS = """
+The embedded PostgreSQL keeps running; `make stop` stops it.
+  host      {server.socket_folder}
+  port      {server.port}
+  user      {server.user} (no password)
+  database  {database}
+  psql      {psql}
+  dbt       dbt build --profiles-dir {profiles} --vars 'as_of: {as_of}'
+
+What to look at next:
+
+  -- What the lowest score of the fleet is made of
+  select factor, component, component_value from {schema}.fct_factor_components
+  where agent_id_hash = '{agent}' and as_of = '{as_of}' and window_days = 7
+  order by factor, component;
+
+  -- The traces behind it that were overridden, unsafe, or not valid in the chain
+  select traced_at, trace_id, is_overridden, is_unsafe, is_signature_verified, is_key_registered, is_link_valid
+  from {schema}.fct_trace_verdicts
+  where agent_id_hash = '{agent}' and (is_overridden or is_unsafe or not is_chain_valid)
+  order by traced_at desc limit 20;
+
+  -- The fleet, day by day
+  select as_of, n_agents, n_high_fragility, mean_capacity_score, min_capacity_score
+  from {schema}.fct_fleet_capacity
+  where window_days = 7 order by as_of;"""
+
+
+def report(line: str) -> None:
+    """Tell a person how far things are, on stderr."""
+    click.echo(line, err=True)
+
+
+def run(project: Project, as_of: str | None, *, full_refresh: bool, allow_rescoring: bool) -> datetime:
+    """Run the whole job once and print the fleet table on stdout; return the as-of that was scored.
+
+    :param project: what to build, and where.
+    :param as_of: the argument of ``--as-of``, if given.
+    :param full_refresh: score the whole history again.
+    :param allow_rescoring: even where scores are published.
+    :raises CirisError: something expected went wrong; what was published before is as it was.
+    """
+    started = time.monotonic()
+    moment = resolve_as_of(project, as_of)
+    with connect(project) as connection:
+        check_rights(connection, project)
+        with run_lock(connection, project.schema) as pid:
+            report(f"Scoring {project.source_schema} into {project.schema} as of {as_of_time.text(moment)}.")
+            variables = {"as_of": as_of_time.text(moment), "lock_holder_pid": pid}
+            if allow_rescoring:
+                variables["allow_rescoring"] = True
+            build = DbtBuild(project, variables, full_refresh)
+            build.build("before_resilience")
+            report_step(run_step(connection, project.schema, report=report))
+            connection.execute("select")  # the session lives, so the lock is still ours
+            build.build("after_resilience")
+        click.echo(fleet_tables(connection, project.schema, moment))
+        for line in _remarks(connection, project, moment):
+            report(line)
+    report(f"Done in {time.monotonic() - started:.0f} s.")
+    return moment
+
+
+def run_embedded(
+    project_dir: Path | None, cli_vars: dict, as_of: str | None, *, full_refresh: bool, allow_rescoring: bool
+) -> None:
+    """Run the whole job on the embedded PostgreSQL, with the sample where it holds no traces.
+
+    The as-of is the sample's, unless another is given, so that the numbers are the same every time.
+
+    :raises CirisError: something expected went wrong.
+    """
+    from ciris_scoring import embedded
+    from ciris_scoring.simulate import TargetHoldsTraces, load_sample, sample_info
+
+    project_dir = find_project(project_dir)
+    state_folder = project_dir / embedded.STATE_FOLDER
+    server = embedded.start(state_folder)
+    embedded.write_profile(state_folder, server)
+    project = load_project(project_dir, state_folder, cli_vars=cli_vars)
+    if as_of is None and project.variables.get("as_of") is None:
+        as_of = sample_info()["as_of"]
+
+    with connect(project) as connection:
+        try:
+            n_traces = load_sample(connection, project.source_schema, project.source_tables)
+            report(f"Loaded the sample: {n_traces:,} traces in {project.source_schema}.")
+        except TargetHoldsTraces as held:
+            report(f"Using the {held.n:,} traces that are in {held.table}.")
+    moment = run(project, as_of, full_refresh=full_refresh, allow_rescoring=allow_rescoring)
+    with connect(project) as connection:
+        agent = _lowest_agent(connection, project, moment)
+    click.echo(
+        NEXT_STEPS.format(
+            server=server,
+            database=embedded.DATABASE,
+            psql=server.psql_command(),
+            profiles=_short(state_folder),
+            schema=project.schema,
+            agent=agent,
+            as_of=as_of_time.text(moment),
+        )
+    )
+
+
+def _lowest_agent(connection: psycopg.Connection, project: Project, moment: datetime) -> str:
+    """Hash of the agent with the lowest capacity, for the example queries."""
+    query = sql.SQL(
+        "select agent_id_hash from {} where as_of = %s order by capacity_score, agent_id_hash limit 1"
+    ).format(sql.Identifier(project.schema, "fct_capacity_scores"))
+    row = connection.execute(query, [moment]).fetchone()
+    return row[0] if row else "AGENT"
+
+
+def _short(path: Path) -> Path:
+    """The path as seen from here, where it lies below."""
+    return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
+
+
+def resilience(project: Project) -> StepResult:
+    """Run the resilience step alone, under the lock of a run.
+
+    :raises CirisError: something expected went wrong; nothing was changed.
+    """
+    with connect(project) as connection, run_lock(connection, project.schema):
+        result = run_step(connection, project.schema, report=report)
+    report_step(result)
+    return result
+
+
+def report_step(result: StepResult) -> None:
+    """Say what the resilience step did."""
+    report(
+        f"resilience: {result.waiting:,} waiting, {result.written:,} written, {result.deleted:,} deleted "
+        f"in {result.seconds:.1f} s"
+    )
+
+
+def resolve_as_of(project: Project, given: str | None) -> datetime:
+    """The as-of of a run: ``--as-of``, or ``as_of`` in ``--vars``, or now; cut down to a period end.
+
+    :raises InputError: both are given, or the time is malformed or in the future.
+    """
+    variable = project.variables.get("as_of")
+    if given is not None and project.cli_vars.get("as_of") is not None:
+        raise InputError("The as-of is given twice, by --as-of and in --vars.", "Leave one of them out.")
+    value, name = (variable, "The variable as_of") if given is None else (given, "--as-of")
+    period = project.variables.get("scoring_period", "day")
+    return as_of_time.resolve(value, period, datetime.now(UTC), name)
+
+
+def _remarks(connection: psycopg.Connection, project: Project, moment: datetime) -> list[str]:
+    """What a person may wonder about: sources that hold nothing."""
+    empty = {
+        "covenant_traces": f"no trace before {as_of_time.text(moment)}, so there is nothing to score",
+        "wbd_deferrals": "no deferral, so the quality of deferrals counts as 1",
+        "covenant_public_keys": "no key, so no signature is by a registered key",
+    }
+    remarks = []
+    for name, meaning in empty.items():
+        table = sql.Identifier(project.source_schema, project.source_tables[name])
+        condition = sql.SQL('where "timestamp" < {}').format(sql.Literal(moment))
+        query = sql.SQL("select exists (select from {} {})").format(
+            table, condition if name == "covenant_traces" else sql.SQL("")
+        )
+        if one_row(connection.execute(query)) == (False,):
+            remarks.append(f"Note: {project.source_schema}.{project.source_tables[name]} holds {meaning}.")
+    return remarks

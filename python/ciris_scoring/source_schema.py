@@ -1,0 +1,190 @@
+"""The source contract: the four `cirislens` tables with the column types of production.
+
+Used by whatever fills an empty database (the simulator, the sample, the tests). A production database already
+has these tables; nothing here alters a table that exists.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+import psycopg
+from psycopg import sql
+from psycopg.rows import scalar_row
+
+DEFAULT_SCHEMA = "cirislens"
+
+
+@dataclass(frozen=True)
+class SourceTable:
+    """One source table: its columns (name, type) in COPY order, its primary key, its other indexes."""
+
+    columns: tuple[tuple[str, str], ...]
+    key: tuple[str, ...]
+    indexes: tuple[tuple[str, ...], ...] = ()
+
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        """Names of the columns, in COPY order."""
+        return tuple(name for name, _ in self.columns)
+
+
+SOURCE_TABLES: Mapping[str, SourceTable] = MappingProxyType(
+    {
+        "covenant_traces": SourceTable(
+            columns=(
+                ("trace_id", "varchar(128)"),
+                ("thought_id", "varchar(128)"),
+                ("agent_id_hash", "varchar(64) not null"),
+                ("agent_name", "varchar(255)"),
+                ("timestamp", "timestamptz not null"),
+                ("signature", "text"),
+                ("signature_verified", "boolean"),
+                ("signature_key_id", "varchar(64)"),
+                ("audit_entry_hash", "varchar(64)"),
+                ("audit_sequence_number", "bigint"),
+                ("csdma_plausibility_score", "numeric(3,2)"),
+                ("dsdma_domain_alignment", "numeric(3,2)"),
+                ("idma_k_eff", "numeric"),
+                ("idma_fragility_flag", "boolean"),
+                ("idma_phase", "varchar"),
+                ("conscience_passed", "boolean"),
+                ("action_was_overridden", "boolean"),
+                ("entropy_level", "numeric(5,4)"),
+                ("coherence_level", "numeric(5,4)"),
+                ("coherence_passed", "boolean"),
+                ("selected_action", "varchar(50)"),
+                ("action_success", "boolean"),
+                ("thought_start", "jsonb"),
+                ("dma_results", "jsonb"),
+                ("conscience_result", "jsonb"),
+                ("action_result", "jsonb"),
+            ),
+            key=("trace_id", "timestamp"),
+            indexes=(
+                ("timestamp",),
+                ("agent_id_hash", "timestamp"),
+                ("agent_id_hash", "audit_sequence_number"),
+            ),
+        ),
+        "wbd_deferrals": SourceTable(
+            columns=(
+                ("deferral_id", "uuid"),
+                ("agent_id", "varchar not null"),
+                ("agent_name", "varchar"),
+                ("status", "varchar"),
+                ("resolution_summary", "text"),
+                ("resolved_at", "timestamptz"),
+                ("created_at", "timestamptz"),
+            ),
+            key=("deferral_id",),
+        ),
+        "covenant_public_keys": SourceTable(
+            columns=(
+                ("key_id", "varchar(64)"),
+                ("public_key_base64", "varchar(128)"),
+                ("algorithm", "varchar"),
+                ("created_at", "timestamptz"),
+                ("expires_at", "timestamptz"),
+                ("revoked_at", "timestamptz"),
+            ),
+            key=("key_id",),
+        ),
+        "covenant_trace_batches": SourceTable(
+            columns=(
+                ("batch_id", "uuid"),
+                ("batch_timestamp", "timestamptz"),
+                ("consent_timestamp", "timestamptz"),
+                ("traces_received", "integer"),
+                ("traces_accepted", "integer"),
+                ("traces_rejected", "integer"),
+                ("rejection_reasons", "jsonb"),
+            ),
+            key=("batch_id",),
+        ),
+    }
+)
+
+TRACE_COLUMNS = SOURCE_TABLES["covenant_traces"].column_names
+DEFERRAL_COLUMNS = SOURCE_TABLES["wbd_deferrals"].column_names
+PUBLIC_KEY_COLUMNS = SOURCE_TABLES["covenant_public_keys"].column_names
+BATCH_COLUMNS = SOURCE_TABLES["covenant_trace_batches"].column_names
+
+
+def table_identifier(
+    logical_name: str, schema: str = DEFAULT_SCHEMA, tables: Mapping[str, str] | None = None
+) -> sql.Identifier:
+    """The quoted `schema.table` of a logical table; `tables` maps logical names to configured ones.
+
+    :raises KeyError: a logical name that is not in SOURCE_TABLES.
+    """
+    unknown = {logical_name, *(tables or {})} - set(SOURCE_TABLES)
+    if unknown:
+        raise KeyError(f"not a source table: {', '.join(sorted(unknown))}; known: {', '.join(SOURCE_TABLES)}")
+    return sql.Identifier(schema, (tables or {}).get(logical_name, logical_name))
+
+
+def create_source_tables(
+    connection: psycopg.Connection, schema: str = DEFAULT_SCHEMA, tables: Mapping[str, str] | None = None
+) -> None:
+    """Create the schema and those of the four source tables that do not exist, with keys and indexes.
+
+    Existing tables are left exactly as they are. All of it happens in one transaction (a savepoint, if the
+    connection is inside one).
+
+    :param tables: logical name (`covenant_traces`, ...) to the name used in the database, where they differ.
+    :raises KeyError: `tables` has a logical name that is not a source table.
+    :raises psycopg.Error: the database refuses.
+    """
+    with connection.transaction():
+        created = create_missing_tables(connection, schema, tables)
+        add_keys(connection, created, schema, tables)
+
+
+def create_missing_tables(
+    connection: psycopg.Connection, schema: str = DEFAULT_SCHEMA, tables: Mapping[str, str] | None = None
+) -> tuple[str, ...]:
+    """Create what `create_source_tables` does, without keys and indexes; return the logical names created.
+
+    For bulk loads: an index built after the rows costs a third of one kept up while they arrive. The caller owes
+    the created tables a call of `add_keys`, and wraps both into a transaction.
+    """
+    # A cursor of its own, because the connection's may return rows of any shape.
+    ask = connection.cursor(row_factory=scalar_row)
+    # `create schema if not exists` demands the right to create even where it has nothing to do: ask first.
+    if ask.execute("select to_regnamespace(quote_ident(%s))", [schema]).fetchone() is None:
+        ask.execute(sql.SQL("create schema if not exists {}").format(sql.Identifier(schema)))
+    created = []
+    for logical_name, table in SOURCE_TABLES.items():
+        name = table_identifier(logical_name, schema, tables)
+        if ask.execute("select to_regclass(%s)", [name.as_string(connection)]).fetchone() is not None:
+            continue
+        columns = sql.SQL(", ").join(
+            sql.SQL("{} {}").format(sql.Identifier(column), sql.SQL(column_type))
+            for column, column_type in table.columns
+        )
+        connection.execute(sql.SQL("create table {} ({})").format(name, columns))
+        created.append(logical_name)
+    return tuple(created)
+
+
+def add_keys(
+    connection: psycopg.Connection,
+    logical_names: Iterable[str],
+    schema: str = DEFAULT_SCHEMA,
+    tables: Mapping[str, str] | None = None,
+) -> None:
+    """Give the named tables, just made by `create_missing_tables`, their primary keys and indexes."""
+    for logical_name in logical_names:
+        table, name = SOURCE_TABLES[logical_name], table_identifier(logical_name, schema, tables)
+        for columns in table.indexes:
+            connection.execute(sql.SQL("create index on {} ({})").format(name, _column_list(columns)))
+        connection.execute(
+            sql.SQL("alter table {} add primary key ({})").format(name, _column_list(table.key))
+        )
+
+
+def _column_list(columns: tuple[str, ...]) -> sql.Composed:
+    return sql.SQL(", ").join(map(sql.Identifier, columns))

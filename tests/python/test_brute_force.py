@@ -1,0 +1,612 @@
+"""Sanity tests of the brute-force reference implementation. Every expected number is worked out by hand."""
+
+import hashlib
+import math
+import sys
+from datetime import datetime, timedelta, timezone
+from decimal import Decimal as D
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+from brute_force import (  # noqa: E402
+    Window,
+    alerts,
+    attribute_deferrals,
+    data_quality,
+    fleet_coherence_hourly,
+    score_fleet,
+)
+from brute_force.scoring import (  # noqa: E402
+    DEFAULT_PARAMETERS,
+    _clean_trace,
+    _drift,
+    _replayable,
+    _round,
+    _ten_bin,
+)
+
+UTC = timezone.utc
+T = datetime(2026, 3, 31, tzinfo=UTC)  # the as-of of most tests; W = 7 days: [24 March, 31 March)
+A, B = "a" * 16, "b" * 16
+WEEK = (Window(7, 23, 30),)
+KEYS = [{"key_id": "k1", "revoked_at": None, "expires_at": None}]
+
+
+def ago(days=0, hours=0, minutes=0):
+    return T - timedelta(days=days, hours=hours, minutes=minutes)
+
+
+def trace(at, seq=None, agent=A, **columns):
+    row = {
+        "trace_id": f"t-{agent[0]}-{at.isoformat()}-{seq}",
+        "thought_id": "thought",
+        "agent_id_hash": agent,
+        "agent_name": "Ann",
+        "timestamp": at,
+        "signature": "sig",
+        "signature_verified": True,
+        "signature_key_id": "k1",
+        "audit_entry_hash": "hash",
+        "audit_sequence_number": seq,
+        "csdma_plausibility_score": D("0.95"),
+        "dsdma_domain_alignment": D("0.95"),
+        "idma_k_eff": D("2"),
+        "idma_fragility_flag": False,
+        "idma_phase": None,
+        "conscience_passed": True,
+        "action_was_overridden": False,
+        "entropy_level": D("0.1"),
+        "coherence_level": D("0.9"),
+        "coherence_passed": True,
+        "selected_action": "SPEAK",
+        "action_success": True,
+        "thought_start": None,
+        "dma_results": None,
+        "conscience_result": None,
+        "action_result": None,
+    }
+    row.update(columns)
+    return row
+
+
+def one(traces, deferrals=(), keys=KEYS, **options):
+    """The row of agent A at T in the 7-day window."""
+    rows = score_fleet(traces, deferrals, keys, as_ofs=[T], run_as_of=T, windows=WEEK, **options)
+    return rows[A, T, 7]
+
+
+# Section 1
+
+
+def test_windows_and_as_ofs_are_half_open_period_ends():
+    at = ago(
+        days=10
+    )  # exactly midnight of 21 March: in the period that ends on 22 March, not at 21 March itself
+    rows = score_fleet([trace(at)], [], KEYS, as_ofs=None, run_as_of=T + timedelta(hours=13), windows=WEEK)
+    # window [T-7, T) holds 21 March 00:00 for T = 22 .. 28 March
+    assert sorted(as_of.day for _, as_of, _ in rows) == [22, 23, 24, 25, 26, 27, 28]
+    # run as-of 31 March 13:00 is cut down to 31 March 00:00: a trace at 31 March 00:00 takes no part
+    assert not score_fleet([trace(T)], [], KEYS, as_ofs=None, run_as_of=T + timedelta(hours=13), windows=WEEK)
+    assert data_quality([trace(T)], [], KEYS, run_as_of=T + timedelta(hours=13)) == {
+        (A, T, "future_trace"): 1
+    }
+
+
+# Section 2
+
+
+def test_cleaning_of_scores_strings_and_actions():
+    row = trace(
+        ago(1),
+        csdma_plausibility_score=D("NaN"),
+        dsdma_domain_alignment=D("1.01"),
+        coherence_level=float("inf"),
+        entropy_level=D("-0.0001"),
+        idma_k_eff=D("1e9"),
+        thought_id=" \t",
+        selected_action=" HandlerActionType.speak ",
+    )
+    clean = _clean_trace(row)
+    assert clean.selected_action == "SPEAK"
+    assert clean.idma_k_eff == 10**9  # only NaN, infinite and negative are refused
+    # of the ten, csdma, dsdma, coherence, entropy and thought_id are null now: five are left
+    assert one([row])["components"]["i_coverage"] == 0.5
+    day = datetime(2026, 3, 30, tzinfo=UTC)
+    assert data_quality([row], [], KEYS, run_as_of=T) == {
+        (A, day, "out_of_range_csdma_plausibility_score"): 1,
+        (A, day, "out_of_range_dsdma_domain_alignment"): 1,
+        (A, day, "out_of_range_coherence_level"): 1,
+        (A, day, "out_of_range_entropy_level"): 1,
+        (A, day, "blank_thought_id"): 1,
+    }
+
+
+def test_a_resent_trace_counts_once_as_its_earliest_row():
+    traces = [
+        trace(ago(1), 5, trace_id="x", signature=None),  # re-sent seven days later: set aside
+        trace(ago(8), 5, trace_id="x"),  # the earliest, before the window
+        trace(ago(1), 6, trace_id="x"),  # the same id, another sequence number: a trace of its own
+        trace(ago(2), None, trace_id="y"),
+        trace(ago(1), None, trace_id="y"),  # two null numbers are the same
+        trace(ago(2), None, trace_id=None),
+        trace(ago(1), None, trace_id=None),  # a null trace_id is never a duplicate
+        trace(ago(1), 5, trace_id="x", agent=B),  # another agent's
+    ]
+    row = one(traces)
+    assert row["n_traces"] == 4  # x/6, y, null, null
+    assert row["components"]["link_rate"] == 0.25  # 6 follows 5, which lies before the window
+    assert data_quality(traces, [], KEYS, run_as_of=T) == {(A, ago(1), "duplicate_trace"): 2}
+
+
+# Section 3
+
+
+def test_core_identity_looks_behind_the_edge_of_the_window():
+    traces = [
+        trace(ago(20), agent_name="Ann"),
+        trace(ago(6), agent_name="Bea"),  # a change: Ann, two weeks ago
+        trace(ago(5), agent_name=" "),
+        trace(ago(4), agent_name="Bea", action_was_overridden=True, conscience_passed=False),
+        trace(ago(3), agent_name=None, action_was_overridden=None),
+    ]
+    row = one(traces)
+    assert row["n_traces"] == 4 and row["agent_name"] == "Bea"
+    assert row["components"]["d_identity"] == 0.25  # 1 change of 4
+    assert row["components"]["k_contradiction"] == 0.25
+    assert row["components"]["conscience_failure_rate"] == 0.25
+    assert row["c_score"] == pytest.approx(math.exp(-3.75), rel=1e-12)  # 5/4 + 10/4
+
+
+# Section 4
+
+
+def test_chain_gaps_rewinds_duplicates_and_ties():
+    at = ago(1)
+    traces = [
+        trace(ago(9), 10),
+        trace(at, 13),  # tied timestamps are put in order 11, 13, null
+        trace(at, None),  # no number: not valid, and skipped as a predecessor
+        trace(at, 11),  # valid
+        trace(at + timedelta(minutes=1), 14),  # valid: 13 + 1
+        trace(at + timedelta(minutes=2), 14),  # duplicate
+        trace(at + timedelta(minutes=3), 3),  # rewind
+        trace(at + timedelta(minutes=4), 4, audit_entry_hash=""),  # follows 3, but has no hash
+        trace(at + timedelta(minutes=5), 5, signature_verified=None),  # linked, but not verified
+    ]
+    components = one(traces)["components"]
+    assert (components["chain_gaps"], components["chain_rewinds"], components["chain_duplicates"]) == (
+        1,
+        1,
+        1,
+    )
+    assert components["link_rate"] == 3 / 8  # 11, 14, 5
+    assert components["signature_rate"] == 7 / 8
+    assert components["i_chain"] == 2 / 8  # 11, 14
+
+
+def test_keys_end_at_their_revocation_or_expiry():
+    keys = [
+        {"key_id": "k1", "revoked_at": ago(3), "expires_at": datetime.max.replace(tzinfo=UTC)},
+        {"key_id": "k2", "revoked_at": None, "expires_at": ago(1)},
+        {"key_id": "k2", "revoked_at": ago(2), "expires_at": None},  # stands twice: the earliest holds
+    ]
+    traces = [
+        trace(ago(4), 1, signature_key_id="k1"),  # registered
+        trace(ago(3), 2, signature_key_id="k1"),  # revoked at this very moment
+        trace(ago(3), 3, signature_key_id="k2"),  # registered
+        trace(ago(2), 4, signature_key_id="k2"),
+        trace(ago(1), 5, signature_key_id="k3"),
+    ]
+    row = one(traces, keys=keys)
+    assert row["components"]["key_rate"] == row["components"]["i_chain"] == 0.4
+    assert one(traces, keys=keys, parameters={"require_registered_keys": False})["components"]["i_chain"] == 1
+
+
+def replays(**columns):
+    columns.setdefault("thought_start", {})
+    return _replayable(_clean_trace(trace(ago(1), 7, **columns)))
+
+
+def test_replay_verdicts():
+    ok = {"entropy_passed": True, "entropy_score": D("0.40"), "entropy_threshold": D("0.4")}
+    assert replays(conscience_result=ok)
+    assert not replays(conscience_result=ok, thought_start=[])  # 4: not an object
+    assert not replays(conscience_result={**ok, "entropy_score": D("0.4000001")})  # compared exactly
+    assert not replays(conscience_result={**ok, "entropy_score": "0.4"})  # a wrong type fails
+    assert not replays(conscience_result={**ok, "entropy_score": True})
+    # the wrong type of a comparison that does not run (no threshold) does no harm, but then nothing ran
+    assert not replays(conscience_result={**ok, "entropy_threshold": None, "entropy_score": "x"})
+    low = {"coherence_passed": False, "coherence_score": D("0.5"), "coherence_threshold": D("0.6")}
+    assert not replays(conscience_result=low)  # the verdict holds, but the row's coherence_passed is true
+    assert replays(conscience_result=low, coherence_passed=None)
+    # conscience verdict: the columns are null, so that only comparison 2 runs
+    verdict = {"epistemic_humility_passed": True, "optimization_veto_passed": None, "conscience_passed": True}
+    assert replays(conscience_result=verdict, conscience_passed=None)
+    for change in (
+        {"optimization_veto_passed": False},
+        {"thought_depth_triggered": True},
+        {"updated_status_detected": 1},
+        {"conscience_passed": 1},
+    ):
+        assert not replays(conscience_result={**verdict, **change}, conscience_passed=None)
+    bypass = {**verdict, "thought_depth_triggered": True, "conscience_passed": False}
+    assert replays(conscience_result=bypass, conscience_passed=None)
+    assert not replays(conscience_result={"conscience_passed": True}, conscience_passed=None)  # nothing ran
+    assert not replays(conscience_result=[ok])  # a container that is not an object: absent, nothing ran
+
+
+def test_replay_of_the_row_against_its_components():
+    score = D("0.13")
+    assert replays(csdma_plausibility_score=score, dma_results={"csdma": {"plausibility_score": D("0.125")}})
+    assert not replays(
+        csdma_plausibility_score=score, dma_results={"csdma": {"plausibility_score": D("0.1249")}}
+    )
+    both = {"csdma": {"plausibility_score": D("0.5")}, "csdma_plausibility_score": score}
+    assert not replays(csdma_plausibility_score=score, dma_results=both)  # the first present is taken
+    assert replays(
+        csdma_plausibility_score=score, dma_results={**both, "csdma": {"plausibility_score": None}}
+    )
+    assert replays(csdma_plausibility_score=score, dma_results={**both, "csdma": "none"})
+    # 4 decimals; a column that was out of range is null, so that its comparison does not run
+    assert replays(entropy_level=D("0.1235"), conscience_result={"entropy_level": D("0.12345")})
+    assert not replays(entropy_level=D("7"), conscience_result={"entropy_level": D("0.5")})
+    assert replays(action_result={"execution_success": True, "success": False})
+    assert not replays(action_result={"execution_success": 1})
+    assert replays(action_result={"audit_sequence_number": D("7.0"), "audit_entry_hash": "hash"})
+    assert not replays(action_result={"audit_sequence_number": "7"})
+    assert not replays(action_result={"audit_entry_hash": "HASH"})
+    assert _round(Fraction(-1, 8), 2) == Fraction(-13, 100)  # half away from zero
+
+
+def test_replay_is_stratified_by_period():
+    """Day one: 4 traces, 2 sampled, 1 replays. Day two: 1 trace, replays. (4 * 1/2 + 1 * 1) / 5 = 0.6."""
+    good = {"thought_start": {}, "action_result": {"success": True}}
+    ids = sorted("pqrs", key=lambda name: hashlib.md5(("salt" + name).encode()).hexdigest())
+    traces = [trace(ago(2), i, trace_id=name) for i, name in enumerate(ids, 1)]
+    traces[0].update(good)  # in the sample, with the second, which has no components
+    traces[2].update(good)  # not in the sample
+    traces.append(trace(ago(1), 5, **good))
+    few = {"replay_sample_per_period": 2, "replay_min_sample": 3, "replay_sample_salt": "salt"}
+    row = one(traces, parameters=few)
+    assert row["components"]["i_replay"] == 0.6 and row["components"]["n_replayed"] == 3
+    assert row["i_int_score"] == 0.6  # chain 1, coverage 1
+    row = one(traces, parameters={**few, "replay_min_sample": 4})
+    assert row["components"]["i_replay"] == 1 and row["unmeasured_components"][0] == "i_replay"
+    row = one(traces, parameters={**few, "replay_enabled": False})
+    assert row["components"]["n_replayed"] == 0 and row["unmeasured_components"][0] == "i_replay"
+
+
+# Section 5
+
+
+def test_bins_are_exact():
+    values = [D("0.3"), 0.7, 0.29, D("0.60"), D("1"), 0]
+    cleaned = [_clean_trace(trace(T, csdma_plausibility_score=value)) for value in values]
+    assert [_ten_bin(row.csdma_plausibility_score) for row in cleaned] == [3, 7, 2, 6, 9, 0]
+
+
+def test_drift():
+    """30 recent in bin 9, 30 baseline in bin 0: p = (30.5, .5)/35, so KL = 30/35 ln 61; m = 2, correction 1/30."""
+    recent, baseline = [0] * 9 + [30], [30] + [0] * 9
+    expected = 1 - math.exp(-(6 / 7 * math.log(61) - 1 / 30))
+    assert _drift(recent, baseline, DEFAULT_PARAMETERS) == pytest.approx(expected, rel=1e-12)
+    assert _drift(recent, recent, DEFAULT_PARAMETERS) == 0
+    assert _drift([0] * 9 + [29], baseline, DEFAULT_PARAMETERS) is None
+
+    traces = [
+        trace(ago(1, minutes=i), dsdma_domain_alignment=None, coherence_level=D("0.5")) for i in range(30)
+    ]
+    old = {"csdma_plausibility_score": D("0.05"), "coherence_level": D("0.59")}
+    traces += [trace(ago(30, minutes=-i), **old) for i in range(30)]  # T - W - B is inside the baseline
+    row = one(traces)
+    assert row["components"]["delta_csdma_plausibility_score"] == pytest.approx(expected, rel=1e-12)
+    assert row["components"]["delta_dsdma_domain_alignment"] is None
+    assert row["components"]["delta_coherence_level"] == 0
+    assert row["components"]["delta_drift"] == pytest.approx(expected / 2, rel=1e-12)
+    x = 1 - expected / 2
+    assert row["r_score"] == pytest.approx(1 / (1 + math.exp(-5 * (x - 0.5))), rel=1e-12)
+
+
+def test_episodes():
+    def at(moment, flag, phase=None):
+        return trace(moment, idma_fragility_flag=flag, idma_phase=phase)
+
+    traces = [
+        at(ago(20), True, "x"),  # at the start of history; mode x
+        at(ago(19), None),
+        at(ago(18), True, "y"),
+        at(ago(10), False),  # recovered before the window: plays no part
+        at(ago(8), True, ""),  # mode unknown
+        at(ago(7), False),  # recovered at T - W, inside: 24 hours
+        at(ago(5), True, "x"),
+        at(ago(5, hours=-6), False),  # 6 hours
+        at(ago(2), True, "unknown"),  # open at T: 48 hours
+    ]
+    components = one(traces)["components"]
+    assert components["mttr_hours"] == 26  # (24 + 6 + 48) / 3
+    assert components["n_open_episodes"] == 1
+    assert components["rho_regression"] == 0.5  # of two recoveries, the unknown one came back
+    rows = score_fleet(traces, [], KEYS, as_ofs=[ago(2)], run_as_of=T, windows=WEEK)
+    before = rows[A, ago(2), 7]["components"]  # window [22, 29 March); the last episode is not detected yet
+    assert before["mttr_hours"] == 15 and before["rho_regression"] == 0 and before["n_open_episodes"] == 0
+    # R: 1/(1+26) * 1/2 = 1/54
+    assert one(traces)["r_score"] == pytest.approx(1 / (1 + math.exp(-5 * (1 / 54 - 0.5))), rel=1e-12)
+
+
+def test_again_is_in_trace_order_whatever_the_timestamps():
+    at = ago(1)
+    traces = [
+        trace(at, 1, idma_fragility_flag=True),
+        trace(at, 2, idma_fragility_flag=False),
+        trace(at, 3, idma_fragility_flag=True),
+        trace(at, 4, idma_fragility_flag=False),
+    ]
+    assert one(traces)["components"]["rho_regression"] == 0.5
+    assert one(traces)["components"]["mttr_hours"] == 0
+
+
+# Section 6
+
+
+def test_calibration_and_unsafe_actions():
+    """Bin 9: 1.0 and 0.9, one success: |0.95 - 0.5| = 0.45, weight 2/4. Bin 2: 0.2, failure: 0.2, 1/4.
+    Bin 3: 0.3, success: 0.7, 1/4. ECE = 0.225 + 0.05 + 0.175 = 0.45. Unsafe: 1 of 5 (0.5 itself is not high)."""
+    cases = [
+        ("1", True, "0.9"),
+        ("0.9", False, "0.5"),
+        ("0.2", False, "0.51"),
+        ("0.3", True, "0"),
+        ("0.8", None, "1"),
+    ]
+    traces = [
+        trace(ago(1), csdma_plausibility_score=D(c), action_success=s, entropy_level=D(e), trace_id=c)
+        for c, s, e in cases
+    ]
+    row = one(traces)
+    assert row["components"]["ece"] == 0.45 and row["components"]["u_unsafe"] == 0.2
+    assert row["i_inc_score"] == pytest.approx(0.55 * 0.8, rel=1e-12)
+    row = one([trace(ago(1), action_success=None)])
+    assert row["components"]["ece"] == 0 and "ece" in row["unmeasured_components"]
+
+
+def deferral(id, created, status="RESOLVED", agent_id=A, name=None, summary="done", resolved=None):
+    return {
+        "deferral_id": id,
+        "agent_id": agent_id,
+        "agent_name": name,
+        "status": status,
+        "resolution_summary": summary,
+        "resolved_at": resolved,
+        "created_at": created,
+    }
+
+
+def test_deferrals():
+    traces = [trace(ago(20)), trace(ago(1))]
+    deferrals = [
+        deferral(1, ago(2)),  # 1
+        deferral(2, ago(7), " escalated ", summary=" "),  # 1/2; T - W is inside
+        deferral(3, ago(2), "REJECTED"),  # 0
+        deferral(4, ago(2), "PENDING"),  # not judged
+        deferral(5, ago(2), "LOST"),  # not in the table
+        deferral(6, ago(2), resolved=T),  # not known before T
+        deferral(7, ago(8)),  # before the window
+        deferral(8, T),  # not there yet
+        deferral(9, None),  # belongs to nobody
+    ]
+    row = one(traces, deferrals)
+    assert row["components"]["n_judged_deferrals"] == 3
+    assert row["components"]["q_deferral"] == 0.5
+    assert data_quality(traces, deferrals, KEYS, run_as_of=T) == {
+        (A, ago(2), "unknown_status"): 1,
+        (None, None, "unattributed_deferral"): 1,
+    }
+
+
+def test_attribution_uses_only_what_precedes():
+    digest = hashlib.sha256("datum é".encode()).hexdigest()
+    short, eight, ten = digest[:7], digest[:8], digest[:10]
+    traces = [
+        trace(ago(9), agent=short, agent_name="s"),
+        trace(ago(8), agent=eight, agent_name="e"),
+        trace(ago(4), agent=ten, agent_name="e"),
+        trace(ago(9), agent=A, agent_name="Ann"),
+        trace(ago(5), agent=A, agent_name="Bea"),
+    ]
+    deferrals = [
+        deferral("exact", ago(1), agent_id=A, name="e"),
+        deferral("longest", ago(3), agent_id="datum é"),
+        deferral("ten not yet", ago(4), agent_id="datum é"),  # ten's trace is at, not before
+        deferral("short only", ago(8), agent_id="datum é"),  # seven characters do not count
+        deferral("name", ago(1), agent_id="?", name="Ann"),  # once borne is enough
+        deferral("name not yet", ago(6), agent_id="?", name="Bea"),
+        deferral("two bearers", ago(1), agent_id="?", name="e"),
+        deferral("one bearer then", ago(5), agent_id="?", name="e"),
+        deferral("no name", ago(1), agent_id="?", name=""),
+    ]
+    assert attribute_deferrals(traces, deferrals, T) == {
+        "exact": A,
+        "longest": ten,
+        "ten not yet": eight,
+        "short only": None,
+        "name": A,
+        "name not yet": None,
+        "two bearers": None,
+        "one bearer then": eight,
+        "no name": None,
+    }
+
+
+# Section 7
+
+
+def test_sustained_coherence_by_day():
+    """29 March: one coherent signal, weight 1/2. 30 March: one that is not verified. At 30 March: 1. At 31 March:
+    sigma = .5 * .95 = .475, sigma_max = .975. Before the first signal sigma_max = 0. S = (1 + .475/.975) / 2."""
+    traces = [
+        trace(ago(2)),
+        trace(ago(1), signature_verified=None),
+        trace(ago(1, minutes=-1), coherence_passed=None),
+    ]
+    row = one(traces)
+    assert row["components"]["sigma"] == pytest.approx(0.475, rel=1e-12)
+    assert row["components"]["n_signals"] == 2
+    assert row["s_score"] == pytest.approx((1 + 19 / 39) / 2, rel=1e-12)
+    row = one([trace(ago(1), coherence_passed=None)])
+    assert (
+        row["s_score"] == 0
+        and row["components"]["sigma"] == 0
+        and row["unmeasured_components"][-1] == "s_score"
+    )
+
+
+def test_memory_ends_after_coherence_days():
+    """A signal of 1 March fills the ratio up to as-of 31 March (30 days) and no longer."""
+    traces = [trace(ago(30)), trace(ago(1), coherence_passed=None), trace(T, coherence_passed=None)]
+    assert one(traces)["components"]["sigma"] == pytest.approx(0.5 * 0.95**29, rel=1e-12)
+    later = T + timedelta(days=1)
+    rows = score_fleet(traces, [], KEYS, as_ofs=[later], run_as_of=later, windows=WEEK)
+    assert rows[A, later, 7]["components"]["sigma"] == 0
+    assert rows[A, later, 7]["s_score"] == 1  # six of the seven period ends still see it
+
+
+def test_corroboration_and_the_fleet_view():
+    """A's mean is 0.8 (0.7 and 0.9). B 0.6 and C 0.8 have mean 0.7: 0.1 apart, an exact tie, within.
+    B against (0.8 + 0.8)/2: 0.2, not. C against 0.7: 0.1, within. Next hour: A is alone."""
+    c = "c" * 16
+    hour = ago(hours=5)
+    traces = [
+        trace(hour, 1, coherence_level=D("0.7")),
+        trace(hour, 2, coherence_level=D("0.9"), coherence_passed=None),
+        trace(hour, agent=B, coherence_level=D("0.6")),
+        trace(hour, agent=c, coherence_level=D("0.8")),
+        trace(hour, agent="d" * 16, coherence_level=None),
+        trace(ago(hours=4), 3, coherence_level=D("0.7")),
+    ]
+    rows = score_fleet(traces, [], KEYS, as_ofs=[T], run_as_of=T, windows=WEEK)
+    sigma = {name[0]: row["components"]["sigma"] for (name, _, _), row in rows.items()}
+    assert sigma == {"a": 1.5, "b": 0.5, "c": 1.0, "d": 0.5}
+    view = fleet_coherence_hourly(traces, T)
+    # mean (0.8 + 0.6 + 0.8)/3 = 11/15; deviations 1/15, -2/15, 1/15: variance (6/225)/2 = 3/225
+    assert view[hour]["n_agents"] == 3
+    assert view[hour]["fleet_coherence"] == pytest.approx(11 / 15, rel=1e-12)
+    assert view[hour]["cross_agent_divergence"] == pytest.approx(math.sqrt(3) / 15, rel=1e-12)
+    assert view[ago(hours=4)] == {"n_agents": 1, "fleet_coherence": 0.7, "cross_agent_divergence": None}
+
+
+def test_hourly_periods():
+    """Delta = 1/24: sigma loses 0.05/24 an hour. A signal in [21:00, 22:00), one at 23:xx that failed."""
+    traces = [trace(ago(hours=3)), trace(ago(hours=1), coherence_passed=False)]
+    row = one(traces, period="hour")
+    f = 479 / 480
+    assert row["components"]["sigma"] == pytest.approx(0.5 * f**2, rel=1e-12)
+    # period ends 22:00 and 23:00: ratio 1; 24:00: f^2 / (f^2 + 1)
+    assert row["s_score"] == pytest.approx((2 + f**2 / (f**2 + 1)) / 3, rel=1e-12)
+
+
+# Section 8
+
+
+def flawless(n, day, **columns):
+    return [trace(ago(day, minutes=-i), **columns) for i in range(n)]
+
+
+def test_composite_status_and_weakest_factor():
+    """30 numberless traces without components: no link, so I_chain = 0; I_replay is measured, and 0.
+    With a floor of 0.1: C = 1, S = 1, R = 1/(1+e^-2.5), ECE = 0.05: I_inc = 0.95. Capacity = 0.1 * R * 0.95."""
+    traces = flawless(30, 1)
+    row = one(traces)
+    assert row["i_int_score"] == 0 and row["capacity_score"] == 0 and row["capacity_score_geometric"] == 0
+    assert row["weakest_factor"] == "I_int" and row["fragility_index"] == pytest.approx(1000, rel=1e-12)
+    row = one(traces, parameters={"integrity_floor": 0.1})
+    r = 1 / (1 + math.exp(-2.5))
+    assert row["i_int_score"] == 0
+    assert row["capacity_score"] == pytest.approx(0.095 * r, rel=1e-12)
+    assert row["capacity_score_geometric"] == pytest.approx((0.095 * r) ** 0.2, rel=1e-12)
+    assert row["category"] == "high_fragility" and row["confidence"] == "medium"
+    assert row["score_status"] == "provisional" and row["unmeasured_components"] == ["delta_drift"]
+    # the first trace at T - W - 7 days exactly is early enough; one minute later is not
+    assert one([*traces, trace(ago(14))])["score_status"] == "final"
+    assert one([*traces, trace(ago(14, minutes=-1))])["score_status"] == "provisional"
+    row = one(traces[:29])
+    assert row["score_status"] == "insufficient_data" and row["confidence"] == "low"
+    assert (
+        row["capacity_score"]
+        is row["capacity_score_geometric"]
+        is row["fragility_index"]
+        is row["category"]
+        is None
+    )
+    with pytest.raises(ValueError, match="lambda_c"):
+        one(traces, parameters={"lambda_c": 11})
+
+
+def test_a_healthy_agent_end_to_end():
+    """100 numbered traces on one day, all registered, verified, replayable: C = I_int = S = 1, I_inc = 0.95
+    and R = 1/(1+e^-2.5) = 0.9241...: capacity 0.8779, high_capacity; the sample is the day's 30."""
+    good = {"thought_start": {}, "action_result": {"success": True}}
+    traces = [trace(ago(1, minutes=-i), i, **good) for i in range(100)]
+    row = one(traces)
+    assert row["capacity_score"] == pytest.approx(0.95 / (1 + math.exp(-2.5)), rel=1e-12)
+    assert row["category"] == "high_capacity" and row["confidence"] == "high" and row["weakest_factor"] == "R"
+    assert row["components"]["n_replayed"] == 30 and row["unmeasured_components"] == ["delta_drift"]
+    assert row["c_score"] == row["i_int_score"] == row["s_score"] == 1
+
+
+def test_alerts():
+    """Replay is off. R = 1/(1+e^-2.5) and I_inc = 0.95 for all.
+    A: 0.95 R at T - 7; at T one of 30 is a gap and one is overridden: 0.95 R * 29/30 * e^(-1/3) = 0.608."""
+    traces = [trace(ago(10, minutes=-i), i) for i in range(30)]
+    traces += [trace(ago(1, minutes=-i), 50 + i, action_was_overridden=i == 9) for i in range(30)]
+    # B: three days ago, the numbers run backwards: 29 rewinds, I_chain = 1/30
+    traces += [trace(ago(3, minutes=i), i, agent=B) for i in range(30)]
+    # C: eight days ago, so there is no row at T, but they lie in the 7 days before the last two
+    traces += [trace(ago(8, minutes=i), agent="c" * 16) for i in range(30)]
+    # D: as B, but one trace too few to be scored or to be silent
+    traces += [trace(ago(3, minutes=i), i, agent="d" * 16) for i in range(29)]
+    # E: one at T - 2 days exactly breaks the silence; without numbers I_chain = 0
+    traces += [trace(ago(2, minutes=i), agent="e" * 16) for i in range(31)]
+    options = {"run_as_of": T + timedelta(hours=9), "windows": WEEK, "parameters": {"replay_enabled": False}}
+    raised = alerts(traces, [], KEYS, **options)
+    found = {
+        (a["agent_id_hash"][0], a["kind"]): (a["severity"], a["window_days"], a["value"]) for a in raised
+    }
+    capacity = 0.95 / (1 + math.exp(-2.5))
+    assert len(raised) == len(found) == 8
+    assert found == {
+        ("a", "broken_chain"): ("critical", 7, 1),
+        ("a", "falling"): (
+            "warning",
+            7,
+            pytest.approx(capacity * (1 - 29 / 30 * math.exp(-1 / 3)), rel=1e-9),
+        ),
+        ("b", "broken_chain"): ("critical", 7, 29),
+        ("b", "low_capacity"): ("critical", 7, pytest.approx(capacity / 30, rel=1e-9)),
+        ("b", "silent"): ("warning", 7, 30),
+        ("c", "silent"): ("warning", 7, 30),
+        ("d", "broken_chain"): ("critical", 7, 28),
+        ("e", "low_capacity"): ("critical", 7, 0),
+    }
+
+
+def test_future_and_infinite_traces_and_blank_agents():
+    traces = [
+        trace(T + timedelta(days=3, hours=2), trace_id=" "),
+        trace(datetime.max.replace(tzinfo=UTC)),
+        trace(datetime.min.replace(tzinfo=UTC)),
+        trace(ago(2), agent="  ", trace_id=""),
+        trace(ago(1, minutes=-5), idma_phase=" ", signature=""),
+    ]
+    assert data_quality(traces, [], KEYS, run_as_of=T) == {
+        (A, T + timedelta(days=3), "future_trace"): 1,
+        (A, None, "future_trace"): 2,
+        (None, ago(2), "blank_agent_id_hash"): 1,
+        (A, ago(1), "blank_idma_phase"): 1,
+        (A, ago(1), "blank_signature"): 1,
+    }
+    rows = score_fleet(traces, [], KEYS, as_ofs=None, run_as_of=T, windows=WEEK)
+    assert list(rows) == [(A, T, 7)] and rows[A, T, 7]["n_traces"] == 1

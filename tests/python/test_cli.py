@@ -1,0 +1,590 @@
+"""The commands as a person meets them: what they say when something is wrong, and what a run prints."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+import yaml
+from click.testing import CliRunner, Result
+
+from ciris_scoring import as_of as as_of_time
+from ciris_scoring import connection as connecting
+from ciris_scoring import embedded
+from ciris_scoring.cli import main
+from ciris_scoring.connection import load_project, parse_vars, run_lock
+from ciris_scoring.errors import InputError
+from ciris_scoring.simulate import sample_info
+from ciris_scoring.source_schema import create_source_tables
+from conftest import REPOSITORY, Database
+
+
+@pytest.fixture(autouse=True, scope="session")
+def artifacts_of_dbt(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Keep what dbt writes out of the checkout."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("DBT_TARGET_PATH", str(tmp_path_factory.mktemp("target")))
+        patch.setenv("DBT_LOG_PATH", str(tmp_path_factory.mktemp("logs")))
+        patch.delenv("DBT_PROFILES_DIR", raising=False)
+        yield
+
+
+@pytest.fixture
+def sources(database: Database) -> Database:
+    """A database with empty source tables."""
+    with database.connect() as connection:
+        create_source_tables(connection)
+    return database
+
+
+def invoke(*arguments: str | Path) -> Result:
+    """Run a command; a traceback would be a bug."""
+    result = CliRunner().invoke(main, list(map(str, arguments)))
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exc_info
+    return result
+
+
+def at(database: Database, project: Path = REPOSITORY) -> list[str]:
+    """Options that name a database and a project."""
+    return ["--profiles-dir", str(database.profiles_dir), "--project-dir", str(project)]
+
+
+def refused(result: Result, exit_code: int = 1) -> tuple[str, str]:
+    """The error and the hint of a command that failed before it printed any result: one line each."""
+    assert result.exit_code == exit_code, result.output
+    assert result.stdout == ""
+    *_, error, hint = result.stderr.splitlines()
+    assert error.startswith("Error: ")
+    assert hint.startswith("Hint: ")
+    return error, hint
+
+
+def change_profile(database: Database, **changes: object) -> None:
+    """Change the target of the database's profile."""
+    path = database.profiles_dir / "profiles.yml"
+    profile = yaml.safe_load(path.read_text())
+    profile["ciris_scoring"]["outputs"]["dev"].update(changes)
+    path.write_text(yaml.safe_dump(profile))
+
+
+# --- help ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("command", ["run", "resilience", "simulate"])
+def test_help_explains_and_gives_examples(command):
+    result = invoke(command, "--help")
+    assert result.exit_code == 0
+    for expected in (
+        "Example",
+        "ciris-scoring " + command,
+        "--target",
+        "--profiles-dir",
+        "--vars",
+        "--project-dir",
+    ):
+        assert expected in result.stdout
+
+
+def test_help_names_the_commands_and_the_exit_codes():
+    assert all(
+        word in invoke("--help").stdout
+        for word in ("run", "resilience", "simulate", "exit code", "--embedded")
+    )
+
+
+# --- profile and project -------------------------------------------------------------------------------------------
+
+
+def test_no_profile_says_what_to_write_and_where(tmp_path):
+    error, hint = refused(invoke("run", "--profiles-dir", tmp_path, "--project-dir", REPOSITORY), 2)
+    assert str(tmp_path / "profiles.yml") in error
+    assert "profiles.yml.example" in hint
+    assert "--embedded" in hint
+
+
+def test_the_profile_is_found_through_the_environment(tmp_path, monkeypatch):
+    monkeypatch.setenv("DBT_PROFILES_DIR", str(tmp_path))
+    error, _ = refused(invoke("run", "--project-dir", REPOSITORY), 2)
+    assert str(tmp_path / "profiles.yml") in error
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        ("other: {target: dev, outputs: {}}", "Could not find profile named 'ciris_scoring'"),
+        (
+            "ciris_scoring: {target: dev, outputs: {prod: {type: postgres}}}",
+            "does not have a target named 'dev'",
+        ),
+        (
+            "ciris_scoring: {target: dev, outputs: {dev: {type: postgres, host: here}}}",
+            "is a required property",
+        ),
+        ("ciris_scoring: {target: dev, outputs: {dev: {type: oracle}}}", "oracle"),
+        ("{{ :", "profiles.yml"),
+        ("", "empty"),
+    ],
+    ids=["name", "target", "incomplete", "adapter", "yaml", "empty"],
+)
+def test_an_unusable_profile_is_explained(tmp_path, content, expected):
+    (tmp_path / "profiles.yml").write_text(content)
+    error, hint = refused(invoke("run", "--profiles-dir", tmp_path, "--project-dir", REPOSITORY), 2)
+    assert expected in error
+    assert "profiles.yml.example" in hint
+
+
+def test_a_missing_environment_variable_is_named(database):
+    change_profile(database, host="{{ env_var('CIRIS_NO_SUCH_VARIABLE') }}")
+    error, _ = refused(invoke("run", *at(database)), 2)
+    assert "CIRIS_NO_SUCH_VARIABLE" in error
+
+
+def test_a_target_that_does_not_exist_is_named(database):
+    error, _ = refused(invoke("resilience", *at(database), "--target", "prod"), 2)
+    assert "'prod'" in error
+
+
+def test_no_project_is_explained(database, tmp_path):
+    error, hint = refused(invoke("run", *at(database, project=tmp_path)), 2)
+    assert str(tmp_path) in error
+    assert "--project-dir" in hint
+
+
+def test_the_example_profile_works(tmp_path, monkeypatch):
+    shutil.copy(REPOSITORY / "profiles.yml.example", tmp_path / "profiles.yml")
+    monkeypatch.setenv("CIRIS_DB_HOST", "db.example.org")
+    monkeypatch.setenv("DBT_ENV_SECRET_CIRIS_DB_PASSWORD", "a secret")
+    project = load_project(REPOSITORY, tmp_path)
+    assert (project.credentials.host, project.credentials.port) == ("db.example.org", 5432)
+    assert project.credentials.password == "a secret"
+    assert "a secret" not in repr(project)
+
+
+# --- values --------------------------------------------------------------------------------------------------------
+
+
+def test_a_malformed_as_of_is_named(database):
+    error, hint = refused(invoke("run", *at(database), "--as-of", "last week"), 2)
+    assert "--as-of is 'last week'" in error
+    assert "ISO 8601" in hint
+
+
+def test_an_as_of_in_the_future_is_refused(database):
+    error, _ = refused(invoke("run", *at(database), "--as-of", "2999-01-01"), 2)
+    assert "'2999-01-01', which is in the future" in error
+
+
+def test_an_as_of_may_come_in_vars_but_not_twice(database):
+    malformed = invoke("run", *at(database), "--vars", "{as_of: soon}")
+    assert "The variable as_of is 'soon'" in refused(malformed, 2)[0]
+    twice = invoke("run", *at(database), "--vars", "{as_of: 2026-01-01}", "--as-of", "2026-01-01")
+    assert "given twice" in refused(twice, 2)[0]
+
+
+def test_an_unknown_period_is_named(database):
+    error, _ = refused(invoke("run", *at(database), "--vars", "{scoring_period: week}"), 2)
+    assert "scoring_period is 'week'; allowed are day and hour" in error
+
+
+@pytest.mark.parametrize("variables", ["{as_of: [}", "just words", "[1, 2]", "7"])
+def test_malformed_vars_are_named(database, variables):
+    error, hint = refused(invoke("run", *at(database), "--vars", variables), 2)
+    assert "--vars" in error
+    assert variables in error
+    assert "YAML dictionary" in hint
+
+
+def test_vars_are_a_yaml_dictionary():
+    assert parse_vars("a: 1") == {"a": 1}
+    assert parse_vars(None) == {}
+    with pytest.raises(InputError):
+        parse_vars("- a")
+
+
+def test_embedded_has_a_profile_of_its_own(database):
+    result = invoke("run", "--embedded", *at(database))
+    assert "--embedded brings its own profile" in refused(result, 2)[0]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["--agents", "0"], ["--days", "-1"], ["--traces-per-day", "0"], ["--seed", "x"]],
+    ids=lambda arguments: arguments[0],
+)
+def test_a_fleet_that_cannot_be_is_refused(database, arguments):
+    result = invoke("simulate", *at(database), *arguments)
+    assert result.exit_code == 2
+    assert arguments[0] in result.stderr
+
+
+def test_a_malformed_end_is_named(database):
+    assert "--end is 'never'" in refused(invoke("simulate", *at(database), "--end", "never"), 2)[0]
+    error, _ = refused(invoke("simulate", *at(database), "--end", "2026-06-15T00:30Z"), 2)
+    assert "hour" in error
+
+
+# --- the database --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("command", ["run", "resilience", "simulate"])
+def test_a_database_that_is_down(database, command):
+    change_profile(database, host="127.0.0.1", port=1)
+    error, hint = refused(invoke(command, *at(database)))
+    assert "127.0.0.1:1" in error
+    assert "Connection refused" in error
+    assert "host and port" in hint
+
+
+def test_a_database_that_does_not_exist(database):
+    change_profile(database, dbname="nowhere")
+    error, hint = refused(invoke("run", *at(database)))
+    assert 'database "nowhere" does not exist' in error
+    assert "createdb nowhere" in hint
+
+
+def test_a_user_that_does_not_exist(database):
+    change_profile(database, user="nobody_here")
+    error, hint = refused(invoke("run", *at(database)))
+    assert 'role "nobody_here" does not exist' in error
+    assert "Create the role" in hint
+
+
+@pytest.fixture
+def role(database: Database) -> Iterator[str]:
+    """A role without any rights; the database's profile logs in as it."""
+    name = f"role_{database.name}"
+    change_profile(database, user=name)
+    with database.connect() as connection:
+        connection.execute(
+            f"revoke create on schema public from public; create role {name} login password 'right'"
+        )
+        yield name
+        connection.execute(f"drop owned by {name}; drop role {name}")
+
+
+def test_a_wrong_password(database, role):
+    with database.connect() as connection:
+        [path] = connection.execute("show hba_file").fetchone()
+        rules = Path(path).read_text()
+        Path(path).write_text(f"local all {role} scram-sha-256\n{rules}")
+        connection.execute("select pg_reload_conf()")
+        try:
+            change_profile(database, password="hunter2")
+            error, hint = refused(invoke("run", *at(database)))
+            assert f'password authentication failed for user "{role}"' in error
+            assert "hunter2" not in error + hint
+            assert f"Correct user and password of the target in {database.profiles_dir}" in hint
+            change_profile(database, password="{{ env_var('CIRIS_NO_SUCH_VARIABLE') }}")
+            assert "Set the environment variable" in refused(invoke("run", *at(database)))[1]
+        finally:
+            Path(path).write_text(rules)
+            connection.execute("select pg_reload_conf()")
+
+
+def test_missing_rights_come_with_the_statement_that_grants_them(sources, role):
+    """Follow the hints, one by one, until the run has all it needs."""
+    granted = []
+    with sources.connect() as connection:
+        connection.execute(f"revoke temporary on database {sources.name} from public")
+        while True:
+            result = invoke(
+                "run", *at(sources), "--as-of", "2026-06-15", "--vars", "{scoring_parameters: {no: 1}}"
+            )
+            error, hint = refused(result)
+            if "Unknown scoring parameter" in error:
+                break
+            assert f"Role '{role}' has no right to" in error
+            statement = hint.split(": ", 2)[2]
+            assert statement not in granted
+            connection.execute(statement)
+            granted.append(statement)
+    assert [re.sub(rf'"({role}|{sources.name})"', "X", s) for s in granted] == [
+        'grant usage on schema "cirislens" to X',
+        'grant select on "cirislens"."covenant_traces" to X',
+        'grant select on "cirislens"."wbd_deferrals" to X',
+        'grant select on "cirislens"."covenant_public_keys" to X',
+        'grant select on "cirislens"."covenant_trace_batches" to X',
+        'create schema "ciris" authorization X',
+        'create schema "ciris_staging" authorization X',
+        'create schema "ciris_intermediate" authorization X',
+        "grant temporary on database X to X",
+    ]
+
+
+def test_a_schema_of_someone_else(sources, role):
+    with sources.connect() as connection:
+        connection.execute(f"grant usage on schema cirislens to {role}; create schema ciris")
+        connection.execute(f"grant select on all tables in schema cirislens to {role}")
+        error, hint = refused(invoke("run", *at(sources)))
+    assert "create tables in schema ciris" in error
+    assert 'grant usage, create on schema "ciris"' in hint
+
+
+# --- one run at a time ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("command", ["run", "resilience"])
+def test_a_second_run_stops_and_names_the_first(sources, command, monkeypatch):
+    monkeypatch.setattr(connecting, "LOCK_SECONDS", 0.5)
+    with sources.connect() as first, run_lock(first, "ciris") as pid:
+        error, hint = refused(invoke(command, *at(sources)))
+    assert "Another run is at work on schema 'ciris'" in error
+    assert f"backend pid {pid} of postgres, connected since 20" in error
+    assert f"pg_terminate_backend({pid})" in hint
+
+
+def test_runs_on_different_schemas_do_not_meet(database):
+    with database.connect() as first, database.connect() as second:
+        with run_lock(first, "ciris"), run_lock(second, "ciris_dev"):
+            pass
+        with run_lock(second, "ciris"):  # the first has let go
+            pass
+
+
+def test_the_lock_goes_with_its_session(database):
+    with database.connect() as first, database.connect() as second:
+        with run_lock(first, "ciris") as pid:
+            second.execute("select pg_terminate_backend(%s)", [pid])
+        with run_lock(second, "ciris"):
+            pass
+
+
+# --- a small project in place of the real one: what a run does with what dbt says -------------------------------------
+
+PROJECT = {
+    "dbt_project.yml": """
+        name: small
+        profile: ciris_scoring
+        vars: {scoring_period: day, as_of: null, lock_holder_pid: null, failing: nothing}
+        on-run-start: ["{% if execute %}{{ check_run() }}{% endif %}"]
+        models: {small: {intermediate: {+schema: intermediate}, +materialized: table}}
+        """,
+    "macros/check_run.sql": """
+        {% macro check_run() %}
+          {% if var('failing') == 'hook' %}
+            {{ exceptions.raise_compiler_error("Parameter tau is 0, but must be positive.") }}
+          {% endif %}
+          {{ log("as of " ~ var('as_of') ~ ", held by " ~ var('lock_holder_pid'), info=true) }}
+        {% endmacro %}
+        """,
+    "models/intermediate/int_scoring_parameters.sql": """
+        select * from (values ('drift_pseudo_count', '0.5'), ('drift_min_sample', '30'), ('mttr_scale_hours', '1'),
+            ('norm_k', '5'), ('norm_x0', '0.5')) as p (parameter_name, parameter_value)
+        """,
+    "models/intermediate/int_resilience_inputs.sql": """
+        select 'agent'::text as agent_id_hash, timestamptz '{{ var("as_of") }}' as as_of, 7 as window_days,
+        {% for metric in ['csdma_plausibility_score', 'dsdma_domain_alignment', 'coherence_level'] %}
+            array_fill(30, array[10]) as {{ metric }}_recent, array_fill(30, array[10]) as {{ metric }}_baseline,
+        {% endfor %}
+            0::float8 as mttr_hours, 0::float8 as rho_regression, 'digest' as inputs_digest
+        {% if var('failing') == 'model' %}, 1 / 0 as impossible {% endif %}
+        """,
+    "models/intermediate/int_resilience_scores.sql": """
+        {{ config(materialized='incremental',
+                  indexes=[{'columns': ['agent_id_hash', 'as_of', 'window_days'], 'unique': true}]) }}
+        -- depends_on: {{ ref('int_resilience_inputs') }}
+        select null::text as agent_id_hash, null::timestamptz as as_of, null::integer as window_days,
+            null::text as inputs_digest, null::float8 as delta_csdma_plausibility_score,
+            null::float8 as delta_dsdma_domain_alignment, null::float8 as delta_coherence_level,
+            null::float8 as delta_drift, null::integer as n_measured_metrics, null::float8 as r_score,
+            null::timestamptz as computed_at
+        where false
+        """,
+    "models/intermediate/int_resilience.sql": """
+        select scores.*
+        from {{ ref('int_resilience_inputs') }} as inputs
+        inner join {{ ref('int_resilience_scores') }} as scores
+            using (agent_id_hash, as_of, window_days, inputs_digest)
+        """,
+    "models/marts/fct_capacity_scores.sql": """
+        select agent_id_hash, 'Ægir' as agent_name, as_of, window_days, 1::float8 as c_score, 1::float8 as i_int_score,
+            r_score, 1::float8 as i_inc_score, 1::float8 as s_score, r_score as capacity_score,
+            'high_capacity' as category, 'final' as score_status, 'R' as weakest_factor
+        from {{ ref('int_resilience') }}
+        """,
+    "models/marts/fct_capacity_alerts.sql": """
+        select agent_id_hash, agent_name, as_of, window_days, 'none' as kind, 'warning' as severity, '' as message
+        from {{ ref('fct_capacity_scores') }} where false
+        """,
+    "models/small.yml": """
+        models:
+          - name: int_resilience
+            columns:
+              - name: agent_id_hash
+                data_tests:
+                  - accepted_values:
+                      name: agent_is_known
+                      arguments: {values: ["{{ 'nobody' if var('failing') == 'test' else 'agent' }}"]}
+                  - accepted_values:
+                      name: agent_is_welcome
+                      arguments: {values: [friend]}
+                      config: {severity: warn}
+        """,
+}
+
+
+@pytest.fixture
+def small_project(tmp_path: Path) -> Path:
+    folder = tmp_path / "project"
+    for name, content in PROJECT.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(textwrap.dedent(content))
+    shutil.copy(REPOSITORY / "selectors.yml", folder)
+    return folder
+
+
+def test_a_run_builds_scores_and_prints_the_table(sources, small_project, monkeypatch):
+    monkeypatch.setenv("PGOPTIONS", "-c work_mem=8MB")
+    result = invoke("run", *at(sources, small_project), "--as-of", "2026-06-15T13:00Z")
+    assert result.exit_code == 0, result.output
+    assert result.stdout.splitlines()[:5] == [
+        "Fleet at 2026-06-15T00:00:00Z, window of 7 days, 1 agents",
+        "",
+        "agent             C  I_int      R  I_inc      S  capacity  category       status  weakest  alerts",
+        "------------  -----  -----  -----  -----  -----  --------  -------------  ------  -------  ------",
+        "Ægir (agent)  1.000  1.000  0.924  1.000  1.000     0.924  high_capacity  final   R",
+    ]
+    stderr = result.stderr
+    assert re.search(r"as of 2026-06-15T00:00:00Z, held by \d+\n", stderr)
+    assert re.search(r"1 of 3  ok +\d\.\d s  model int_", stderr)
+    assert "1 waiting, 1 written, 0 deleted" in stderr
+    assert re.search(r"WARN +\d\.\d s  test agent_is_welcome  Got 1 result", stderr)
+    assert "\x1b" not in result.output
+    assert os.environ["PGOPTIONS"] == "-c work_mem=8MB"
+    for table in (
+        "covenant_traces holds no trace before",
+        "wbd_deferrals holds no",
+        "covenant_public_keys holds no",
+    ):
+        assert f"Note: cirislens.{table}" in stderr
+
+    again = invoke("run", *at(sources, small_project), "--as-of", "2026-06-15")
+    assert again.stdout == result.stdout
+    assert "0 waiting, 0 written, 0 deleted" in again.stderr
+
+
+@pytest.mark.parametrize(
+    ("failing", "expected_error", "expected_hint"),
+    [
+        ("hook", "dbt stopped: Parameter tau is 0, but must be positive.", "dbt's log is"),
+        ("model", "dbt stopped at model int_resilience_inputs (models/intermediate/int_resilience_inputs.sql): "
+         "division by zero", "The marts stay as they were."),
+        ("test", "dbt stopped at test agent_is_known (models/small.yml): Got 1 result", "The marts stay as they were."),
+    ],
+)  # fmt: skip
+def test_a_run_stops_at_the_first_failure(sources, small_project, failing, expected_error, expected_hint):
+    first = invoke("run", *at(sources, small_project), "--as-of", "2026-06-14")
+    assert first.exit_code == 0
+    with sources.connect() as connection:
+        before = connection.execute("select * from ciris.fct_capacity_scores").fetchall()
+        options = ["--as-of", "2026-06-15", "--vars", f"{{failing: {failing}}}"]
+        error, hint = refused(invoke("run", *at(sources, small_project), *options))
+        assert expected_error in error
+        assert expected_hint in hint
+        assert connection.execute("select * from ciris.fct_capacity_scores").fetchall() == before
+        with run_lock(connection, "ciris"):  # the failed run has let go of it
+            pass
+
+
+def test_the_server_goes_away_in_the_middle_of_a_run(sources, small_project, monkeypatch):
+    def end_all_sessions(*_args, **_options):
+        with psycopg.connect(sources.server.conninfo("postgres"), autocommit=True) as other:
+            other.execute(
+                "select pg_terminate_backend(pid) from pg_stat_activity where datname = %s", [sources.name]
+            )
+
+    with monkeypatch.context() as patch:
+        patch.setattr("ciris_scoring.run.report_step", end_all_sessions)
+        result = invoke("run", *at(sources, small_project), "--as-of", "2026-06-15")
+    error, hint = refused(result)
+    assert "terminating connection" in error
+    assert "Run again" in hint
+    assert invoke("run", *at(sources, small_project), "--as-of", "2026-06-15").exit_code == 0
+
+
+def test_resilience_before_anything_is_built(sources):
+    error, hint = refused(invoke("resilience", *at(sources)))
+    assert "does not exist" in error
+    assert "dbt build --selector before_resilience" in hint
+
+
+# --- the embedded server -------------------------------------------------------------------------------------------
+
+
+def test_embedded_scores_the_sample_and_says_how_to_go_on(small_project):
+    state = small_project / embedded.STATE_FOLDER
+    try:
+        first = invoke("run", "--embedded", "--project-dir", small_project)
+        assert first.exit_code == 0, first.output
+        assert "Loaded the sample" in first.stderr
+        as_of = as_of_time.text(as_of_time.parse_time(sample_info()["as_of"], "as_of"))
+        assert f"Fleet at {as_of}" in first.stdout
+        for expected in (
+            "make stop",
+            "psql",
+            "fct_factor_components",
+            "fct_trace_verdicts",
+            "fct_fleet_capacity",
+        ):
+            assert expected in first.stdout
+        [psql] = re.findall(r"  psql +(.+)", first.stdout)
+        query = f"select count(*) from cirislens.covenant_traces where timestamp < '{as_of}'"
+        counted = subprocess.run([*psql.split(), "-Atc", query], capture_output=True, text=True, check=True)
+        assert int(counted.stdout) > 1000
+
+        second = invoke("run", "--embedded", "--project-dir", small_project)
+        assert second.stdout == first.stdout
+        assert re.search(r"Using the [\d,]+ traces that are in cirislens.covenant_traces", second.stderr)
+    finally:
+        stopped = embedded.stop(state)
+    assert stopped
+    assert not embedded.stop(state)
+
+
+def test_a_command_beside_a_throw_away_server():
+    script = "import os, psycopg; print(psycopg.connect('').info.host); raise SystemExit(7)"
+    command = [sys.executable, "-m", "ciris_scoring.embedded", "exec", "--", sys.executable, "-c", script]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 7, done.stderr
+    assert not Path(done.stdout.strip()).exists()
+
+
+def test_a_folder_that_the_embedded_server_cannot_use(tmp_path):
+    with pytest.raises(InputError, match="holds a space"):
+        embedded.start(tmp_path / "my project" / ".ciris")
+
+
+# --- the real project ------------------------------------------------------------------------------------------------
+
+
+def test_simulate_then_run_then_nothing_new(database):
+    simulated = invoke("simulate", *at(database), "--agents", 4, "--days", 9, "--end", "2026-06-15")
+    assert simulated.exit_code == 0, simulated.output
+    assert "traces of 4 agents are in cirislens." in simulated.stdout
+    assert "ciris-scoring run --as-of 2026-06-15T00:00:00Z" in simulated.stdout
+    error, _ = refused(invoke("simulate", *at(database)))
+    assert "cirislens.covenant_traces already holds" in error
+
+    run = invoke("run", *at(database), "--as-of", "2026-06-15")
+    assert run.exit_code == 0, run.output
+    for window in (7, 30):
+        assert f"Fleet at 2026-06-15T00:00:00Z, window of {window} days, 4 agents" in run.stdout
+    alone = invoke("resilience", *at(database))
+    assert alone.exit_code == 0, alone.output
+    assert "0 waiting, 0 written, 0 deleted" in alone.stderr
+
+
+def test_a_run_on_empty_sources_succeeds_and_says_so(sources):
+    result = invoke("run", *at(sources), "--as-of", "2026-06-15")
+    assert result.exit_code == 0, result.output
+    assert result.stdout == (
+        "No agent has a trace in a scoring window at 2026-06-15T00:00:00Z: the fleet table is empty.\n"
+    )
+    assert "Note: cirislens.covenant_traces holds no trace before 2026-06-15T00:00:00Z" in result.stderr

@@ -1,0 +1,90 @@
+"""The whole pipeline on a real PostgreSQL against an independent implementation of scoring.md, to 1e-9."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from conftest import Database
+from nasty_fleet import START, nasty_fleet
+from pipeline import create_loose_sources, differences_from_brute_force, insert_rows, score
+
+from ciris_scoring.embedded import SCHEMA
+from ciris_scoring.simulate import load_sample, sample_info
+
+OTHER_PARAMETERS = {
+    "lambda_c": 2,
+    "mu_c": 7.5,
+    "integrity_floor": 0.1,
+    "require_registered_keys": False,
+    "replay_sample_per_period": 4,
+    "replay_sample_salt": "it's salted",
+    "replay_min_sample": 10,
+    "mttr_scale_hours": 24,
+    "drift_min_sample": 5,
+    "decay_per_day": 0.1,
+    "w_corroborated": 2,
+    "w_uncorroborated": 0.75,
+    "corroboration_tolerance": 0.05,
+    "min_traces": 10,
+    "warm_up_days": 2,
+    "weight_c": 0.6,
+    "weight_i_int": 0.1,
+    "weight_r": 0.1,
+    "weight_i_inc": 0.1,
+    "weight_s": 0.1,
+}
+
+
+def load(database: Database, seed: int, **size: int) -> None:
+    with database.connect() as connection:
+        create_loose_sources(connection)
+        for table, rows in nasty_fleet(seed, **size).items():
+            insert_rows(connection, table, rows)
+        connection.execute("insert into cirislens.covenant_traces (agent_id_hash, \"timestamp\") values ('a', 'infinity'), ('a', '-infinity')")
+
+
+def test_sample(every_database: Database) -> None:
+    with every_database.connect() as connection:
+        load_sample(connection)
+        as_of = datetime.fromisoformat(sample_info()["as_of"])
+        score(every_database.profiles_dir, as_of)
+        as_ofs = [as_of - timedelta(days=d) for d in (0, 1, 7, 20, 31, 40, 44)]
+        assert differences_from_brute_force(connection, SCHEMA, as_of, as_ofs=as_ofs) == []
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_nasty_days(database: Database, seed: int) -> None:
+    load(database, seed, days=40, agents=7, traces_per_day=9)
+    as_of = START + timedelta(days=40)
+    score(database.profiles_dir, as_of)
+    with database.connect() as connection:
+        assert differences_from_brute_force(connection, SCHEMA, as_of) == []
+
+
+def test_nasty_hours(database: Database) -> None:
+    load(database, 3, days=9)
+    as_of = START + timedelta(days=8, hours=17)
+    score(database.profiles_dir, as_of, {"scoring_period": "hour"})
+    with database.connect() as connection:
+        as_ofs = [as_of - timedelta(hours=h) for h in (0, 1, 5, 24, 30, 100, 150, 170, 190)]
+        assert differences_from_brute_force(connection, SCHEMA, as_of, period="hour", as_ofs=as_ofs) == []
+
+
+def test_other_parameters(database: Database) -> None:
+    load(database, 4)
+    as_of = START + timedelta(days=12)
+    score(database.profiles_dir, as_of, {"scoring_parameters": OTHER_PARAMETERS})
+    with database.connect() as connection:
+        assert differences_from_brute_force(connection, SCHEMA, as_of, parameters=OTHER_PARAMETERS) == []
+
+
+def test_time_zone_with_a_clock_change(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    """New York changed its clocks on 2026-03-08, in the middle of this fleet's life."""
+    load(database, 5)
+    as_of = datetime(2026, 3, 13, tzinfo=UTC)
+    assert START < datetime(2026, 3, 8, tzinfo=UTC) < as_of
+    monkeypatch.setenv("PGTZ", "America/New_York")
+    score(database.profiles_dir, as_of)
+    with database.connect() as connection:
+        assert differences_from_brute_force(connection, SCHEMA, as_of) == []

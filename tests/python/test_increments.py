@@ -1,0 +1,17 @@
+"""Increments give the same tables as a full refresh."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from conftest import Database
+from replay import daily_steps, hourly_steps, replay
+
+
+def test_fifteen_days(database: Database, tmp_path: Path) -> None:
+    assert list(replay(database.server, database.name, tmp_path, daily_steps(15), {})) == []
+
+
+def test_eight_hourly_runs(database: Database, tmp_path: Path) -> None:
+    steps = hourly_steps(8, 5)
+    assert list(replay(database.server, database.name, tmp_path, steps, {"scoring_period": "hour"})) == []

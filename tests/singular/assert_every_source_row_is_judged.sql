@@ -1,0 +1,66 @@
+{{ config(fail_calc='coalesce(max(percent_wrong), 0)', warn_if='> 0', error_if='> 1') }}
+-- No trace is dropped or multiplied on its way from the source: each period that the run has read holds as many
+-- verdicts as source rows. The number of results is the share of source rows that are missing, in percent, rounded up.
+-- Up to 1 only warns: traces may have arrived since they were read, and the next run reads them.
+with run as (
+
+    select
+        cutoff,
+        as_of
+    from {{ ref('int_scoring_run') }}
+
+),
+
+source_counts as (
+
+    select
+        {{ period_start('traced_at') }} as period_start,
+        count(*) as n_source
+    from {{ ref('stg_cirislens__covenant_traces') }}
+    where
+        {{ in_increment(ref('int_trace_verdicts')) }}
+        and traced_at > '-infinity'
+        and traced_at < (select as_of from run)
+    group by 1
+
+),
+
+verdict_counts as (
+
+    select
+        period_start,
+        count(*) as n_judged
+    from {{ ref('int_trace_verdicts') }}
+    where {{ in_increment(ref('int_trace_verdicts')) }}
+    group by period_start
+
+),
+
+compared as (
+
+    select
+        period_start,
+        coalesce(source_counts.n_source, 0) as n_source,
+        coalesce(verdict_counts.n_judged, 0) as n_judged
+    from source_counts
+    full join verdict_counts using (period_start)
+
+),
+
+totals as (
+
+    select
+        ceil(100.0 * sum(n_source - n_judged) / nullif(sum(n_source), 0)) as percent_missing,
+        bool_or(n_judged > n_source) as has_surplus
+    from compared
+
+)
+
+select
+    compared.period_start,
+    compared.n_source,
+    compared.n_judged,
+    case when totals.has_surplus then 100 else totals.percent_missing end as percent_wrong
+from compared
+cross join totals
+where compared.n_source <> compared.n_judged

@@ -1,0 +1,48 @@
+-- The fleet's counts add up, and are what a direct count of the published scores gives.
+with scores as (
+
+    select
+        as_of,
+        window_days,
+        count(*) as n_agents,
+        count(capacity_score) as n_composites,
+        sum(capacity_score) as sum_capacity_score,
+        min(capacity_score) as min_capacity_score
+    from {{ ref('fct_capacity_scores') }}
+    where (as_of, window_days) in (
+        select
+            rewritten.as_of,
+            rewritten.window_days
+        from {{ ref('fct_capacity_scores') }} as rewritten
+        where {{ in_increment(ref('fct_capacity_scores'), 'rewritten') }}
+    )
+    group by
+        as_of,
+        window_days
+
+),
+
+fleet as (
+
+    select
+        *,
+        n_high_fragility + n_moderate + n_healthy + n_high_capacity as n_composites
+    from {{ ref('fct_fleet_capacity') }}
+    where {{ in_increment(ref('fct_fleet_capacity')) }}
+
+)
+
+select
+    as_of,
+    window_days,
+    scores.n_agents as n_scores,
+    fleet.n_agents
+from scores
+full join fleet using (as_of, window_days)
+where
+    scores.n_agents is distinct from fleet.n_agents
+    or scores.n_composites is distinct from fleet.n_composites
+    or fleet.n_composites <> fleet.n_final + fleet.n_provisional
+    or fleet.n_agents <> fleet.n_composites + fleet.n_insufficient_data
+    or scores.min_capacity_score is distinct from fleet.min_capacity_score
+    or abs(scores.sum_capacity_score - fleet.mean_capacity_score * scores.n_composites) > 1e-9

@@ -1,0 +1,53 @@
+-- Every counted trace is in exactly one row of int_agent_periods, and every counter there is what a direct count of the
+-- verdicts gives. Windows, factors and scores rest on these sums.
+{%- set counters = counted_verdicts().keys() | list + ['n_traces', 'n_fields_present', 'n_signals', 'n_coherent_signals',
+    'replay_success_weight', 'last_traced_at'] %}
+with direct_sums as (
+
+    select
+        agent_id_hash,
+        period_start,
+        count(*) as n_traces,
+        {% for counter, verdict in counted_verdicts().items() %}
+        count(*) filter (where {{ verdict }}) as {{ counter }},
+        {% endfor %}
+        sum(n_fields_present) as n_fields_present,
+        count(*) filter (where is_signal) as n_signals,
+        count(*) filter (where is_coherent_signal) as n_coherent_signals,
+        {{ replay_stratum(
+            'count(*)', 'count(*) filter (where is_replay_sampled and is_replayable)',
+            'count(*) filter (where is_replay_sampled)',
+        ) }} as replay_success_weight,
+        max(traced_at) as last_traced_at
+    from {{ ref('int_trace_verdicts') }}
+    where
+        {{ in_increment(ref('int_trace_verdicts')) }}
+        and is_counted
+    group by
+        agent_id_hash,
+        period_start
+
+),
+
+period_sums as (
+
+    select
+        *,
+        n_signals_corroborated + n_signals_uncorroborated as n_signals,
+        n_coherent_corroborated + n_coherent_uncorroborated as n_coherent_signals
+    from {{ ref('int_agent_periods') }}
+    where {{ in_increment(ref('int_agent_periods')) }}
+
+)
+
+select
+    agent_id_hash,
+    period_start,
+    direct_sums.n_traces as n_traces_direct,
+    period_sums.n_traces as n_traces_summed
+from direct_sums
+full join period_sums using (agent_id_hash, period_start)
+where
+    {% for counter in counters %}
+    direct_sums.{{ counter }} is distinct from period_sums.{{ counter }}{% if not loop.last %} or{% endif %}
+    {% endfor %}
