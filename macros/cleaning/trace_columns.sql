@@ -18,6 +18,11 @@
              'coherence_level', 'entropy_level', 'selected_action', 'action_success', 'signature']) }}
 {% endmacro %}
 
+{#- Every column that cleaning can turn into null. -#}
+{% macro repairable_columns() %}
+  {{ return(trace_text_columns() + ['selected_action'] + trace_score_columns() + ['idma_k_eff']) }}
+{% endmacro %}
+
 {#- Every repair of a trace that fct_data_quality counts, as issue name (section 8); the staging model flags each in
     a column is_<issue>. -#}
 {% macro trace_repairs() %}

@@ -1,40 +1,51 @@
 {#- Replay comparisons (section 4, I_replay). Each renders to true (holds), false (does not hold, or an input has the
-    wrong JSON type) or null (did not run, because an input is absent). JSON values come with JSON null already
-    turned into SQL null. -#}
+    wrong JSON type) or null (did not run, because an input is absent). A JSON value is absent when its key is, or when
+    it is null; the usual case is tested first. -#}
 
-{#- A JSON key that is present and not null. A container that is not an object has no keys. -#}
-{% macro json_value(container, key) -%}
-  nullif({{ container }} -> '{{ key }}', 'null'::jsonb)
+{% macro is_json_absent(value) -%}
+  ({{ value }} is null or jsonb_typeof({{ value }}) = 'null')
+{%- endmacro %}
+
+{#- Of two JSON values the first that is present. -#}
+{% macro first_json(value, other) -%}
+  case when jsonb_typeof({{ value }}) <> 'null' then {{ value }} else {{ other }} end
 {%- endmacro %}
 
 {#- Comparison 1: a faculty's verdict follows from its score and its threshold. -#}
 {% macro replay_faculty(passed, score, operator, threshold) -%}
   case
-    when {{ passed }} is null or {{ score }} is null or {{ threshold }} is null then null
     when
-      jsonb_typeof({{ passed }}) <> 'boolean'
-      or jsonb_typeof({{ score }}) <> 'number'
-      or jsonb_typeof({{ threshold }}) <> 'number' then false
-    else {{ passed }}::boolean = ({{ score }}::numeric {{ operator }} {{ threshold }}::numeric)
+      jsonb_typeof({{ passed }}) = 'boolean'
+      and jsonb_typeof({{ score }}) = 'number'
+      and jsonb_typeof({{ threshold }}) = 'number'
+      then {{ passed }}::boolean = ({{ score }}::numeric {{ operator }} {{ threshold }}::numeric)
+    when not ({{ is_json_absent(passed) }} or {{ is_json_absent(score) }} or {{ is_json_absent(threshold) }}) then false
   end
 {%- endmacro %}
 
 {#- Comparison 2: the conscience's verdict follows from the recorded faculty verdicts and the bypass guardrails. -#}
 {% macro replay_conscience(passed, verdicts, guardrails) -%}
   case
-    when {{ passed }} is null or num_nonnulls({{ verdicts | join(', ') }}) = 0 then null
+    when
+      {{ is_json_absent(passed) }}
+      or (
+        {% for verdict in verdicts %}
+        {{ is_json_absent(verdict) }}{% if not loop.last %} and{% endif %}
+        {% endfor %}
+      ) then null
     when
       jsonb_typeof({{ passed }}) <> 'boolean'
       {% for value in verdicts + guardrails %}
-      or jsonb_typeof({{ value }}) <> 'boolean'
+      or jsonb_typeof({{ value }}) not in ('boolean', 'null')
       {% endfor %}
       then false
     else {{ passed }}::boolean = (
       {% for verdict in verdicts %}
-      coalesce({{ verdict }}, 'true')::boolean and
+      case when jsonb_typeof({{ verdict }}) = 'boolean' then {{ verdict }}::boolean else true end and
       {% endfor %}
       {% for guardrail in guardrails %}
-      not coalesce({{ guardrail }}, 'false')::boolean{% if not loop.last %} and{% endif %}
+      not case when jsonb_typeof({{ guardrail }}) = 'boolean' then {{ guardrail }}::boolean else false end
+      {%- if not loop.last %} and{% endif %}
       {% endfor %}
     )
   end
@@ -44,7 +55,7 @@
     numeric rounds), everything else exactly. -#}
 {% macro replay_number(column, value, decimals=none) -%}
   case
-    when {{ column }} is null or {{ value }} is null then null
+    when {{ column }} is null or {{ is_json_absent(value) }} then null
     when jsonb_typeof({{ value }}) <> 'number' then false
     {% if decimals is none %}
     else {{ column }} = {{ value }}::numeric
@@ -54,8 +65,19 @@
   end
 {%- endmacro %}
 
-{% macro replay_exact(column, value) -%}
-  to_jsonb({{ column }}) = {{ value }}
+{% macro replay_boolean(column, value) -%}
+  case
+    when {{ column }} is null or {{ is_json_absent(value) }} then null
+    when jsonb_typeof({{ value }}) <> 'boolean' then false
+    else {{ column }} = {{ value }}::boolean
+  end
+{%- endmacro %}
+
+{% macro replay_text(column, value) -%}
+  case
+    when {{ column }} is null or {{ is_json_absent(value) }} then null
+    else to_jsonb({{ column }}) = {{ value }}
+  end
 {%- endmacro %}
 
 {#- The comparisons in the order in which int_trace_verdicts makes them. -#}

@@ -1,24 +1,29 @@
 {#- For tests: the rows of a model that this run has written, so that no test scans years of history. They are the
-    range that the strategy replace_range rewrites (the model's meta.range_column and meta.range_opens) and, where
-    meta.written_at_column names one, older rows that came in since the run began. All rows of a model without a
-    range, or when the run scored everything. Literals, so that the planner sees how few rows they are. -#}
+    range that the strategy replace_range rewrites (the model's meta.range_column and meta.range_opens), rows outside
+    any range and, where meta.written_at_column names one, older rows that came in since the last publication. All
+    rows of a model without a range, or when the run scored everything. Literals, so that the planner sees how few
+    they are. -#}
 {% macro in_increment(relation, alias=none) %}
   {%- set scoring_run = ref('int_scoring_run') -%}
-  {%- if not execute or load_cached_relation(scoring_run) is none -%} {{ return('true') }} {%- endif -%}
+  {%- set publications = relation_as_left('int_score_publications', 'intermediate') -%}
+  {%- if publications is none or load_cached_relation(scoring_run) is none -%} {{ return('true') }} {%- endif -%}
   {%- set model = graph.nodes.values() | selectattr('resource_type', 'equalto', 'model')
       | selectattr('alias', 'equalto', relation.identifier) | first -%}
   {%- set meta = model['config']['meta'] -%}
   {%- if 'range_column' not in meta -%} {{ return('true') }} {%- endif -%}
   {%- set as_text = "at time zone 'UTC', 'YYYY-MM-DD HH24:MI:SS.US'" -%}
-  {%- set rows = run_query("select to_char(cutoff " ~ as_text ~ "), to_char(started_at " ~ as_text ~ ") from "
-      ~ scoring_run ~ " where isfinite(cutoff)") -%}
+  {%- set rows = run_query(
+      "select to_char(cutoff " ~ as_text ~ "), (select to_char(max(published_at) " ~ as_text ~ ") from " ~ publications
+      ~ ") from " ~ scoring_run ~ " where isfinite(cutoff)") -%}
   {%- if rows | length == 0 -%} {{ return('true') }} {%- endif -%}
   {%- set prefix = '' if alias is none else alias ~ '.' -%}
-  {%- set rewritten = prefix ~ meta['range_column'] ~ ' ' ~ meta.get('range_opens', '>=')
-      ~ " timestamptz '" ~ rows[0][0] ~ "+00'" -%}
+  {%- set range_column = prefix ~ meta['range_column'] -%}
+  {%- set written = [
+    range_column ~ ' ' ~ meta.get('range_opens', '>=') ~ " timestamptz '" ~ rows[0][0] ~ "+00'",
+    range_column ~ ' is null',
+  ] -%}
   {%- if 'written_at_column' in meta -%}
-    {%- set rewritten = '(' ~ rewritten ~ ' or ' ~ prefix ~ meta['written_at_column']
-        ~ " >= timestamptz '" ~ rows[0][1] ~ "+00')" -%}
+    {%- do written.append(prefix ~ meta['written_at_column'] ~ " > timestamptz '" ~ rows[0][1] ~ "+00'") -%}
   {%- endif -%}
-  {{ return(rewritten) }}
+  {{ return('(' ~ written | join(' or ') ~ ')') }}
 {% endmacro %}

@@ -1,5 +1,5 @@
-{#- Fails for each row that the run has written with a value outside [minimum, maximum] in one of the columns. NaN sorts
-    above everything and fails too. Null passes. -#}
+{#- Fails for each row that the run has written with a value outside [minimum, maximum] in one of the columns. NaN
+    sorts above everything and fails too. Null passes. -#}
 {% test in_range_in_increment(model, columns, minimum, maximum) %}
 select {{ columns | join(', ') }}
 from {{ model }}

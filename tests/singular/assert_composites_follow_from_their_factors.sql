@@ -1,5 +1,5 @@
--- capacity_score is the product of the five factors, capacity_score_geometric their weighted geometric mean, both with
--- I_int no lower than integrity_floor, and fragility_index the inverse. Formulas spelt out, not called.
+-- capacity_score is the product of the five factors, capacity_score_geometric their weighted geometric mean, both
+-- with I_int no lower than integrity_floor, and fragility_index the inverse. Formulas spelt out, not called.
 with candidates as (
 
     select

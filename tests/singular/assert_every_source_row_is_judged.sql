@@ -1,7 +1,7 @@
 {{ config(fail_calc='coalesce(max(percent_wrong), 0)', warn_if='> 0', error_if='> 1') }}
 -- No trace is dropped or multiplied on its way from the source: each period that the run has read holds as many
--- verdicts as source rows. The number of results is the share of source rows that are missing, in percent, rounded up.
--- Up to 1 only warns: traces may have arrived since they were read, and the next run reads them.
+-- verdicts as source rows. The number of results is the share of source rows that are missing, in percent, rounded
+-- up. Up to 1 only warns: traces may have arrived since they were read, and the next run reads them.
 with run as (
 
     select

@@ -1,5 +1,5 @@
--- Rows in, rows out: every row of int_window_sums has its row in each model that a factor is made of, and no factor has
--- a row of its own making. A row that were missing in one of them would be missing in the marts.
+-- Rows in, rows out: every row of int_window_sums has its row in each model that a factor is made of, and no factor
+-- has a row of its own making. A row that one of them lacks would be missing in the marts.
 {%- set factors = {
     'int_core_identity': 'core_identity_id',
     'int_integrity': 'integrity_id',

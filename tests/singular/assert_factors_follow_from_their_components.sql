@@ -1,10 +1,12 @@
--- C, I_int, R and I_inc are what the formulas of sections 3 to 6 make of the components beside them, R included, which
--- comes from Python. Formulas spelt out, not called: the models call the macros.
+-- C, I_int, R and I_inc are what the formulas of sections 3 to 6 make of the components beside them; R comes from
+-- Python. Formulas spelt out, not called: the models call the macros.
 with candidates as (
 
     select
         *,
-        (1 - delta_drift) / (1 + mttr_hours / {{ scoring_parameter('mttr_scale_hours') }}) * (1 - rho_regression) as raw_r,
+        (1 - delta_drift)
+        / (1 + mttr_hours / {{ scoring_parameter('mttr_scale_hours') }})
+        * (1 - rho_regression) as raw_r,
         (
             coalesce(delta_csdma_plausibility_score, 0)
             + coalesce(delta_dsdma_domain_alignment, 0)

@@ -24,7 +24,8 @@ histograms as (
         agent_id_hash,
         period_start,
         {% for metric in drift_metrics() %}
-        (select sum(bins.n) from unnest({{ metric }}_histogram) as bins (n)) as {{ metric }}{% if not loop.last %},{% endif %}
+        (select sum(bins.n) from unnest({{ metric }}_histogram) as bins (n)) as {{ metric }}
+        {%- if not loop.last %},{% endif %}
         {% endfor %}
     from {{ ref('int_score_histograms') }}
     where {{ in_increment(ref('int_score_histograms')) }}

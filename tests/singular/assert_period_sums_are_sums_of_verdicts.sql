@@ -1,7 +1,7 @@
--- Every counted trace is in exactly one row of int_agent_periods, and every counter there is what a direct count of the
--- verdicts gives. Windows, factors and scores rest on these sums.
-{%- set counters = counted_verdicts().keys() | list + ['n_traces', 'n_fields_present', 'n_signals', 'n_coherent_signals',
-    'replay_success_weight', 'last_traced_at'] %}
+-- Every counted trace is in exactly one row of int_agent_periods, and every counter there is what a direct count of
+-- the verdicts gives. Windows, factors and scores rest on these sums.
+{%- set counters = counted_verdicts().keys() | list + ['n_traces', 'n_fields_present', 'n_signals',
+    'n_coherent_signals', 'replay_success_weight', 'last_traced_at'] %}
 with direct_sums as (
 
     select

@@ -1,5 +1,7 @@
--- At the newest as-of every published score has all its components in fct_factor_components, and they reproduce its C,
--- I_int and I_inc: what people drill down to explains what they see.
+-- At the newest as-of every published score has each of its components once in fct_factor_components, and they
+-- reproduce its C, I_int and I_inc: what people drill down to explains what they see.
+{%- set explained = ['d_identity', 'k_contradiction', 'i_chain', 'i_coverage', 'i_replay', 'ece', 'q_deferral',
+    'u_unsafe'] %}
 with scores as (
 
     select
@@ -21,8 +23,10 @@ pivoted as (
         as_of,
         window_days,
         count(*) as n_components,
-        {% for component in ['d_identity', 'k_contradiction', 'i_chain', 'i_coverage', 'i_replay', 'ece', 'q_deferral', 'u_unsafe'] %}
-        max(component_value) filter (where component = '{{ component }}') as {{ component }}{% if not loop.last %},{% endif %}
+        count(distinct factor_component_id) as n_keys,
+        {% for component in explained %}
+        max(component_value) filter (where component = '{{ component }}') as {{ component }}
+        {%- if not loop.last %},{% endif %}
         {% endfor %}
     from {{ ref('fct_factor_components') }}
     where as_of = (select max(newest.as_of) from {{ ref('fct_capacity_scores') }} as newest)
@@ -43,6 +47,7 @@ full join pivoted using (agent_id_hash, as_of, window_days)
 where
     scores.c_score is null
     or pivoted.n_components is distinct from {{ components() | length }}
+    or pivoted.n_keys <> pivoted.n_components
     or abs(scores.c_score - exp(
         -(
             {{ scoring_parameter('lambda_c') }} * pivoted.d_identity

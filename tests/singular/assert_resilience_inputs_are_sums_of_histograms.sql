@@ -1,5 +1,5 @@
--- At the run's as-of the histograms that the Python step compares are what a direct sum of the periods' histograms over
--- the scoring window and over the baseline window before it gives, bin by bin.
+-- At the run's as-of the histograms that the Python step compares are what a direct sum of the periods' histograms
+-- over the scoring window and over the baseline window before it gives, bin by bin.
 with scoring_windows as (
 
     select

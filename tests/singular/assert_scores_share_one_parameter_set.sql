@@ -1,5 +1,5 @@
--- The newest scores that the run leaves as they are were made with the run's own parameters: a full refresh with others
--- that died before it was published must not be continued by an increment.
+-- The newest scores that the run leaves as they are were made with the run's own parameters: a full refresh with
+-- others that died before it was published must not be continued by an increment.
 with run as (
 
     select

@@ -1,5 +1,5 @@
--- What had too little data stands at its neutral value and is listed, and nothing else is: nobody can mistake a filled
--- in value for a measured one.
+-- What had too little data stands at its neutral value and is listed, and nothing else is: nobody can mistake a value
+-- that was filled in for a measured one.
 select
     capacity_score_id,
     unmeasured_components,

@@ -10,7 +10,7 @@
   )
 }}
 {#- Grain: one row per agent and period with a trace that has a plausibility score and an outcome. Arrays of ten, one
-    element per confidence bin (section 6, ECE). -#}
+    element per confidence bin (section 6, ECE). An offset of 0 makes PostgreSQL work each bin out once, not once per use. -#}
 with judged as (
 
     select
@@ -25,6 +25,7 @@ with judged as (
         and is_counted
         and csdma_plausibility_score is not null
         and action_success is not null
+    offset bigint '0'
 
 )
 

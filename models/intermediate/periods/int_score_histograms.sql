@@ -10,7 +10,7 @@
   )
 }}
 {#- Grain: one row per agent and period with any of the three drift metrics. Arrays of ten, one element per bin
-    (section 5). -#}
+    (section 5). An offset of 0 makes PostgreSQL work each bin out once, not once per use. -#}
 with scores as (
 
     select
@@ -24,6 +24,7 @@ with scores as (
         traced_at >= {{ cutoff() }}
         and is_counted
         and num_nonnulls({{ drift_metrics() | join(', ') }}) > 0
+    offset bigint '0'
 
 )
 

@@ -7,7 +7,7 @@
     indexes=[
       {'columns': ['agent_id_hash', 'traced_at']},
       {'columns': ['traced_at']},
-      {'columns': ['delivery_id']},
+      {'columns': ['delivery_hash']},
     ],
     pre_hook="{{ set_work_mem() }}",
     post_hook="analyze {{ this }}",
@@ -61,37 +61,28 @@ traces as (
         action_success,
         num_nonnulls({{ required_fields() | join(', ') }}) as n_fields_present,
         case
-            when
-                {% for repair in trace_repairs() %}
-                is_{{ repair }}{% if not loop.last %} or{% endif %}
-                {% endfor %}
+            when num_nonnulls({{ repairable_columns() | join(', ') }}) < n_repairable_sent
                 then array_remove(array[
                     {% for repair in trace_repairs() %}
                     case when is_{{ repair }} then '{{ repair }}' end{% if not loop.last %},{% endif %}
                     {% endfor %}
                 ], null)
         end as repairs,
-        concat_ws(
-            '|', coalesce(audit_sequence_number::text, '-'), length(agent_id_hash), agent_id_hash, trace_id
-        ) as delivery,
         {% if replayed %}
         coalesce(jsonb_typeof(thought_start) = 'object', false) as is_thought_start_recorded,
-        coalesce(
-            {{ json_value("dma_results -> 'csdma'", 'plausibility_score') }},
-            {{ json_value('dma_results', 'csdma_plausibility_score') }}
-        ) as json_csdma_plausibility_score,
-        coalesce(
-            {{ json_value("dma_results -> 'dsdma'", 'domain_alignment') }},
-            {{ json_value('dma_results', 'dsdma_domain_alignment') }}
-        ) as json_dsdma_domain_alignment,
-        coalesce(
-            {{ json_value('action_result', 'execution_success') }},
-            {{ json_value('action_result', 'success') }}
-        ) as json_action_success,
-        {{ json_value('action_result', 'audit_sequence_number') }} as json_audit_sequence_number,
-        {{ json_value('action_result', 'audit_entry_hash') }} as json_audit_entry_hash,
+        {{ first_json(
+            "(dma_results -> 'csdma' -> 'plausibility_score')", "(dma_results -> 'csdma_plausibility_score')"
+        ) }} as json_csdma_plausibility_score,
+        {{ first_json(
+            "(dma_results -> 'dsdma' -> 'domain_alignment')", "(dma_results -> 'dsdma_domain_alignment')"
+        ) }} as json_dsdma_domain_alignment,
+        {{ first_json(
+            "(action_result -> 'execution_success')", "(action_result -> 'success')"
+        ) }} as json_action_success,
+        action_result -> 'audit_sequence_number' as json_audit_sequence_number,
+        action_result -> 'audit_entry_hash' as json_audit_entry_hash,
         {% for key in conscience_keys %}
-        {{ json_value('conscience_result', key) }} as json_{{ key }},
+        conscience_result -> '{{ key }}' as json_{{ key }},
         {% endfor %}
         {% endif %}
         {{ period_start('traced_at') }} as period_start
@@ -104,43 +95,15 @@ traces as (
 
 ),
 
--- One narrow row per source row. Identifiers of 16 bytes stand in for the text that is sorted below: a delivery is
--- (agent, trace_id, audit_sequence_number); the sampling hash orders as bytes just as its hexadecimal digits do.
--- replay_outcome has a letter per comparison: t holds, f does not, - did not run.
-judged as (
+compared as (
 
     select
-        traces.agent_id_hash,
-        traces.agent_name,
-        traces.trace_id,
-        traces.traced_at,
-        traces.period_start,
-        traces.audit_sequence_number,
-        md5(traces.delivery)::uuid as delivery_id,
-        md5(traces.delivery || '|' || extract(epoch from traces.traced_at))::uuid as occurrence_id,
-        md5('{{ scoring_parameter("replay_sample_salt") | replace("'", "''") }}' || traces.trace_id)::uuid as sampling_hash,
-        hashtextextended(concat_ws('|', traces.signature, traces.agent_name), 0) as content_hash,
-        traces.signature_verified is true as is_signature_verified,
+        traces.*,
         public_keys.key_id is not null
         and (public_keys.revoked_at is null or public_keys.revoked_at > traces.traced_at)
         and (public_keys.expires_at is null or public_keys.expires_at > traces.traced_at) as is_key_registered,
-        traces.signature is not null as is_signed,
-        traces.audit_entry_hash is not null as has_entry_hash,
-        traces.n_fields_present,
-        traces.csdma_plausibility_score,
-        traces.dsdma_domain_alignment,
-        traces.coherence_level,
-        traces.entropy_level,
-        traces.idma_fragility_flag,
-        traces.idma_phase,
-        traces.conscience_passed,
-        traces.action_was_overridden,
-        traces.coherence_passed,
-        traces.selected_action,
-        traces.action_success,
         {% if replayed %}
-        traces.is_thought_start_recorded,
-        array_to_string(array[
+        array[
             {{ replay_faculty('json_entropy_passed', 'json_entropy_score', '<=', 'json_entropy_threshold') }},
             {{ replay_faculty('json_coherence_passed', 'json_coherence_score', '>=', 'json_coherence_threshold') }},
             {{ replay_conscience(
@@ -152,20 +115,78 @@ judged as (
             {{ replay_number('dsdma_domain_alignment', 'json_dsdma_domain_alignment', 2) }},
             {{ replay_number('entropy_level', 'json_entropy_level', 4) }},
             {{ replay_number('coherence_level', 'json_coherence_level', 4) }},
-            {{ replay_exact('coherence_passed', 'json_coherence_passed') }},
-            {{ replay_exact('conscience_passed', 'json_conscience_passed') }},
-            {{ replay_exact('action_was_overridden', 'json_action_was_overridden') }},
-            {{ replay_exact('action_success', 'json_action_success') }},
+            {{ replay_boolean('coherence_passed', 'json_coherence_passed') }},
+            {{ replay_boolean('conscience_passed', 'json_conscience_passed') }},
+            {{ replay_boolean('action_was_overridden', 'json_action_was_overridden') }},
+            {{ replay_boolean('action_success', 'json_action_success') }},
             {{ replay_number('audit_sequence_number', 'json_audit_sequence_number') }},
-            {{ replay_exact('audit_entry_hash', 'json_audit_entry_hash') }}
-        ], '', '-') as replay_outcome,
+            {{ replay_text('audit_entry_hash', 'json_audit_entry_hash') }}
+        ] as replay_comparisons
         {% else %}
-        null::boolean as is_thought_start_recorded,
-        null::text as replay_outcome,
+        null::boolean[] as replay_comparisons
         {% endif %}
-        traces.repairs
     from traces
     left join public_keys on traces.signature_key_id = public_keys.key_id
+    offset bigint '0'
+
+),
+
+-- One narrow row per source row. Hashes stand in for the text that is sorted below: delivery_hash brings rows of one
+-- delivery (agent, trace_id, audit_sequence_number) together; sampling_hash orders as its hexadecimal digits do;
+-- content_hash settles complete ties, which production's key excludes. replay_outcome, kept where a comparison failed,
+-- has a letter per comparison: t holds, f does not, - did not run.
+judged as (
+
+    select
+        agent_id_hash,
+        agent_name,
+        trace_id,
+        traced_at,
+        period_start,
+        audit_sequence_number,
+        hashtextextended(trace_id, coalesce(audit_sequence_number, -1)) as delivery_hash,
+        md5(
+            extract(epoch from traced_at)::text
+            || '|' || coalesce(audit_sequence_number::text, '')
+            || '|' || coalesce(length(agent_id_hash)::text, '')
+            || '|' || coalesce(agent_id_hash, '')
+            || '|' || coalesce(trace_id, '')
+        )::uuid as occurrence_id,
+        md5('{{ scoring_parameter("replay_sample_salt") | replace("'", "''") }}' || trace_id)::uuid as sampling_hash,
+        hashtextextended(coalesce(signature, '') || coalesce(agent_name, ''), 0) as content_hash,
+        signature_verified is true as is_signature_verified,
+        is_key_registered,
+        signature is not null as is_signed,
+        audit_entry_hash is not null as has_entry_hash,
+        n_fields_present,
+        csdma_plausibility_score,
+        dsdma_domain_alignment,
+        coherence_level,
+        entropy_level,
+        idma_fragility_flag,
+        idma_phase,
+        conscience_passed,
+        action_was_overridden,
+        coherence_passed,
+        selected_action,
+        action_success,
+        {% if replayed %}
+        is_thought_start_recorded,
+        (
+            is_thought_start_recorded
+            and true = any(replay_comparisons)
+            and (false = any(replay_comparisons)) is not true
+        ) is true as is_replayable,
+        case
+            when false = any(replay_comparisons) then array_to_string(replay_comparisons, '', '-')
+        end as replay_outcome,
+        {% else %}
+        null::boolean as is_thought_start_recorded,
+        null::boolean as is_replayable,
+        null::text as replay_outcome,
+        {% endif %}
+        repairs
+    from compared
     offset bigint '0'
 
 ),
@@ -178,8 +199,14 @@ deliveries as (
         row_number() over occurrence as occurrence_number
     from judged
     window
-        delivery as (partition by delivery_id order by traced_at, content_hash),
-        occurrence as (partition by delivery_id, traced_at order by content_hash)
+        delivery as (
+            partition by delivery_hash, agent_id_hash collate "C", trace_id collate "C", audit_sequence_number
+            order by traced_at, content_hash
+        ),
+        occurrence as (
+            partition by delivery_hash, agent_id_hash collate "C", trace_id collate "C", audit_sequence_number, traced_at
+            order by content_hash
+        )
 
 ),
 
@@ -198,7 +225,10 @@ flagged as (
                     select 1
                     from {{ this }} as earlier
                     where
-                        earlier.delivery_id = deliveries.delivery_id
+                        earlier.delivery_hash = deliveries.delivery_hash
+                        and earlier.agent_id_hash = deliveries.agent_id_hash
+                        and earlier.trace_id = deliveries.trace_id
+                        and earlier.audit_sequence_number is not distinct from deliveries.audit_sequence_number
                         and earlier.traced_at < {{ cutoff() }}
                 )
                 {% endif %}
@@ -318,7 +348,7 @@ select
         when occurrence_number = 1 then occurrence_id
         else md5(occurrence_id || '|' || occurrence_number)::uuid
     end as trace_verdict_id,
-    delivery_id,
+    delivery_hash,
     agent_id_hash,
     trace_id,
     traced_at,
@@ -365,11 +395,7 @@ select
     is_counted
     and {{ scoring_parameter('replay_enabled') | string | lower }}
     and sample_rank <= {{ scoring_parameter('replay_sample_per_period') }} as is_replay_sampled,
-    {% if replayed %}
-    is_thought_start_recorded and replay_outcome like '%t%' and replay_outcome not like '%f%' as is_replayable,
-    {% else %}
-    null::boolean as is_replayable,
-    {% endif %}
+    is_replayable,
     is_thought_start_recorded,
     replay_outcome,
     repairs,
