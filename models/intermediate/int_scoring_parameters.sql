@@ -3,7 +3,7 @@
 {% for name, definition in scoring_parameter_definitions().items() %}
 select
     '{{ name }}' as parameter_name,
-    {% if definition.get('secret') %}null::text{% else %}'{{ scoring_parameter_text(name) }}'{% endif %} as parameter_value,
+    {{ 'null' if definition.get('secret') else "'" ~ scoring_parameter_text(name) ~ "'" }}::text as parameter_value,
     '{{ definition["default"] | string | lower }}' as default_value,
     '{{ scoring_parameter_range(name) }}' as allowed_range,
     '{{ definition["meaning"] | replace("'", "''") }}' as meaning,

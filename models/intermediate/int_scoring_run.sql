@@ -68,8 +68,8 @@ moment as (
 
     select
         {{ as_of() }} as as_of,
-        {% if published is none %}null::timestamptz{% else %}timestamptz '{{ published[0] }}+00'{% endif %} as newest_scored_as_of,
-        {% if published is none %}null::text{% else %}'{{ published[1] }}'{% endif %} as published_parameter_set_id
+        {{ 'null' if published is none else "'" ~ published[0] ~ "+00'" }}::timestamptz as newest_scored_as_of,
+        {{ 'null' if published is none else "'" ~ published[1] ~ "'" }}::text as published_parameter_set_id
 
 )
 

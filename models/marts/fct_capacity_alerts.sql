@@ -56,7 +56,7 @@ chain_components as (
         chain_rewinds,
         chain_duplicates
     from {{ ref('int_published_components') }}
-    where as_of = (select as_of from scoring_run)
+    where as_of = (select run.as_of from scoring_run as run)
 
 ),
 
@@ -71,7 +71,9 @@ low_capacity as (
         capacity_score as value,
         {{ scoring_parameter('low_capacity_threshold') }}::double precision as threshold,
         format(
-            'Capacity %s is below %s.', round(capacity_score::numeric, 3), {{ scoring_parameter('low_capacity_threshold') }}
+            'Capacity %s is below %s.',
+            round(capacity_score::numeric, 3),
+            {{ scoring_parameter('low_capacity_threshold') }}
         ) as message
     from scores
     where capacity_score < {{ scoring_parameter('low_capacity_threshold') }}::double precision
@@ -90,7 +92,10 @@ broken_chain as (
         0::double precision as threshold,
         format(
             'Audit sequence broken in the last %s days: %s gaps, %s rewinds, %s repeated numbers.',
-            scores.window_days, chain.chain_gaps, chain.chain_rewinds, chain.chain_duplicates
+            scores.window_days,
+            chain.chain_gaps,
+            chain.chain_rewinds,
+            chain.chain_duplicates
         ) as message
     from scores
     inner join chain_components as chain
@@ -113,7 +118,9 @@ falling as (
         {{ scoring_parameter('falling_threshold') }}::double precision as threshold,
         format(
             'Capacity fell from %s to %s in %s days.',
-            round(earlier_scores.capacity_score::numeric, 3), round(scores.capacity_score::numeric, 3), scores.window_days
+            round(earlier_scores.capacity_score::numeric, 3),
+            round(scores.capacity_score::numeric, 3),
+            scores.window_days
         ) as message
     from scores
     inner join earlier_scores
@@ -165,7 +172,9 @@ silent as (
         format(
             'No trace for %s days, after %s in the %s days before the last %s.',
             round(extract(epoch from scoring_run.as_of - activity.last_traced_at) / 86400, 1),
-            activity.n_before, activity.window_days, {{ scoring_parameter('silent_days') }}
+            activity.n_before,
+            activity.window_days,
+            {{ scoring_parameter('silent_days') }}
         ) as message
     from activity
     cross join scoring_run
@@ -178,13 +187,55 @@ silent as (
 
 alerts as (
 
-    select agent_id_hash, agent_name, window_days, kind, severity, value, threshold, message from low_capacity
+    select
+        agent_id_hash,
+        agent_name,
+        window_days,
+        kind,
+        severity,
+        value,
+        threshold,
+        message
+    from low_capacity
+
     union all
-    select agent_id_hash, agent_name, window_days, kind, severity, value, threshold, message from broken_chain
+
+    select
+        agent_id_hash,
+        agent_name,
+        window_days,
+        kind,
+        severity,
+        value,
+        threshold,
+        message
+    from broken_chain
+
     union all
-    select agent_id_hash, agent_name, window_days, kind, severity, value, threshold, message from falling
+
+    select
+        agent_id_hash,
+        agent_name,
+        window_days,
+        kind,
+        severity,
+        value,
+        threshold,
+        message
+    from falling
+
     union all
-    select agent_id_hash, agent_name, window_days, kind, severity, value, threshold, message from silent
+
+    select
+        agent_id_hash,
+        agent_name,
+        window_days,
+        kind,
+        severity,
+        value,
+        threshold,
+        message
+    from silent
 
 )
 

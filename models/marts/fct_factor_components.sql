@@ -34,7 +34,8 @@ cross join lateral (
     {% for factor, names in components_by_factor().items() %}
     {%- set is_last_factor = loop.last -%}
     {% for name in names %}
-    ('{{ factor }}', '{{ name }}', published.{{ name }}::double precision){% if not (is_last_factor and loop.last) %},{% endif %}
+    ('{{ factor }}', '{{ name }}', published.{{ name }}::double precision)
+    {%- if not (is_last_factor and loop.last) %},{% endif %}
     {% endfor %}
     {% endfor %}
 ) as unpivoted (factor, component, component_value)

@@ -93,7 +93,8 @@ select
     array_remove(array[
         case when not verdicts.is_thought_start_recorded then 'thought_start' end,
         {% for name in replay_comparison_names() %}
-        case when substr(verdicts.replay_outcome, {{ loop.index }}, 1) = 'f' then '{{ name }}' end{% if not loop.last %},{% endif %}
+        case when substr(verdicts.replay_outcome, {{ loop.index }}, 1) = 'f' then '{{ name }}' end
+        {%- if not loop.last %},{% endif %}
         {% endfor %}
     ], null) as failed_comparisons,
     verdicts.csdma_plausibility_score::double precision as csdma_plausibility_score,

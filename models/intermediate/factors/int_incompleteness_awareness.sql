@@ -33,7 +33,7 @@ window_sums as (
         n_traces,
         n_unsafe
     from {{ ref('int_window_sums') }}
-    where as_of > (select cutoff from {{ ref('int_scoring_run') }})
+    where as_of > (select run.cutoff from {{ ref('int_scoring_run') }} as run)
 
 ),
 

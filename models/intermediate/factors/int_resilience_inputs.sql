@@ -34,7 +34,7 @@ scored_rows as (
         as_of,
         window_days
     from {{ ref('int_window_sums') }}
-    where as_of > (select cutoff from {{ ref('int_scoring_run') }})
+    where as_of > (select run.cutoff from {{ ref('int_scoring_run') }} as run)
 
 ),
 
@@ -120,12 +120,14 @@ windowed as (
         {% for metric in drift_metrics() %}
         array[
             {% for bin in range(1, 11) %}
-            coalesce({{ window_sum(metric ~ '_' ~ bin, 'window_periods') }}, 0){% if not loop.last %},{% endif %}
+            coalesce({{ window_sum(metric ~ '_' ~ bin, 'window_periods') }}, 0)
+            {%- if not loop.last %},{% endif %}
             {% endfor %}
         ]::integer[] as {{ metric }}_recent,
         array[
             {% for bin in range(1, 11) %}
-            {{ baseline_sum(metric ~ '_' ~ bin, 'window_periods', 'baseline_periods') }}{% if not loop.last %},{% endif %}
+            {{ baseline_sum(metric ~ '_' ~ bin, 'window_periods', 'baseline_periods') }}
+            {%- if not loop.last %},{% endif %}
             {% endfor %}
         ]::integer[] as {{ metric }}_baseline,
         {% endfor %}
@@ -176,7 +178,7 @@ episodes as (
     select
         agent_id_hash,
         detected_at,
-        (select as_of from {{ ref('int_scoring_run') }}) as last_open_as_of,
+        (select run.as_of from {{ ref('int_scoring_run') }} as run) as last_open_as_of,
         failure_mode
     from last_events
     where event = 'detection'
@@ -194,7 +196,7 @@ open_episodes as (
     cross join lateral generate_series(
         greatest(
             {{ period_start('episodes.detected_at') }},
-            (select cutoff from {{ ref('int_scoring_run') }})
+            (select run.cutoff from {{ ref('int_scoring_run') }} as run)
         ) + {{ period_length() }},
         episodes.last_open_as_of,
         {{ period_length() }}

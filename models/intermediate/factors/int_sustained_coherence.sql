@@ -37,7 +37,7 @@ window_sums as (
         window_days,
         n_signals_corroborated + n_signals_uncorroborated as n_signals
     from {{ ref('int_window_sums') }}
-    where as_of > (select cutoff from {{ ref('int_scoring_run') }})
+    where as_of > (select run.cutoff from {{ ref('int_scoring_run') }} as run)
 
 ),
 

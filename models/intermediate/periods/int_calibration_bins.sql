@@ -25,7 +25,7 @@ with judged as (
         and is_counted
         and csdma_plausibility_score is not null
         and action_success is not null
-    offset bigint '0'
+    offset bigint '0' -- noqa: AM09
 
 )
 

@@ -62,7 +62,7 @@ batches as (
     from {{ ref('stg_cirislens__covenant_trace_batches') }}
     where
         isfinite(batch_timestamp)
-        and batch_timestamp < (select as_of from scoring_run)
+        and batch_timestamp < (select run.as_of from scoring_run as run)
 
 ),
 
@@ -104,8 +104,8 @@ source_counts as (
         count(*) as n
     from {{ ref('stg_cirislens__covenant_traces') }}
     where
-        traced_at >= (select late_from from late_window)
-        and traced_at < (select late_until from late_window)
+        traced_at >= (select bounds.late_from from late_window as bounds)
+        and traced_at < (select bounds.late_until from late_window as bounds)
         and traced_at > '-infinity'
     group by 1, 2
 
@@ -119,8 +119,8 @@ verdict_counts as (
         count(*) as n
     from {{ ref('int_trace_verdicts') }}
     where
-        traced_at >= (select late_from from late_window)
-        and traced_at < (select late_until from late_window)
+        traced_at >= (select bounds.late_from from late_window as bounds)
+        and traced_at < (select bounds.late_until from late_window as bounds)
     group by 1, 2
 
 ),
@@ -142,15 +142,53 @@ late_traces as (
 
 all_issues as (
 
-    select agent_id_hash, period_start, issue, n from trace_issues
+    select
+        agent_id_hash,
+        period_start,
+        issue,
+        n
+    from trace_issues
+
     union all
-    select agent_id_hash, period_start, issue, n from future_traces
+
+    select
+        agent_id_hash,
+        period_start,
+        issue,
+        n
+    from future_traces
+
     union all
-    select agent_id_hash, period_start, issue, count(*) as n from deferral_issues group by 1, 2, 3
+
+    select
+        agent_id_hash,
+        period_start,
+        issue,
+        count(*) as n
+    from deferral_issues
+    group by
+        agent_id_hash,
+        period_start,
+        issue
+
     union all
-    select null as agent_id_hash, period_start, issue, n from ingestion where n is not null
+
+    select
+        null as agent_id_hash,
+        period_start,
+        issue,
+        n
+    from ingestion
+    where n is not null
+
     union all
-    select agent_id_hash, period_start, 'late_trace' as issue, n from late_traces
+
+    select
+        agent_id_hash,
+        period_start,
+        'late_trace' as issue,
+        n
+    from late_traces
 
 )
 

@@ -24,7 +24,7 @@ with scores as (
         traced_at >= {{ cutoff() }}
         and is_counted
         and num_nonnulls({{ drift_metrics() | join(', ') }}) > 0
-    offset bigint '0'
+    offset bigint '0' -- noqa: AM09
 
 )
 

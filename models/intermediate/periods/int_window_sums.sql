@@ -121,8 +121,8 @@ names as (
         from identity_events
         where is_naming
         order by
-            agent_id_hash,
-            period_start,
+            agent_id_hash asc,
+            period_start asc,
             traced_at desc,
             audit_sequence_number desc nulls first,
             trace_id collate "C" desc nulls first

@@ -92,21 +92,29 @@ by_hash as (
 
 ),
 
--- The hashes in use have few lengths; a prefix of each length makes the prefix rule an equality.
+-- The hashes in use have few lengths, none below 8 characters counts; a prefix of each length makes the prefix rule an equality.
+hash_lengths as (
+
+    select distinct hash_length
+    from agents
+    where hash_length >= 8
+
+),
+
 by_sha256 as (
 
     select distinct on (deferrals.deferral_number)
         deferrals.deferral_number,
         agents.agent_id_hash
     from deferrals
-    cross join (select distinct hash_length from agents where hash_length >= 8) as lengths
+    cross join hash_lengths as lengths
     inner join agents
         on
             left(deferrals.agent_id_sha256, lengths.hash_length) = agents.agent_id_hash
             and lengths.hash_length = agents.hash_length
             and deferrals.created_at > agents.first_traced_at
     order by
-        deferrals.deferral_number,
+        deferrals.deferral_number asc,
         agents.hash_length desc
 
 ),

@@ -16,6 +16,7 @@
 {#- Grain: one row per source row dated before the as-of. Every verdict a score needs, once; the only reader of the
     wide rows. Sets nothing aside silently: rows that do not count stay, with is_counted false. -#}
 {%- set replayed = scoring_parameter('replay_enabled') -%}
+{%- set salt = scoring_parameter('replay_sample_salt') | replace("'", "''") -%}
 {%- set verdicts = ['entropy_passed', 'coherence_passed', 'optimization_veto_passed', 'epistemic_humility_passed'] -%}
 {%- set guardrails = ['thought_depth_triggered', 'updated_status_detected'] -%}
 {%- set conscience_keys = verdicts + guardrails + ['entropy_score', 'entropy_threshold', 'coherence_score',
@@ -91,7 +92,7 @@ traces as (
         traced_at >= {{ cutoff() }}
         and traced_at > '-infinity'
         and traced_at < {{ as_of() }}
-    offset bigint '0'
+    offset bigint '0' -- noqa: AM09
 
 ),
 
@@ -127,7 +128,7 @@ compared as (
         {% endif %}
     from traces
     left join public_keys on traces.signature_key_id = public_keys.key_id
-    offset bigint '0'
+    offset bigint '0' -- noqa: AM09
 
 ),
 
@@ -152,7 +153,7 @@ judged as (
             || '|' || coalesce(agent_id_hash, '')
             || '|' || coalesce(trace_id, '')
         )::uuid as occurrence_id,
-        md5('{{ scoring_parameter("replay_sample_salt") | replace("'", "''") }}' || trace_id)::uuid as sampling_hash,
+        md5('{{ salt }}' || trace_id)::uuid as sampling_hash,
         hashtextextended(coalesce(signature, '') || coalesce(agent_name, ''), 0) as content_hash,
         signature_verified is true as is_signature_verified,
         is_key_registered,
@@ -187,7 +188,7 @@ judged as (
         {% endif %}
         repairs
     from compared
-    offset bigint '0'
+    offset bigint '0' -- noqa: AM09
 
 ),
 
@@ -334,7 +335,9 @@ sampled as (
 
     select
         *,
-        {{ is_link_valid('has_entry_hash', 'audit_sequence_number', 'previous_audit_sequence_number') }} as is_link_intact,
+        {{ is_link_valid(
+            'has_entry_hash', 'audit_sequence_number', 'previous_audit_sequence_number'
+        ) }} as is_link_intact,
         row_number() over (
             partition by agent_id_hash collate "C", is_counted, period_start
             order by sampling_hash, audit_sequence_number, traced_at, content_hash
