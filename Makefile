@@ -10,7 +10,7 @@ INSTALLED := $(VENV)/.installed
 WITH_DATABASE := $(BIN)/python -m ciris_scoring.embedded exec --
 
 .DEFAULT_GOAL := help
-.PHONY: help run stop test lint format parse pytest clean
+.PHONY: help run stop test lint format parse pytest soak clean
 
 help: ## Show the targets.
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 12
@@ -45,7 +45,10 @@ parse: $(INSTALLED) ## Check that dbt can read the project.
 	$(WITH_DATABASE) $(BIN)/dbt --quiet parse
 
 pytest: $(INSTALLED) ## Run the tests, on real PostgreSQL servers of their own.
-	$(BIN)/pytest
+	$(BIN)/pytest -n 2 --dist loadfile
+
+soak: $(INSTALLED) ## Replay 60 daily and 24 hourly runs and compare them with a full refresh (about 15 minutes).
+	$(BIN)/python tests/python/replay.py
 
 clean: ## Stop the embedded PostgreSQL and delete everything that was made, the environment included.
 	@test ! -x $(BIN)/ciris-scoring || $(BIN)/python -m ciris_scoring.embedded stop

@@ -19,6 +19,11 @@ from ciris_scoring.embedded import Server
 REPOSITORY = Path(__file__).parents[2]
 OLDEST_POSTGRESQL = 15
 
+# Workers that run side by side must not write into each other's parsed and compiled project.
+WORKER = os.environ.get("PYTEST_XDIST_WORKER", "main")
+os.environ["DBT_TARGET_PATH"] = str(REPOSITORY / "target" / f"pytest-{WORKER}")
+os.environ["DBT_LOG_PATH"] = str(REPOSITORY / "logs" / f"pytest-{WORKER}")
+
 
 @dataclass(frozen=True)
 class Database:

@@ -13,8 +13,19 @@ Row = dict[str, Any]
 START = datetime(2026, 3, 1, tzinfo=UTC)
 SCORES = [Decimal(x) for x in ("0", "0.1", "0.3", "0.7", "0.95", "0.955", "1", "1.5", "-0.2", "NaN")]
 PHASES = ["chaos", "rigidity", "unknown", None, "", "\u00a0"]
-NAMES = ["Ann", "Bob", "Ünïcödé 漢字", "O'Brien \"quoted\"", " ", "", None, "Ann"]
-STATUSES = ["RESOLVED", " resolved ", "ESCALATED", "REJECTED", "WITHDRAWN", "PENDING", "UNDER_REVIEW", "LOST", "", None]
+NAMES = ["Ann", "Bob", "Ünïcödé 漢字", 'O\'Brien "quoted"', " ", "", None, "Ann"]
+STATUSES = [
+    "RESOLVED",
+    " resolved ",
+    "ESCALATED",
+    "REJECTED",
+    "WITHDRAWN",
+    "PENDING",
+    "UNDER_REVIEW",
+    "LOST",
+    "",
+    None,
+]
 ACTIONS = ["HandlerActionType.SPEAK", "speak", " DEFER ", "", None, "HandlerActionType.", "TOOL"]
 
 
@@ -35,7 +46,9 @@ def component_value(rng: random.Random, right: Any) -> Any:
     roll = rng.random()
     if roll < 0.90:
         return right
-    return rng.choice([None, "absent", "true", 3, not right if isinstance(right, bool) else 0.123, [1], {"a": 1}])
+    return rng.choice(
+        [None, "absent", "true", 3, not right if isinstance(right, bool) else 0.123, [1], {"a": 1}]
+    )
 
 
 def components(rng: random.Random, row: Row) -> Row:
@@ -51,7 +64,10 @@ def components(rng: random.Random, row: Row) -> Row:
         "optimization_veto_passed": rng.random() < 0.9,
         "epistemic_humility_passed": rng.random() < 0.9,
     }
-    guardrails = {"thought_depth_triggered": rng.random() < 0.05, "updated_status_detected": rng.random() < 0.05}
+    guardrails = {
+        "thought_depth_triggered": rng.random() < 0.05,
+        "updated_status_detected": rng.random() < 0.05,
+    }
     conscience = {
         **verdicts,
         **guardrails,
@@ -77,7 +93,10 @@ def components(rng: random.Random, row: Row) -> Row:
     if plausibility is not None and rng.random() < 0.3:
         plausibility = round(plausibility + rng.choice([0.0049, 0.005, -0.005, 0.004]), 4)
     dma = (
-        {"csdma": {"plausibility_score": plausibility}, "dsdma": {"domain_alignment": number(row["dsdma_domain_alignment"])}}
+        {
+            "csdma": {"plausibility_score": plausibility},
+            "dsdma": {"domain_alignment": number(row["dsdma_domain_alignment"])},
+        }
         if rng.random() < 0.5
         else {
             "csdma": rng.choice([None, 3, {}, {"plausibility_score": None}]),
@@ -87,7 +106,9 @@ def components(rng: random.Random, row: Row) -> Row:
     )
     action = {
         rng.choice(["execution_success", "success"]): component_value(rng, row["action_success"]),
-        "audit_sequence_number": component_value(rng, row["audit_sequence_number"]) if careless else row["audit_sequence_number"],
+        "audit_sequence_number": component_value(rng, row["audit_sequence_number"])
+        if careless
+        else row["audit_sequence_number"],
         "audit_entry_hash": row["audit_entry_hash"],
     }
     junk = [None, [], "text", 3, {}]
@@ -99,7 +120,9 @@ def components(rng: random.Random, row: Row) -> Row:
     }
 
 
-def nasty_fleet(seed: int, *, agents: int = 6, days: int = 12, traces_per_day: int = 14) -> dict[str, list[Row]]:
+def nasty_fleet(
+    seed: int, *, agents: int = 6, days: int = 12, traces_per_day: int = 14
+) -> dict[str, list[Row]]:
     """Traces, deferrals and keys by table name, as psycopg takes and returns them (JSON as Python values)."""
     rng = random.Random(seed)
     ids = agent_ids(rng, agents)
@@ -122,7 +145,8 @@ def nasty_fleet(seed: int, *, agents: int = 6, days: int = 12, traces_per_day: i
         first = START + timedelta(days=0 if n % 3 else rng.random() * days / 2)
         moments = sorted(
             # Whole minutes for some, so that ties, period edges and a key's very moment of revocation occur.
-            first + timedelta(minutes=rng.randrange(int((days * 1440) - (first - START).total_seconds() // 60)))
+            first
+            + timedelta(minutes=rng.randrange(int((days * 1440) - (first - START).total_seconds() // 60)))
             for _ in range(rng.randrange(traces_per_day * days // 3, traces_per_day * days))
         )
         if n == 1:
@@ -143,22 +167,32 @@ def nasty_fleet(seed: int, *, agents: int = 6, days: int = 12, traces_per_day: i
                 "agent_id_hash": agent if rng.random() < 0.995 else " ",
                 "agent_name": name,
                 "timestamp": moment,
-                "signature": rng.choice(["", None, "\t"]) if rng.random() < 0.1 else "sig" + str(rng.random()),
+                "signature": rng.choice(["", None, "\t"])
+                if rng.random() < 0.1
+                else "sig" + str(rng.random()),
                 "signature_verified": rng.choice([True] * 12 + [False, None]),
                 "signature_key_id": rng.choice(["key-0"] * 8 + ["key-1", "key-2", "key-9", "", None]),
                 "audit_entry_hash": rng.choice(["hash"] * 20 + ["", None]),
                 "audit_sequence_number": sequence if rng.random() < 0.95 else None,
-                "csdma_plausibility_score": rng.choice([*SCORES, None]) if rng.random() < 0.3 else Decimal(rng.randrange(50, 101)) / 100,
-                "dsdma_domain_alignment": rng.choice([*SCORES, None]) if rng.random() < 0.3 else Decimal(rng.randrange(101)) / 100,
+                "csdma_plausibility_score": rng.choice([*SCORES, None])
+                if rng.random() < 0.3
+                else Decimal(rng.randrange(50, 101)) / 100,
+                "dsdma_domain_alignment": rng.choice([*SCORES, None])
+                if rng.random() < 0.3
+                else Decimal(rng.randrange(101)) / 100,
                 "idma_k_eff": rng.choice([None, Decimal("NaN"), Decimal(-1), Decimal(0), Decimal("2.5")]),
                 "idma_fragility_flag": fragile if rng.random() < 0.9 else None,
                 "idma_phase": rng.choice(PHASES),
                 "conscience_passed": rng.choice([True, True, False, None]),
                 "action_was_overridden": rng.choice([False] * 9 + [True, None]),
-                "entropy_level": rng.choice([None, Decimal("0.5"), Decimal("0.5001"), Decimal("1"), Decimal("NaN"), Decimal(2)])
+                "entropy_level": rng.choice(
+                    [None, Decimal("0.5"), Decimal("0.5001"), Decimal("1"), Decimal("NaN"), Decimal(2)]
+                )
                 if rng.random() < 0.4
                 else Decimal(rng.randrange(10001)) / 10000,
-                "coherence_level": rng.choice([*SCORES, None]) if rng.random() < 0.3 else Decimal(rng.choice([50, 60, 70])) / 100,
+                "coherence_level": rng.choice([*SCORES, None])
+                if rng.random() < 0.3
+                else Decimal(rng.choice([50, 60, 70])) / 100,
                 "coherence_passed": rng.choice([True, True, False, None]),
                 "selected_action": rng.choice(ACTIONS),
                 "action_success": rng.choice([True, True, True, False, None]),
@@ -166,11 +200,15 @@ def nasty_fleet(seed: int, *, agents: int = 6, days: int = 12, traces_per_day: i
             row |= components(rng, row)
             traces.append(row)
             if rng.random() < 0.03:
-                traces.append({**row, "timestamp": moment + timedelta(hours=rng.random() * 40), "signature": "again"})
+                traces.append(
+                    {**row, "timestamp": moment + timedelta(hours=rng.random() * 40), "signature": "again"}
+                )
             if rng.random() < 0.02 and row["audit_sequence_number"] is not None:
                 traces.append({**row, "audit_sequence_number": row["audit_sequence_number"] + 1})
     for row in rng.sample(traces, 3):
-        traces.append({**row, "trace_id": f"future-{rng.random()}", "timestamp": START + timedelta(days=days + 40)})
+        traces.append(
+            {**row, "trace_id": f"future-{rng.random()}", "timestamp": START + timedelta(days=days + 40)}
+        )
     deferrals: list[Row] = []
     for d in range(60):
         identity, agent = rng.choice(ids)
@@ -184,10 +222,14 @@ def nasty_fleet(seed: int, *, agents: int = 6, days: int = 12, traces_per_day: i
                 "agent_name": rng.choice(NAMES),
                 "status": rng.choice(STATUSES),
                 "resolution_summary": rng.choice([None, "", " \n", "because"]),
-                "resolved_at": rng.choice([None, created + timedelta(hours=rng.random() * 100), created.replace(hour=0, minute=0) + timedelta(days=2)]),
+                "resolved_at": rng.choice(
+                    [
+                        None,
+                        created + timedelta(hours=rng.random() * 100),
+                        created.replace(hour=0, minute=0) + timedelta(days=2),
+                    ]
+                ),
                 "created_at": created if rng.random() < 0.95 else None,
             }
         )
     return {"covenant_traces": traces, "wbd_deferrals": deferrals, "covenant_public_keys": keys}
-
-

@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import psycopg
-from brute_force import scoring as brute_force
 from psycopg import sql
 from psycopg.abc import Buffer
 from psycopg.rows import dict_row
 from psycopg.types.datetime import TimestamptzLoader
 from psycopg.types.json import set_json_loads
 
+from brute_force import scoring as brute_force
 from ciris_scoring.connection import Project, load_project
 from ciris_scoring.run import run
 from ciris_scoring.source_schema import create_source_tables
@@ -112,7 +112,8 @@ def differences_from_brute_force(
         connection,
         "select scores.*, components.components from {schema}.fct_capacity_scores as scores"
         " join (select agent_id_hash, as_of, window_days, json_object_agg(component, component_value) as components"
-        " from {schema}.fct_factor_components group by 1, 2, 3) as components using (agent_id_hash, as_of, window_days)",
+        " from {schema}.fct_factor_components group by 1, 2, 3) as components"
+        " using (agent_id_hash, as_of, window_days)",
         schema,
     )
     wanted = sorted(set(as_ofs) if as_ofs is not None else {row["as_of"] for row in rows})
@@ -129,21 +130,29 @@ def differences_from_brute_force(
     quality = brute_force.data_quality(traces, deferrals, keys, **common)
     found_quality = {
         (r["agent_id_hash"], r["period_start"], r["issue"]): r["n"]
-        for r in _query(connection, "select * from {schema}.fct_data_quality where issue not like 'ingestion%%'", schema)
+        for r in _query(
+            connection, "select * from {schema}.fct_data_quality where issue not like 'ingestion%%'", schema
+        )
     }
     wrong += [
         f"data quality {key}: {quality.get(key)} expected, {found_quality.get(key)} found"
         for key in quality.keys() | found_quality.keys()
         if quality.get(key) != found_quality.get(key)
     ]
-    alerts = {(a["agent_id_hash"], a["window_days"], a["kind"], a["severity"]) for a in brute_force.alerts(traces, deferrals, keys, **common)}
+    alerts = {
+        (a["agent_id_hash"], a["window_days"], a["kind"], a["severity"])
+        for a in brute_force.alerts(traces, deferrals, keys, **common)
+    }
     found_alerts = {
         (a["agent_id_hash"], a["window_days"], a["kind"], a["severity"])
         for a in _query(connection, "select * from {schema}.fct_capacity_alerts", schema)
     }
     wrong += [f"alert {alert} in one of the two only" for alert in alerts ^ found_alerts]
     hours = brute_force.fleet_coherence_hourly(traces, run_as_of)
-    found_hours = {r["hour_start"]: r for r in _query(connection, "select * from {schema}.fct_fleet_coherence_hourly", schema)}
+    found_hours = {
+        r["hour_start"]: r
+        for r in _query(connection, "select * from {schema}.fct_fleet_coherence_hourly", schema)
+    }
     wrong += [f"hour {hour} in one of the two only" for hour in hours.keys() ^ found_hours.keys()]
     for hour in hours.keys() & found_hours.keys():
         wrong += [f"hour {hour} {line}" for line in _unequal(hours[hour], found_hours[hour])]
@@ -186,19 +195,31 @@ def table_differences(connection: psycopg.Connection, schema: str, other: str) -
         for table, columns in tables.items():
             if table in OF_ONE_RUN:
                 continue
-            keys = ["agent_id_hash", "as_of", "window_days"] if table == "int_resilience_scores" else [next(iter(columns))]
+            keys = (
+                ["agent_id_hash", "as_of", "window_days"]
+                if table == "int_resilience_scores"
+                else [next(iter(columns))]
+            )
             unequal = sql.SQL(" or ").join(
-                sql.SQL("a.{c} is distinct from b.{c} and not coalesce(abs(a.{c} - b.{c}) <= 1e-12 * greatest(1, abs(a.{c})), false)").format(c=sql.Identifier(c))
+                sql.SQL(
+                    "a.{c} is distinct from b.{c}"
+                    " and not coalesce(abs(a.{c} - b.{c}) <= 1e-12 * greatest(1, abs(a.{c})), false)"
+                ).format(c=sql.Identifier(c))
                 if kind == "double precision"
                 else sql.SQL("a.{c} is distinct from b.{c}").format(c=sql.Identifier(c))
                 for c, kind in columns.items()
                 if c not in RUN_TIMES
             )
-            query = sql.SQL("select count(*), min(coalesce(a.{key}, b.{key})::text) from {left} as a full join {right} as b on {join} where {unequal}").format(
+            query = sql.SQL(
+                "select count(*), min(coalesce(a.{key}, b.{key})::text)"
+                " from {left} as a full join {right} as b on {join} where {unequal}"
+            ).format(
                 key=sql.Identifier(keys[0]),
                 left=sql.Identifier(left, table),
                 right=sql.Identifier(right, table),
-                join=sql.SQL(" and ").join(sql.SQL("a.{k} = b.{k}").format(k=sql.Identifier(k)) for k in keys),
+                join=sql.SQL(" and ").join(
+                    sql.SQL("a.{k} = b.{k}").format(k=sql.Identifier(k)) for k in keys
+                ),
                 unequal=unequal,
             )
             n, example = connection.execute(query).fetchone()

@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Any
 
 import psycopg
-from nasty_fleet import START, nasty_fleet
-from pipeline import create_loose_sources, insert_rows, score, table_differences
 
 from ciris_scoring import embedded
+from nasty_fleet import START, nasty_fleet
+from pipeline import create_loose_sources, insert_rows, score, table_differences
 
 Row = dict[str, Any]
 INCREMENTAL, REFRESHED = "incremental", "refreshed"
@@ -51,7 +51,9 @@ def hourly_steps(runs: int, days: int, seed: int = 12) -> list[Step]:
     """Runs of uneven length, from one hour to many."""
     rng = random.Random(seed)
     hours = sorted(rng.sample(range(12, days * 24), runs))
-    return _steps([START + timedelta(hours=h) for h in hours], timedelta(hours=48), days, seed, late=timedelta(hours=40))
+    return _steps(
+        [START + timedelta(hours=h) for h in hours], timedelta(hours=48), days, seed, late=timedelta(hours=40)
+    )
 
 
 def _steps(as_ofs: list[datetime], lookback: timedelta, days: int, seed: int, late: timedelta) -> list[Step]:
@@ -79,7 +81,9 @@ def _steps(as_ofs: list[datetime], lookback: timedelta, days: int, seed: int, la
     return steps
 
 
-def replay(server: embedded.Server, database: str, folder: Path, steps: list[Step], cli_vars: dict[str, Any]) -> Iterator[str]:
+def replay(
+    server: embedded.Server, database: str, folder: Path, steps: list[Step], cli_vars: dict[str, Any]
+) -> Iterator[str]:
     """Play the steps into one schema, score the same data from nothing into another, and yield what differs."""
     profiles = {}
     for schema in (INCREMENTAL, REFRESHED):
@@ -90,7 +94,11 @@ def replay(server: embedded.Server, database: str, folder: Path, steps: list[Ste
         create_loose_sources(connection)
         for number, step in enumerate(steps, 1):
             apply(connection, step)
-            print(f"run {number} of {len(steps)}, as of {step.as_of:%Y-%m-%d %H:%M}", file=sys.stderr, flush=True)
+            print(
+                f"run {number} of {len(steps)}, as of {step.as_of:%Y-%m-%d %H:%M}",
+                file=sys.stderr,
+                flush=True,
+            )
             score(profiles[INCREMENTAL], step.as_of, cli_vars)
         score(profiles[REFRESHED], steps[-1].as_of, cli_vars)
         yield from table_differences(connection, INCREMENTAL, REFRESHED)
@@ -114,7 +122,10 @@ def main() -> int:
     parser.add_argument("--hourly-runs", type=int, default=24, help="hourly runs over 5 days")
     options = parser.parse_args()
     different = 0
-    cases = {"days": (daily_steps(options.days), {}), "hours": (hourly_steps(options.hourly_runs, 5), {"scoring_period": "hour"})}
+    cases = {
+        "days": (daily_steps(options.days), {}),
+        "hours": (hourly_steps(options.hourly_runs, 5), {"scoring_period": "hour"}),
+    }
     for name, (steps, cli_vars) in cases.items():
         with embedded.throw_away() as server, tempfile.TemporaryDirectory() as folder:
             differences = list(replay(server, embedded.DATABASE, Path(folder), steps, cli_vars))

@@ -3,7 +3,7 @@
 import hashlib
 import math
 import sys
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal as D
 from fractions import Fraction
 from pathlib import Path
@@ -29,7 +29,7 @@ from brute_force.scoring import (  # noqa: E402
     _ten_bin,
 )
 
-UTC = timezone.utc
+UTC = UTC
 T = datetime(2026, 3, 31, tzinfo=UTC)  # the as-of of most tests; W = 7 days: [24 March, 31 March)
 A, B = "a" * 16, "b" * 16
 WEEK = (Window(7, 23, 30),)

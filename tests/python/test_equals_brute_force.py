@@ -5,12 +5,12 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from conftest import Database
-from nasty_fleet import START, nasty_fleet
-from pipeline import create_loose_sources, differences_from_brute_force, insert_rows, score
 
 from ciris_scoring.embedded import SCHEMA
 from ciris_scoring.simulate import load_sample, sample_info
+from conftest import Database
+from nasty_fleet import START, nasty_fleet
+from pipeline import create_loose_sources, differences_from_brute_force, insert_rows, score
 
 OTHER_PARAMETERS = {
     "lambda_c": 2,
@@ -41,7 +41,10 @@ def load(database: Database, seed: int, **size: int) -> None:
         create_loose_sources(connection)
         for table, rows in nasty_fleet(seed, **size).items():
             insert_rows(connection, table, rows)
-        connection.execute("insert into cirislens.covenant_traces (agent_id_hash, \"timestamp\") values ('a', 'infinity'), ('a', '-infinity')")
+        connection.execute(
+            'insert into cirislens.covenant_traces (agent_id_hash, "timestamp")'
+            " values ('a', 'infinity'), ('a', '-infinity')"
+        )
 
 
 def test_sample(every_database: Database) -> None:

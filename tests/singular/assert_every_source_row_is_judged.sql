@@ -20,7 +20,7 @@ source_counts as (
     where
         {{ in_increment(ref('int_trace_verdicts')) }}
         and traced_at > '-infinity'
-        and traced_at < (select as_of from run)
+        and traced_at < (select run.as_of from run)
     group by 1
 
 ),

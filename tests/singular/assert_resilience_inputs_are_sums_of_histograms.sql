@@ -34,13 +34,17 @@ direct_sums as (
         {% for metric in drift_metrics() %}
         array[
             {% for bin in range(1, 11) %}
-            coalesce(sum({{ metric }}_histogram[{{ bin }}]) filter (where histograms.period_start >= window_start), 0)
+            coalesce(
+                sum({{ metric }}_histogram[{{ bin }}]) filter (where histograms.period_start >= inputs.window_start), 0
+            )
             {%- if not loop.last %},{% endif %}
             {% endfor %}
         ]::integer[] as {{ metric }}_recent,
         array[
             {% for bin in range(1, 11) %}
-            coalesce(sum({{ metric }}_histogram[{{ bin }}]) filter (where histograms.period_start < window_start), 0)
+            coalesce(
+                sum({{ metric }}_histogram[{{ bin }}]) filter (where histograms.period_start < inputs.window_start), 0
+            )
             {%- if not loop.last %},{% endif %}
             {% endfor %}
         ]::integer[] as {{ metric }}_baseline{% if not loop.last %},{% endif %}

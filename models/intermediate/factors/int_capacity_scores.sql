@@ -214,7 +214,9 @@ classified as (
         composed.*,
         case when composed.has_enough_traces then composed.capacity_product end as capacity_score,
         case when composed.has_enough_traces then composed.capacity_mean end as capacity_score_geometric,
-        case when composed.has_enough_traces then {{ fragility_index('composed.capacity_product') }} end as fragility_index,
+        case
+            when composed.has_enough_traces then {{ fragility_index('composed.capacity_product') }}
+        end as fragility_index,
         case when composed.has_enough_traces then categories.category end as category,
         case
             when not composed.has_enough_traces then 'insufficient_data'

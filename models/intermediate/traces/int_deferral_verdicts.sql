@@ -92,7 +92,8 @@ by_hash as (
 
 ),
 
--- The hashes in use have few lengths, none below 8 characters counts; a prefix of each length makes the prefix rule an equality.
+-- The hashes in use have few lengths (those below 8 characters do not count); a prefix of each length makes the prefix
+-- rule an equality.
 hash_lengths as (
 
     select distinct hash_length

@@ -205,7 +205,8 @@ deliveries as (
             order by traced_at, content_hash
         ),
         occurrence as (
-            partition by delivery_hash, agent_id_hash collate "C", trace_id collate "C", audit_sequence_number, traced_at
+            partition by
+                delivery_hash, agent_id_hash collate "C", trace_id collate "C", audit_sequence_number, traced_at
             order by content_hash
         )
 

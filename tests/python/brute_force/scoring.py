@@ -16,7 +16,7 @@ from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
@@ -155,7 +155,7 @@ def _ten_bin(value: Fraction) -> int:
 # Section 1: time
 # --------------------------------------------------------------------------------------------------------
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _HOUR = 3_600_000_000
 _DAY = 24 * _HOUR
 _PERIODS = {"day": _DAY, "hour": _HOUR}

@@ -1,0 +1,175 @@
+"""Traces of real agents, where they are present: scored by day and by hour, and held against the brute force.
+
+The folder is that of the environment variable CIRIS_REAL_TRACES, else ../shared/data/real beside the repository. What
+its README counts is counted here again, in the marts. `pytest -s` shows the fleet tables that the runs print.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from conftest import REPOSITORY, Database, _fresh_database
+from pipeline import differences_from_brute_force, score
+from psycopg import sql
+
+from ciris_scoring.embedded import SCHEMA, Server
+from ciris_scoring.source_schema import create_source_tables
+
+FOLDER = Path(os.environ.get("CIRIS_REAL_TRACES") or REPOSITORY.parent / "shared" / "data" / "real")
+FILES = {name: FOLDER / f"{name}.csv" for name in ("covenant_traces", "covenant_public_keys")}
+PERIODS = {"day": timedelta(days=1), "hour": timedelta(hours=1)}
+
+# Agents by their version of the agent software, the rows of each, and its name.
+NAMELESS, SCOUT, ALLY = "4685f71881ded1a8", "3f764637717ba9ec", "8d1300d170e6da7a"  # 1.9, 2.7, 2.15
+ROWS = {NAMELESS: 83, SCOUT: 363, ALLY: 190}
+NAMES = {NAMELESS: None, SCOUT: "Scout", ALLY: "Ally"}
+
+pytestmark = pytest.mark.skipif(
+    not all(path.is_file() for path in FILES.values()),
+    reason="no real traces: CIRIS_REAL_TRACES names no folder of theirs, and ../shared/data/real is not there",
+)
+
+
+def period_end(moment: datetime, period: str) -> datetime:
+    """The first period end after a moment."""
+    start = moment.astimezone(UTC).replace(minute=0, second=0, microsecond=0)
+    return (start.replace(hour=0) if period == "day" else start) + PERIODS[period]
+
+
+def load(connection: psycopg.Connection, period: str) -> datetime:
+    """Load the files, and return the as-of: the first period end after the last trace.
+
+    A run refuses an as-of in the future, so traces of a period that is not over yet are moved back by whole days. A
+    score depends on no date, and on the time of day only through periods and hours.
+    """
+    create_source_tables(connection)
+    for table, path in FILES.items():
+        content = path.read_bytes()
+        columns = sql.SQL(", ").join(map(sql.Identifier, content.split(b"\n", 1)[0].decode().strip().split(",")))
+        query = sql.SQL("copy {} ({}) from stdin with (format csv, header true)")
+        with connection.cursor().copy(query.format(sql.Identifier("cirislens", table), columns)) as copy:
+            copy.write(content)
+    [[last]] = connection.execute('select max("timestamp") from cirislens.covenant_traces').fetchall()
+    as_of = period_end(last, period)
+    days = timedelta(days=max(0, -((datetime.now(UTC) - as_of) // timedelta(days=1))))
+    connection.execute('update cirislens.covenant_traces set "timestamp" = "timestamp" - %s', [days])
+    return as_of - days
+
+
+@pytest.fixture(scope="module", params=PERIODS)
+def scored(
+    request: pytest.FixtureRequest, embedded_postgres: Server, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[Database, psycopg.Connection, str, datetime]]:
+    """The real traces, scored by one period."""
+    folder = tmp_path_factory.mktemp(request.param)
+    with (
+        contextmanager(_fresh_database)(embedded_postgres, folder) as database,
+        database.connect() as connection,
+    ):
+        as_of = load(connection, request.param)
+        score(database.profiles_dir, as_of, {"scoring_period": request.param})
+        yield database, connection, request.param, as_of
+
+
+def by_agent(connection: psycopg.Connection, condition: str) -> dict[str, int]:
+    """Verdicts per agent for which a condition holds."""
+    return dict(
+        connection.execute(
+            f"select agent_id_hash, count(*) from ciris.fct_trace_verdicts where {condition} group by 1"
+        ).fetchall()
+    )
+
+
+def components(connection: psycopg.Connection, as_of: datetime, *names: str) -> dict[str, dict[str, Any]]:
+    """Some components of each agent's score at the as-of, in the window of 7 days, by component."""
+    found: dict[str, dict[str, Any]] = {name: {} for name in names}
+    for component, agent, value in connection.execute(
+        "select component, agent_id_hash, component_value from ciris.fct_factor_components"
+        " where as_of = %s and window_days = 7 and component = any(%s)",
+        [as_of, list(names)],
+    ):
+        found[component][agent] = value
+    return found
+
+
+def test_the_brute_force_gives_the_same(scored):
+    _, connection, period, as_of = scored
+    assert differences_from_brute_force(connection, SCHEMA, as_of, period=period) == []
+
+
+def test_every_trace_counts_once(scored):
+    _, connection, _, as_of = scored
+    assert by_agent(connection, "true") == by_agent(connection, "is_counted") == ROWS
+    rows = connection.execute(
+        "select agent_id_hash, agent_name, n_traces from ciris.fct_capacity_scores where as_of = %s and window_days = 7",
+        [as_of],
+    ).fetchall()
+    assert sorted(rows) == sorted((agent, NAMES[agent], n) for agent, n in ROWS.items())
+    assert connection.execute("select * from ciris.fct_data_quality").fetchall() == []
+
+
+def test_the_chain_has_its_one_gap(scored):
+    _, connection, _, as_of = scored
+    found = components(connection, as_of, "chain_gaps", "chain_rewinds", "chain_duplicates", "link_rate", "i_chain")
+    assert found["chain_gaps"] == {NAMELESS: 0, SCOUT: 1, ALLY: 0}
+    assert set(found["chain_rewinds"].values()) == set(found["chain_duplicates"].values()) == {0}
+    assert found["link_rate"] == pytest.approx({NAMELESS: 1, SCOUT: 362 / 363, ALLY: 1}, abs=1e-12)
+    assert found["i_chain"] == found["link_rate"]
+    gap = "select previous_audit_sequence_number, audit_sequence_number from ciris.fct_trace_verdicts where is_chain_gap"
+    assert connection.execute(gap).fetchall() == [(215, 217)]
+    broken = "select agent_id_hash from ciris.fct_capacity_alerts where kind = 'broken_chain' and window_days = 7"
+    assert connection.execute(broken).fetchall() == [(SCOUT,)]
+
+
+def test_every_signature_is_verified_and_by_a_registered_key(scored):
+    _, connection, _, as_of = scored
+    for found in components(connection, as_of, "signature_rate", "key_rate").values():
+        assert found == dict.fromkeys(ROWS, 1)
+
+
+def test_a_thought_that_was_reprocessed_counts_twice(scored):
+    _, connection, _, _ = scored
+    twice = connection.execute(
+        "select agent_id_hash, count(*), count(distinct audit_sequence_number), bool_and(is_counted)"
+        " from ciris.fct_trace_verdicts group by agent_id_hash, trace_id having count(*) > 1"
+    ).fetchall()
+    assert twice == [(ALLY, 2, 2, True)]
+
+
+def test_traces_with_nothing_but_an_action_result(scored):
+    _, connection, _, _ = scored
+    scores = ["csdma_plausibility_score", "dsdma_domain_alignment", "coherence_level", "entropy_level"]
+    assert by_agent(connection, f"num_nonnulls({', '.join(scores)}, idma_fragility_flag) = 0") == {ALLY: 33}
+    actions = Counter(
+        dict(connection.execute("select selected_action, count(*) from ciris.fct_trace_verdicts group by 1").fetchall())
+    )
+    assert sum(actions.values()) == sum(ROWS.values())
+    assert {action.upper() for action in actions} == set(actions)
+    assert (actions["SPEAK"], actions["TASK_COMPLETE"]) == (139 + 17 + 65 + 10, 145 + 25 + 50 + 14)
+
+
+def test_a_trace_that_two_adapters_send_counts_once(scored):
+    """As Scout's did, in separate batches; here where the lens stores the batch's time. An increment."""
+    database, connection, period, as_of = scored
+    before = components(connection, as_of, "i_coverage", "signature_rate", "link_rate", "chain_duplicates")
+    columns = "trace_id, thought_id, agent_id_hash, agent_name, signature, signature_verified, audit_sequence_number"
+    connection.execute(
+        f'insert into cirislens.covenant_traces ({columns}, "timestamp")'
+        f" select {columns}, \"timestamp\" + interval '1 second' from cirislens.covenant_traces where agent_id_hash = %s",
+        [SCOUT],
+    )
+    score(database.profiles_dir, as_of, {"scoring_period": period})
+    assert by_agent(connection, "is_counted") == ROWS
+    assert by_agent(connection, "is_duplicate") == {SCOUT: ROWS[SCOUT]}
+    assert components(connection, as_of, *before) == before
+    counted = "select agent_id_hash, issue, sum(n)::integer from ciris.fct_data_quality group by 1, 2"
+    assert connection.execute(counted).fetchall() == [(SCOUT, "duplicate_trace", ROWS[SCOUT])]
+    assert differences_from_brute_force(connection, SCHEMA, as_of, period=period) == []
