@@ -31,7 +31,7 @@
     {%- if as_of < newest -%}
       {{ exceptions.raise_compiler_error(
         "The run's as-of " ~ as_of ~ " precedes the newest published one, " ~ newest ~ ". Leave as_of out, or give "
-        ~ "that time or a later one; to score older as-ofs again, use the backfill command.") }}
+        ~ "that time or a later one; to score older as-ofs again, do a full refresh.") }}
     {%- endif -%}
   {%- endif -%}
 {% endmacro %}

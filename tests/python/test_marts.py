@@ -251,7 +251,9 @@ def test_columns_types_and_comments_are_those_of_the_contract(connection):
 
 
 def test_every_score_has_the_components_of_the_design(connection, scores):
-    rows = connection.execute("select agent_id_hash, as_of, window_days, factor, component from fct_factor_components")
+    rows = connection.execute(
+        "select agent_id_hash, as_of, window_days, factor, component from fct_factor_components"
+    )
     found: dict[tuple, list[tuple[str, str]]] = defaultdict(list)
     for row in rows:
         found[key_of(row)].append((row["factor"], row["component"]))
@@ -294,7 +296,9 @@ def test_every_score_is_explained_by_its_traces(connection, scores, components):
             if name not in KEY and not abs(found[name] - value) <= 1e-12:
                 wrong.append((key_of(row), name, found[name], value))
     assert wrong == []
-    assert sum(row["chain_gaps"] + row["chain_rewinds"] + row["chain_duplicates"] for row in explained.values())
+    assert sum(
+        row["chain_gaps"] + row["chain_rewinds"] + row["chain_duplicates"] for row in explained.values()
+    )
     assert sum(row["d_identity"] for row in explained.values())
 
 
@@ -318,22 +322,32 @@ def test_dim_agents_of_a_renamed_agent(connection, scores):
         assert found["agent_name"] == names[-1]
         assert sorted(found["former_names"]) == sorted(set(names) - {names[-1]})
         assert found["first_traced_at"] == traces[0]["at"]
-        latest = max((r for r in scores if r["agent_id_hash"] == agent and r["window_days"] == 7), key=lambda r: r["as_of"])
-        assert [found[f"latest_{name}"] for name in ("as_of", "capacity_score", "category", "score_status")] == [
-            latest[name] for name in ("as_of", "capacity_score", "category", "score_status")
-        ]
+        latest = max(
+            (r for r in scores if r["agent_id_hash"] == agent and r["window_days"] == 7),
+            key=lambda r: r["as_of"],
+        )
+        assert [
+            found[f"latest_{name}"] for name in ("as_of", "capacity_score", "category", "score_status")
+        ] == [latest[name] for name in ("as_of", "capacity_score", "category", "score_status")]
         if found["former_names"]:
             renamed.append(agent)
     [agent] = renamed
     assert len(agents[agent]["former_names"]) == 2
-    now = [row["agent_name"] for row in scores if row["agent_id_hash"] == agent and row["as_of"] == agents[agent]["latest_as_of"]]
+    now = [
+        row["agent_name"]
+        for row in scores
+        if row["agent_id_hash"] == agent and row["as_of"] == agents[agent]["latest_as_of"]
+    ]
     assert set(now) == {agents[agent]["agent_name"]}
     then = {row["agent_name"] for row in scores if row["agent_id_hash"] == agent}
     assert then == {agents[agent]["agent_name"], *agents[agent]["former_names"]}
 
 
 def test_the_fleet_is_the_sum_of_its_scores(connection, scores):
-    fleet = {(r["as_of"], r["window_days"]): r for r in connection.execute("select * from fct_fleet_capacity").fetchall()}
+    fleet = {
+        (r["as_of"], r["window_days"]): r
+        for r in connection.execute("select * from fct_fleet_capacity").fetchall()
+    }
     groups: dict[tuple, list[dict[str, Any]]] = defaultdict(list)
     for row in scores:
         groups[row["as_of"], row["window_days"]].append(row)
@@ -368,7 +382,9 @@ def test_the_published_dimensions(connection, scores):
     ]
     parameters = connection.execute("select * from dim_scoring_parameters").fetchall()
     assert {row["parameter_set_id"] for row in parameters} == {row["parameter_set_id"] for row in scores}
-    assert [row["parameter_name"] for row in parameters if row["parameter_value"] is None] == ["replay_sample_salt"]
+    assert [row["parameter_name"] for row in parameters if row["parameter_value"] is None] == [
+        "replay_sample_salt"
+    ]
     assert all(row["allowed_range"] and row["meaning"] for row in parameters)
 
 

@@ -53,7 +53,9 @@ def load(connection: psycopg.Connection, period: str) -> datetime:
     create_source_tables(connection)
     for table, path in FILES.items():
         content = path.read_bytes()
-        columns = sql.SQL(", ").join(map(sql.Identifier, content.split(b"\n", 1)[0].decode().strip().split(",")))
+        columns = sql.SQL(", ").join(
+            map(sql.Identifier, content.split(b"\n", 1)[0].decode().strip().split(","))
+        )
         query = sql.SQL("copy {} ({}) from stdin with (format csv, header true)")
         with connection.cursor().copy(query.format(sql.Identifier("cirislens", table), columns)) as copy:
             copy.write(content)
@@ -118,14 +120,18 @@ def test_every_trace_counts_once(scored):
 
 def test_the_chain_has_its_one_gap(scored):
     _, connection, _, as_of = scored
-    found = components(connection, as_of, "chain_gaps", "chain_rewinds", "chain_duplicates", "link_rate", "i_chain")
+    found = components(
+        connection, as_of, "chain_gaps", "chain_rewinds", "chain_duplicates", "link_rate", "i_chain"
+    )
     assert found["chain_gaps"] == {NAMELESS: 0, SCOUT: 1, ALLY: 0}
     assert set(found["chain_rewinds"].values()) == set(found["chain_duplicates"].values()) == {0}
     assert found["link_rate"] == pytest.approx({NAMELESS: 1, SCOUT: 362 / 363, ALLY: 1}, abs=1e-12)
     assert found["i_chain"] == found["link_rate"]
     gap = "select previous_audit_sequence_number, audit_sequence_number from ciris.fct_trace_verdicts where is_chain_gap"
     assert connection.execute(gap).fetchall() == [(215, 217)]
-    broken = "select agent_id_hash from ciris.fct_capacity_alerts where kind = 'broken_chain' and window_days = 7"
+    broken = (
+        "select agent_id_hash from ciris.fct_capacity_alerts where kind = 'broken_chain' and window_days = 7"
+    )
     assert connection.execute(broken).fetchall() == [(SCOUT,)]
 
 
@@ -149,7 +155,11 @@ def test_traces_with_nothing_but_an_action_result(scored):
     scores = ["csdma_plausibility_score", "dsdma_domain_alignment", "coherence_level", "entropy_level"]
     assert by_agent(connection, f"num_nonnulls({', '.join(scores)}, idma_fragility_flag) = 0") == {ALLY: 33}
     actions = Counter(
-        dict(connection.execute("select selected_action, count(*) from ciris.fct_trace_verdicts group by 1").fetchall())
+        dict(
+            connection.execute(
+                "select selected_action, count(*) from ciris.fct_trace_verdicts group by 1"
+            ).fetchall()
+        )
     )
     assert sum(actions.values()) == sum(ROWS.values())
     assert {action.upper() for action in actions} == set(actions)

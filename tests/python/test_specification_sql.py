@@ -143,7 +143,9 @@ def connection(
 ) -> Iterator[psycopg.Connection]:
     """The sample in schema lens, scored; cirislens.covenant_traces shows it up to the setting lens.as_of."""
     with (
-        contextmanager(_fresh_database)(embedded_postgres, tmp_path_factory.mktemp("specification")) as database,
+        contextmanager(_fresh_database)(
+            embedded_postgres, tmp_path_factory.mktemp("specification")
+        ) as database,
         database.connect() as connection,
     ):
         load_sample(connection, "lens")

@@ -1,12 +1,11 @@
 {{ config(fail_calc='coalesce(max(percent_wrong), 0)', warn_if='> 0', error_if='> 1') }}
 -- No trace is dropped or multiplied on its way from the source: each period that the run has read holds as many
 -- verdicts as source rows. The number of results is the share of source rows that are missing, in percent, rounded
--- up. Up to 1 only warns: traces may have arrived since they were read, and the next run reads them.
+-- up; 100 for a surplus. Up to one percent, or ten rows, only warns, as 1: traces may have arrived since they were
+-- read, and the next run reads them.
 with run as (
 
-    select
-        cutoff,
-        as_of
+    select as_of
     from {{ ref('int_scoring_run') }}
 
 ),
@@ -50,8 +49,11 @@ compared as (
 totals as (
 
     select
-        ceil(100.0 * sum(n_source - n_judged) / nullif(sum(n_source), 0)) as percent_missing,
-        bool_or(n_judged > n_source) as has_surplus
+        case
+            when bool_or(n_judged > n_source) then 100
+            when sum(n_source - n_judged) <= 10 then 1
+            else ceil(100.0 * sum(n_source - n_judged) / sum(n_source))
+        end as percent_wrong
     from compared
 
 )
@@ -60,7 +62,7 @@ select
     compared.period_start,
     compared.n_source,
     compared.n_judged,
-    case when totals.has_surplus then 100 else totals.percent_missing end as percent_wrong
+    totals.percent_wrong
 from compared
 cross join totals
 where compared.n_source <> compared.n_judged

@@ -23,6 +23,7 @@ inputs as (
         on
             resilience_inputs.as_of = scoring_windows.as_of
             and resilience_inputs.window_days = scoring_windows.window_days
+    where resilience_inputs.as_of = (select run.as_of from {{ ref('int_scoring_run') }} as run)
 
 ),
 

@@ -46,6 +46,7 @@ window_sums as (
             sums.as_of = scoring_windows.as_of
             and sums.window_days = scoring_windows.window_days
             and sums.window_start = scoring_windows.window_start
+    where sums.as_of = (select run.as_of from {{ ref('int_scoring_run') }} as run)
 
 )
 

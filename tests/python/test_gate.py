@@ -1,0 +1,214 @@
+"""A run that fails in the middle changes no mart, and the next good run brings what it would have brought."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+from conftest import Database
+from test_bad_input import copy_of, dbt, fleet_database, marts, refusal, run
+
+from ciris_scoring.embedded import SCHEMA, Server
+
+BEFORE, NEWEST = "2026-06-14T00:00:00Z", "2026-06-15T00:00:00Z"
+RUN_TIMES = ("scored_at", "latest_scored_at")
+EVIDENCE = f"{SCHEMA}.fct_trace_verdicts"
+"""The mart that a failed run may change: a view over the verdicts, documented to show those of the run in progress."""
+
+WAITING = "warn_scores_waiting_for_ciris_scoring_resilience"
+FIRST_HALF = ("build", "--selector", "before_resilience")
+SECOND_HALF = ("build", "--selector", "after_resilience")
+
+
+@pytest.fixture(scope="module")
+def unscored(embedded_postgres: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
+    """A small fleet."""
+    with fleet_database(embedded_postgres, tmp_path_factory.mktemp("unscored")) as database:
+        yield database
+
+
+@pytest.fixture(scope="module")
+def template(unscored: Database, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
+    """The fleet, scored up to the day before its last."""
+    with copy_of(unscored, tmp_path_factory.mktemp("template")) as database:
+        assert run(database, as_of=BEFORE).exit_code == 0
+        yield database
+
+
+@pytest.fixture(scope="module")
+def expected(template: Database, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """The marts after one more run, in which nothing fails."""
+    with copy_of(template, tmp_path_factory.mktemp("expected")) as database:
+        assert run(database, as_of=NEWEST).exit_code == 0
+        good = marts(database, without=RUN_TIMES)
+    unchanged = {name for name, rows in marts(template, without=RUN_TIMES).items() if rows == good[name]}
+    # A failed run that left everything as it was would else prove little.
+    assert unchanged == {
+        f"{SCHEMA}.dim_{name}" for name in ("scoring_parameters", "scoring_windows", "capacity_categories")
+    }
+    return good
+
+
+@pytest.fixture
+def database(template: Database, tmp_path: Path) -> Iterator[Database]:
+    """A copy of the fleet, scored up to the day before its last."""
+    with copy_of(template, tmp_path) as database:
+        yield database
+
+
+def published(found: dict[str, str]) -> dict[str, str]:
+    """The marts that a failed run must leave alone."""
+    return {name: rows for name, rows in found.items() if name != EVIDENCE}
+
+
+# --- failures ---------------------------------------------------------------------------------------------------------
+
+
+def trigger(table: str, body: str) -> str:
+    """Statement by which every row inserted into an incremental table passes through a function."""
+    return f"""
+        create function public.spoil() returns trigger language plpgsql as $$ begin {body} end $$;
+        create trigger spoil before insert on {SCHEMA}{table} for each row execute function public.spoil();
+        """
+
+
+NO_TRIGGER = "drop function public.spoil cascade"
+SUM = "(select coalesce(sum(ascii(agent_id_hash)), 0) from {})"
+
+
+@dataclass
+class Failure:
+    """What goes wrong in the database, how it is put right, and what the message must name."""
+
+    name: str
+    spoil: str
+    heal: str
+    expected: list[str]
+
+
+FAILURES = [
+    Failure(
+        "a model of the first half",
+        trigger("_intermediate.int_agent_periods", "raise exception 'the disk is full';"),
+        NO_TRIGGER,
+        [
+            "dbt stopped at model int_agent_periods (models/intermediate/periods/int_agent_periods.sql)",
+            "the disk is full",
+        ],
+    ),
+    Failure(
+        "a test of the first half",
+        trigger(
+            "_intermediate.int_trace_verdicts",
+            "if new.audit_sequence_number % 3 = 0 then return null; end if; return new;",
+        ),
+        NO_TRIGGER,
+        ["dbt stopped at test ", "(tests/singular/assert_every_source_row_is_judged.sql)", "run again"],
+    ),
+    Failure(
+        "the Python step's result",
+        # The newest as-of of the day before lies in the lookback: its row of inputs keeps its digest.
+        f"update {SCHEMA}_intermediate.int_resilience_scores set r_score = 2 where as_of = '{BEFORE}'",
+        f"delete from {SCHEMA}_intermediate.int_resilience_scores where r_score = 2",
+        ["dbt stopped at test ", "int_resilience", "run again"],
+    ),
+    Failure(
+        "the gate itself",
+        trigger("_intermediate.int_capacity_scores", "new.capacity_score := 2; return new;"),
+        NO_TRIGGER,
+        ["dbt stopped at test ", "int_capacity_scores", "run again"],
+    ),
+]
+
+
+@pytest.mark.parametrize("failure", FAILURES, ids=lambda failure: failure.name)
+def test_a_failure_before_the_marts_changes_none_of_them(database, expected, failure):
+    before = marts(database)
+    with database.connect() as connection:
+        connection.execute(failure.spoil)
+    message = refusal(run(database, as_of=NEWEST), exit_code=1)
+    assert [text for text in failure.expected if text not in message] == [], message
+    assert "Hint: The marts stay as they were." in message
+    assert published(marts(database)) == published(before)
+
+    with database.connect() as connection:
+        connection.execute(failure.heal)
+    assert run(database, as_of=NEWEST).exit_code == 0
+    assert marts(database, without=RUN_TIMES) == expected
+
+
+def test_a_failure_among_the_marts_leaves_each_of_them_whole(database, expected):
+    before = marts(database, without=RUN_TIMES)
+    with database.connect() as connection:
+        connection.execute(trigger(".fct_fleet_capacity", "raise exception 'the disk is full';"))
+        message = refusal(run(database, as_of=NEWEST), exit_code=1)
+        assert "dbt stopped at model fct_fleet_capacity (models/marts/fct_fleet_capacity.sql)" in message
+        assert "Each mart is whole, some already of this run; the next run brings them together." in message
+        found = marts(database, without=RUN_TIMES)
+        assert found["ciris.fct_fleet_capacity"] == before["ciris.fct_fleet_capacity"]
+        assert found["ciris.fct_capacity_scores"] == expected["ciris.fct_capacity_scores"]
+        assert {name for name, rows in found.items() if rows not in (before[name], expected[name])} == set()
+        [[n]] = connection.execute(
+            f"select count(*) from {SCHEMA}_intermediate.int_score_publications"
+        ).fetchall()
+        assert n == 1
+        connection.execute(NO_TRIGGER)
+    assert run(database, as_of=NEWEST).exit_code == 0
+    assert marts(database, without=RUN_TIMES) == expected
+
+
+# --- plain dbt, and rows that wait for Python -------------------------------------------------------------------------
+
+
+def test_plain_dbt_on_a_fresh_database_leaves_the_scores_waiting(unscored, template, tmp_path):
+    with copy_of(unscored, tmp_path) as database, database.connect() as connection:
+        variables = {"as_of": BEFORE}
+        alone = dbt(database, "build", variables=variables)
+        assert alone.succeeded, alone.said
+        assert WAITING in alone.said
+        for mart in ("fct_capacity_scores", "fct_factor_components", "fct_fleet_capacity"):
+            assert connection.execute(f"select count(*) from {SCHEMA}.{mart}").fetchall() == [(0,)]
+
+        step = run(database, command="resilience", as_of=None)
+        assert step.exit_code == 0, step.output
+        second = dbt(database, *SECOND_HALF, variables=variables)
+        assert second.succeeded, second.said
+        assert WAITING not in second.said
+        assert marts(database, without=RUN_TIMES) == marts(template, without=RUN_TIMES)
+
+
+def test_plain_dbt_after_a_run_leaves_only_new_scores_waiting(database, template, expected):
+    with database.connect() as connection:
+        scores = f"select agent_id_hash, as_of, window_days, r_score, capacity_score from {SCHEMA}.fct_capacity_scores order by 1, 2, 3"
+        before = connection.execute(scores).fetchall()
+        variables = {"as_of": NEWEST}
+        alone = dbt(database, "build", variables=variables)
+        assert alone.succeeded, alone.said
+        assert WAITING in alone.said
+        assert connection.execute(scores).fetchall() == before
+
+        assert run(database, command="resilience", as_of=None).exit_code == 0
+        second = dbt(database, *SECOND_HALF, variables=variables)
+        assert second.succeeded, second.said
+        assert WAITING not in second.said
+        assert marts(database, without=RUN_TIMES) == expected
+
+        again = dbt(database, "build")  # as it is typed: up to the last complete day before today
+        assert again.succeeded, again.said
+        kept = [row for row in connection.execute(scores) if row[1] <= datetime.fromisoformat(NEWEST)]
+    with template.connect() as connection:
+        older = connection.execute(scores).fetchall()
+    assert set(older) < set(kept)
+
+
+def test_the_three_commands_of_a_scheduler_are_a_run(database, expected):
+    variables = {"as_of": NEWEST}
+    first = dbt(database, *FIRST_HALF, variables=variables)
+    assert first.succeeded, first.said
+    assert run(database, command="resilience", as_of=None).exit_code == 0
+    second = dbt(database, *SECOND_HALF, variables=variables)
+    assert second.succeeded, second.said
+    assert marts(database, without=RUN_TIMES) == expected
