@@ -5,8 +5,10 @@
   {%- if given is none -%}
     {%- set moment = run_started_at -%}
   {%- else -%}
+    {%- set iso_8601 = '^[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])'
+        ~ '([T ]([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9]([.][0-9]{1,6})?)?([+-][0-9]{2}:[0-9]{2})?)?$' -%}
     {%- set text = (given | string | trim).replace('Z', '+00:00') -%}
-    {%- if not modules.re.match('^[0-9]{4}-[0-9]{2}-[0-9]{2}([T ][0-9]{2}:[0-9]{2}(:[0-9]{2}([.][0-9]{1,6})?)?([+-][0-9]{2}:[0-9]{2})?)?$', text) -%}
+    {%- if not modules.re.match(iso_8601, text) -%}
       {{ exceptions.raise_compiler_error(
         "Variable as_of is '" ~ given ~ "', but must be an ISO 8601 time, such as 2026-06-15 or "
         ~ "2026-06-15T00:00:00Z (without an offset it is taken as UTC).") }}

@@ -13,6 +13,7 @@
       {%- do check_lock() -%}
       {%- do check_sources() -%}
       {%- do check_full_refresh(models) -%}
+      {%- do check_settings() -%}
     {%- endif -%}
   {%- endif -%}
 {% endmacro %}
@@ -27,11 +28,11 @@
   {%- set published = last_publication() -%}
   {%- if published is not none and not flags.FULL_REFRESH -%}
     {%- set newest = modules.pytz.utc.localize(
-        modules.datetime.datetime.strptime(published[0], '%Y-%m-%d %H:%M:%S')) -%}
+        modules.datetime.datetime.strptime(published[3], '%Y-%m-%d %H:%M:%S')) -%}
     {%- if as_of < newest -%}
       {{ exceptions.raise_compiler_error(
         "The run's as-of " ~ as_of ~ " precedes the newest published one, " ~ newest ~ ". Leave as_of out, or give "
-        ~ "that time or a later one; to score older as-ofs again, do a full refresh.") }}
+        ~ "that time or a later one.") }}
     {%- endif -%}
   {%- endif -%}
 {% endmacro %}
@@ -87,8 +88,22 @@
   {%- endfor -%}
 {% endmacro %}
 
+{#- Settings that would otherwise fail in the middle of a run. -#}
+{% macro check_settings() %}
+  {%- set periods = var('late_detection_periods') -%}
+  {%- if periods is not integer or periods is boolean or periods < 0 -%}
+    {{ exceptions.raise_compiler_error(
+      "Variable late_detection_periods is " ~ periods ~ ", but must be a whole number of 0 or more periods.") }}
+  {%- endif -%}
+  {%- if not modules.re.match('^[1-9][0-9]*(kB|MB|GB)$', var('scoring_work_mem') | string) -%}
+    {{ exceptions.raise_compiler_error(
+      "Variable scoring_work_mem is '" ~ var('scoring_work_mem') ~ "', but must be a size such as 256MB.") }}
+  {%- endif -%}
+{% endmacro %}
+
 {#- A full refresh scores again what was published: only when somebody says so. -#}
 {% macro check_full_refresh(models) %}
+  {%- do check_unfinished_full_refresh(models) -%}
   {%- if flags.FULL_REFRESH and not var('allow_rescoring') and last_publication() is not none -%}
     {%- set incremental = [] -%}
     {%- for unique_id in models if graph.nodes[unique_id].config.materialized == 'incremental' -%}
@@ -99,6 +114,23 @@
         "A full refresh would score again what is published in schema " ~ target.schema ~ " (it would rebuild "
         ~ incremental | sort | join(', ') ~ "). If that is what you want, add --vars 'allow_rescoring: true' (with "
         ~ "ciris-scoring: --allow-rescoring); else leave --full-refresh out, or publish under another schema.") }}
+    {%- endif -%}
+  {%- endif -%}
+{% endmacro %}
+
+{#- A full refresh that did not end leaves part of the old history and part of the new in the tables that scores are
+    made of. Only its repetition can follow. (The second half of one in plain dbt does not build int_scoring_run.) -#}
+{% macro check_unfinished_full_refresh(models) %}
+  {%- set left_behind = relation_as_left('int_scoring_run', 'intermediate') -%}
+  {%- set begins = models | select('equalto', 'model.ciris_scoring.int_scoring_run') | list | length > 0 -%}
+  {%- if begins and not flags.FULL_REFRESH and left_behind is not none and last_publication() is not none -%}
+    {%- set rows = run_query("select started_at from " ~ left_behind ~ " where is_full_refresh and started_at > timestamptz '"
+        ~ last_publication()[2] ~ "+00'") -%}
+    {%- if rows | length > 0 -%}
+      {{ exceptions.raise_compiler_error(
+        "The full refresh that began at " ~ rows[0][0] ~ " did not end, so the tables behind the scores in schema "
+        ~ target.schema ~ " are part old, part new. Repeat it, with the same variables: --full-refresh with "
+        ~ "--allow-rescoring (in plain dbt --full-refresh --vars 'allow_rescoring: true').") }}
     {%- endif -%}
   {%- endif -%}
 {% endmacro %}

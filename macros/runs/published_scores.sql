@@ -11,7 +11,9 @@
   {%- set publications = relation_as_left('int_score_publications', 'intermediate') -%}
   {%- if scores is none or publications is none -%} {{ return(none) }} {%- endif -%}
   {%- set rows = run_query("
-    select to_char(p.newest_as_of at time zone 'UTC', 'YYYY-MM-DD HH24:MI:SS') as newest_as_of, p.parameter_set_id
+    select to_char(p.newest_as_of at time zone 'UTC', 'YYYY-MM-DD HH24:MI:SS') as newest_as_of, p.parameter_set_id,
+      to_char(p.published_at at time zone 'UTC', 'YYYY-MM-DD HH24:MI:SS.US') as published_at,
+      to_char(p.run_as_of at time zone 'UTC', 'YYYY-MM-DD HH24:MI:SS') as run_as_of
     from " ~ publications ~ " as p
     where p.newest_as_of is not null and exists (select 1 from " ~ scores ~ ")
     order by p.published_at desc

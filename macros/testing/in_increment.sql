@@ -13,8 +13,8 @@
   {%- if 'range_column' not in meta -%} {{ return('true') }} {%- endif -%}
   {%- set as_text = "at time zone 'UTC', 'YYYY-MM-DD HH24:MI:SS.US'" -%}
   {%- set rows = run_query(
-      "select to_char(cutoff " ~ as_text ~ "), (select to_char(max(published_at) " ~ as_text ~ ") from " ~ publications
-      ~ ") from " ~ scoring_run ~ " where isfinite(cutoff)") -%}
+      "select to_char(cutoff " ~ as_text ~ "), (select to_char(max(published_at) " ~ as_text ~ ") from "
+      ~ publications ~ ") from " ~ scoring_run ~ " where isfinite(cutoff)") -%}
   {%- if rows | length == 0 -%} {{ return('true') }} {%- endif -%}
   {%- set prefix = '' if alias is none else alias ~ '.' -%}
   {%- set range_column = prefix ~ meta['range_column'] -%}

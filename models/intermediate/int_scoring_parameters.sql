@@ -4,7 +4,7 @@
 select
     '{{ name }}' as parameter_name,
     {{ 'null' if definition.get('secret') else "'" ~ scoring_parameter_text(name) ~ "'" }}::text as parameter_value,
-    '{{ definition["default"] | string | lower }}' as default_value,
+    '{{ scoring_parameter_text(name, definition["default"]) }}' as default_value,
     '{{ scoring_parameter_range(name) }}' as allowed_range,
     '{{ definition["meaning"] | replace("'", "''") }}' as meaning,
     '{{ definition["section"] }}' as specification_section,

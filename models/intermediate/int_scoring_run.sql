@@ -69,7 +69,8 @@ moment as (
     select
         {{ as_of() }} as as_of,
         {{ 'null' if published is none else "'" ~ published[0] ~ "+00'" }}::timestamptz as newest_scored_as_of,
-        {{ 'null' if published is none else "'" ~ published[1] ~ "'" }}::text as published_parameter_set_id
+        {{ 'null' if published is none else "'" ~ published[1] ~ "'" }}::text as published_parameter_set_id,
+        {{ 'null' if published is none else "'" ~ published[2] ~ "+00'" }}::timestamptz as last_published_at
 
 )
 
@@ -86,6 +87,7 @@ select
     {{ lookback_periods() }} as lookback_periods,
     parameter_set.parameter_set_id,
     moment.published_parameter_set_id,
+    moment.last_published_at,
     {{ flags.FULL_REFRESH | string | lower }} as is_full_refresh,
     now() as started_at
 from moment

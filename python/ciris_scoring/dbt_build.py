@@ -57,7 +57,14 @@ class DbtBuild:
 
         :raises DbtFailed: names the first node that failed, dbt's message, and what to do.
         """
-        command = ["build", "--selector", selector, "--exclude-resource-type", "unit_test", *self._full_refresh]
+        command = [
+            "build",
+            "--selector",
+            selector,
+            "--exclude-resource-type",
+            "unit_test",
+            *self._full_refresh,
+        ]
         self._invoke(command, self._variables, manifest=self._manifest, callbacks=[_Progress()])
 
     def _invoke(self, command: list[str], variables: Mapping[str, Any], **runner: Any) -> Any:
@@ -93,7 +100,9 @@ class DbtBuild:
             return DbtFailed("dbt reports a failure without naming a node.", self._log_hint())
         first, node = failed[0], failed[0].node
         others = f" ({len(failed) - 1} more failed)" if len(failed) > 1 else ""
-        hint = _HINTS.get(node.resource_type, _OTHER_HINT).format(
+        # A test that ends in an error has said itself what is wrong and what to do.
+        speaks = node.resource_type == "test" and first.status == "error"
+        hint = ("{marts}" if speaks else _HINTS.get(node.resource_type, _OTHER_HINT)).format(
             marts=_AMONG_MARTS if "marts" in node.fqn else _BEFORE_MARTS,
             sql=getattr(node, "compiled_path", None) or node.original_file_path,
         )

@@ -19,7 +19,6 @@ from typing import Any
 import psycopg
 import pytest
 from click.testing import CliRunner, Result
-from conftest import REPOSITORY, Database, _fresh_database
 from psycopg import sql
 
 from ciris_scoring.cli import main
@@ -28,6 +27,7 @@ from ciris_scoring.embedded import SCHEMA, Server
 from ciris_scoring.simulate import load_fleet
 from ciris_scoring.simulation import simulate_fleet
 from ciris_scoring.source_schema import create_source_tables
+from conftest import REPOSITORY, Database, _fresh_database
 
 NEWEST, OLDER = "2026-06-15T00:00:00Z", "2026-06-14"
 COMPONENTS = ["thought_start", "dma_results", "conscience_result", "action_result"]

@@ -12,13 +12,13 @@ from typing import Any
 import psycopg
 import pytest
 import yaml
-from conftest import REPOSITORY, _fresh_database
-from pipeline import score
 from psycopg import sql
 from psycopg.rows import dict_row
 
 from ciris_scoring.embedded import SCHEMA, Server
 from ciris_scoring.simulate import load_sample, sample_info
+from conftest import REPOSITORY, _fresh_database
+from pipeline import score
 
 TEXT, INTEGER, BIGINT, DOUBLE, TEXTS = "text", "integer", "bigint", "double precision", "text[]"
 TIME = "timestamp with time zone"

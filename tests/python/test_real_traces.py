@@ -16,12 +16,12 @@ from typing import Any
 
 import psycopg
 import pytest
-from conftest import REPOSITORY, Database, _fresh_database
-from pipeline import differences_from_brute_force, score
 from psycopg import sql
 
 from ciris_scoring.embedded import SCHEMA, Server
 from ciris_scoring.source_schema import create_source_tables
+from conftest import REPOSITORY, Database, _fresh_database
+from pipeline import differences_from_brute_force, score
 
 FOLDER = Path(os.environ.get("CIRIS_REAL_TRACES") or REPOSITORY.parent / "shared" / "data" / "real")
 FILES = {name: FOLDER / f"{name}.csv" for name in ("covenant_traces", "covenant_public_keys")}
@@ -111,7 +111,8 @@ def test_every_trace_counts_once(scored):
     _, connection, _, as_of = scored
     assert by_agent(connection, "true") == by_agent(connection, "is_counted") == ROWS
     rows = connection.execute(
-        "select agent_id_hash, agent_name, n_traces from ciris.fct_capacity_scores where as_of = %s and window_days = 7",
+        "select agent_id_hash, agent_name, n_traces from ciris.fct_capacity_scores"
+        " where as_of = %s and window_days = 7",
         [as_of],
     ).fetchall()
     assert sorted(rows) == sorted((agent, NAMES[agent], n) for agent, n in ROWS.items())
@@ -127,8 +128,9 @@ def test_the_chain_has_its_one_gap(scored):
     assert set(found["chain_rewinds"].values()) == set(found["chain_duplicates"].values()) == {0}
     assert found["link_rate"] == pytest.approx({NAMELESS: 1, SCOUT: 362 / 363, ALLY: 1}, abs=1e-12)
     assert found["i_chain"] == found["link_rate"]
-    gap = "select previous_audit_sequence_number, audit_sequence_number from ciris.fct_trace_verdicts where is_chain_gap"
-    assert connection.execute(gap).fetchall() == [(215, 217)]
+    numbers = "previous_audit_sequence_number, audit_sequence_number"
+    gaps = connection.execute(f"select {numbers} from ciris.fct_trace_verdicts where is_chain_gap").fetchall()
+    assert gaps == [(215, 217)]
     broken = (
         "select agent_id_hash from ciris.fct_capacity_alerts where kind = 'broken_chain' and window_days = 7"
     )
@@ -167,13 +169,17 @@ def test_traces_with_nothing_but_an_action_result(scored):
 
 
 def test_a_trace_that_two_adapters_send_counts_once(scored):
-    """As Scout's did, in separate batches; here where the lens stores the batch's time. An increment."""
+    """As Scout's did, in separate batches; here as where the lens stores the batch's time, and as an increment.
+
+    The last test, because it changes what the others look at.
+    """
     database, connection, period, as_of = scored
     before = components(connection, as_of, "i_coverage", "signature_rate", "link_rate", "chain_duplicates")
     columns = "trace_id, thought_id, agent_id_hash, agent_name, signature, signature_verified, audit_sequence_number"
     connection.execute(
         f'insert into cirislens.covenant_traces ({columns}, "timestamp")'
-        f" select {columns}, \"timestamp\" + interval '1 second' from cirislens.covenant_traces where agent_id_hash = %s",
+        f" select {columns}, \"timestamp\" + interval '1 second' from cirislens.covenant_traces"
+        " where agent_id_hash = %s",
         [SCOUT],
     )
     score(database.profiles_dir, as_of, {"scoring_period": period})

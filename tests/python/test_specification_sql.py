@@ -16,12 +16,12 @@ from contextlib import contextmanager
 
 import psycopg
 import pytest
-from conftest import _fresh_database
-from pipeline import score
 from psycopg.rows import dict_row
 
 from ciris_scoring.embedded import Server
 from ciris_scoring.simulate import load_sample, sample_info
+from conftest import _fresh_database
+from pipeline import score
 
 # ciris_scoring_specification.md, Factor 1, "SQL Example: Contradiction Detection"
 CONTRADICTION = """

@@ -3,11 +3,12 @@
     materialized='incremental',
     incremental_strategy='replace_range',
     on_schema_change='fail',
-    meta={'range_column': 'as_of', 'range_opens': '>'},
+    meta={'range_column': 'as_of', 'range_opens': '>', 'also_replaced_by': 'capacity_score_id'},
     indexes=[
       {'columns': ['agent_id_hash', 'window_days', 'as_of']},
       {'columns': ['as_of', 'window_days']},
       {'columns': ['scored_at']},
+      {'columns': ['capacity_score_id']},
     ],
     pre_hook="{{ set_work_mem() }}",
     post_hook="analyze {{ this }}",
@@ -15,7 +16,8 @@
 }}
 {#- Grain: one row per agent, as-of and window: the candidates, complete in all five factors, with every component.
     The gate: the blocking tests end here, and every mart descends from this model. An increment takes the as-ofs
-    after the cutoff, and older rows that were still waiting for the Python step when their turn came. -#}
+    after the cutoff, and older rows that were still waiting for the Python step when their turn came, or that have not
+    been published since. -#}
 with scoring_run as (
 
     select parameter_set_id
@@ -50,6 +52,7 @@ resilience as (
                 scored.agent_id_hash = resilience.agent_id_hash
                 and scored.as_of = resilience.as_of
                 and scored.window_days = resilience.window_days
+                and scored.scored_at <= (select run.last_published_at from {{ ref('int_scoring_run') }} as run)
         )
     {% endif %}
 

@@ -55,14 +55,15 @@ deferral_issues as (
 batches as (
 
     select
-        {{ period_start('batch_timestamp') }} as period_start,
+        case when isfinite(batch_timestamp) then {{ period_start('batch_timestamp') }} end as period_start,
         traces_received,
         traces_accepted,
         traces_rejected
     from {{ ref('stg_cirislens__covenant_trace_batches') }}
     where
-        isfinite(batch_timestamp)
-        and batch_timestamp < (select run.as_of from scoring_run as run)
+        batch_timestamp is null
+        or not isfinite(batch_timestamp)
+        or batch_timestamp < (select run.as_of from scoring_run as run)
 
 ),
 

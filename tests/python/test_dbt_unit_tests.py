@@ -1,0 +1,26 @@
+"""The hand-computed cases of every formula and edge, which stand beside the models as dbt unit tests."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from conftest import REPOSITORY, Database
+from dbt.cli.main import dbtRunner
+from nasty_fleet import START, nasty_fleet
+from pipeline import create_loose_sources, insert_rows, score
+
+
+def test_every_unit_test_passes(database: Database) -> None:
+    # dbt takes the types of a unit test's columns from the relations, so they are built first.
+    with database.connect() as connection:
+        create_loose_sources(connection)
+        for table, rows in nasty_fleet(1, days=3).items():
+            insert_rows(connection, table, rows)
+    score(database.profiles_dir, START + timedelta(days=3))
+    outcome = dbtRunner().invoke(
+        ["test", "--select", "test_type:unit", "--project-dir", str(REPOSITORY)]
+        + ["--profiles-dir", str(database.profiles_dir), "--quiet"]
+    )
+    assert outcome.exception is None
+    assert {result.node.name: result.message for result in outcome.result if result.status != "pass"} == {}
+    assert len(outcome.result) > 100
