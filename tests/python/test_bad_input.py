@@ -9,6 +9,7 @@ in the middle of a run in test_gate.py.
 from __future__ import annotations
 
 import json
+import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -26,7 +27,6 @@ from ciris_scoring.connection import run_lock
 from ciris_scoring.embedded import SCHEMA, Server
 from ciris_scoring.simulate import load_fleet
 from ciris_scoring.simulation import simulate_fleet
-from ciris_scoring.source_schema import create_source_tables
 from conftest import REPOSITORY, Database, _fresh_database
 
 NEWEST, OLDER = "2026-06-15T00:00:00Z", "2026-06-14"
@@ -46,13 +46,26 @@ def fleet_database(server: Server, folder: Path) -> Iterator[Database]:
 
 
 @contextmanager
-def copy_of(template: Database, folder: Path) -> Iterator[Database]:
-    """A database in the state of another one, to which nobody may be connected."""
-    with contextmanager(_fresh_database)(template.server, folder) as database:
-        with psycopg.connect(template.server.conninfo("postgres"), autocommit=True) as connection:
-            connection.execute(f"drop database {database.name}")
-            connection.execute(f"create database {database.name} template {template.name} strategy file_copy")
-        yield database
+def saved(database: Database) -> Iterator[str]:
+    """Keep the state that a database is in, to restore it; nobody may be connected to it."""
+    copy = f"saved_{uuid.uuid4().hex[:12]}"
+    with administration(database) as connection:
+        connection.execute(f"create database {copy} template {database.name} strategy file_copy")
+        try:
+            yield copy
+        finally:
+            connection.execute(f"drop database {copy}")
+
+
+def restore(database: Database, copy: str) -> None:
+    """Bring a database back to a saved state. Its name stays, for dbt would parse a project anew for another one."""
+    with administration(database) as connection:
+        connection.execute(f"drop database {database.name} with (force)")
+        connection.execute(f"create database {database.name} template {copy} strategy file_copy")
+
+
+def administration(database: Database) -> psycopg.Connection:
+    return psycopg.connect(database.server.conninfo("postgres"), autocommit=True)
 
 
 def fingerprints(
@@ -107,23 +120,36 @@ def built(database: Database) -> list[tuple]:
 
 
 @pytest.fixture(scope="module")
-def template(embedded_postgres: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
-    """The fleet, scored and published."""
-    with fleet_database(embedded_postgres, tmp_path_factory.mktemp("template")) as database:
-        assert run(database).exit_code == 0
+def fleet(embedded_postgres: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
+    """The fleet, for one test after the other to spoil."""
+    with fleet_database(embedded_postgres, tmp_path_factory.mktemp("fleet")) as database:
         yield database
 
 
 @pytest.fixture(scope="module")
-def published_marts(template: Database) -> dict[str, str]:
-    return marts(template)
+def states(fleet: Database) -> Iterator[tuple[str, str, dict[str, str]]]:
+    """The fleet as it arrived, and scored and published, each saved; and what is published."""
+    with saved(fleet) as arrived:
+        assert run(fleet).exit_code == 0
+        with saved(fleet) as scored:
+            yield arrived, scored, marts(fleet)
 
 
 @pytest.fixture
-def published(template: Database, tmp_path: Path) -> Iterator[Database]:
-    """A copy of the published fleet, to spoil."""
-    with copy_of(template, tmp_path) as database:
-        yield database
+def unscored(fleet: Database, states: tuple[str, str, dict[str, str]]) -> Database:
+    restore(fleet, states[0])
+    return fleet
+
+
+@pytest.fixture
+def published(fleet: Database, states: tuple[str, str, dict[str, str]]) -> Database:
+    restore(fleet, states[1])
+    return fleet
+
+
+@pytest.fixture
+def published_marts(states: tuple[str, str, dict[str, str]]) -> dict[str, str]:
+    return states[2]
 
 
 # --- the two ways to run ----------------------------------------------------------------------------------------------
@@ -456,18 +482,16 @@ def ranges(connection: psycopg.Connection, *names: str) -> dict[str, tuple[float
     return {name: (least, most) for name, least, most in rows}
 
 
-def test_without_components_deferrals_and_keys_the_scores_are_those_of_the_semantics(
-    embedded_postgres, tmp_path
-):
-    with fleet_database(embedded_postgres, tmp_path) as database, database.connect() as connection:
+def test_without_components_deferrals_and_keys_the_scores_are_those_of_the_semantics(unscored):
+    with unscored.connect() as connection:
         drops = ", ".join(f"drop column {component}" for component in COMPONENTS)
         connection.execute(f"alter table cirislens.covenant_traces {drops}")
         connection.execute("truncate cirislens.wbd_deferrals, cirislens.covenant_public_keys")
-        message = refusal(run(database))
+        message = refusal(run(unscored))
         assert f"has no column {', '.join(COMPONENTS)}." in message
         assert "or the scoring parameter replay_enabled to false" in message
 
-        result = run(database, variables={"scoring_parameters": {"replay_enabled": False}})
+        result = run(unscored, variables={"scoring_parameters": {"replay_enabled": False}})
         assert result.exit_code == 0, result.output
         assert "Fleet at 2026-06-15T00:00:00Z" in result.stdout
         assert "Note: cirislens.wbd_deferrals holds no deferral, so the quality of deferrals" in result.stderr
@@ -489,16 +513,20 @@ def test_without_components_deferrals_and_keys_the_scores_are_those_of_the_seman
         ).fetchone() == (True, False, 0, 0)
 
 
-def test_without_traces_the_marts_are_empty(database):
-    with database.connect() as connection:
-        create_source_tables(connection)
-    result = run(database)
+def test_without_traces_the_marts_are_empty(unscored):
+    with unscored.connect() as connection:
+        connection.execute("truncate cirislens.covenant_traces")
+    result = run(unscored)
     assert result.exit_code == 0, result.output
     assert "the fleet table is empty" in result.stdout
     assert "Note: cirislens.covenant_traces holds no trace before 2026-06-15T00:00:00Z" in result.stderr
-    nothing = "d41d8cd98f00b204e9800998ecf8427e"
-    found = marts(database)
-    assert {name for name, rows in found.items() if rows != nothing} == {
-        f"ciris.dim_{name}" for name in ("scoring_parameters", "scoring_windows", "capacity_categories")
-    }
-    assert len(found) == 11
+    with unscored.connect() as connection:
+        for mart in marts(unscored):
+            [[n]] = connection.execute(f"select count(*) from {mart}").fetchall()
+            of_the_fleet = not mart.startswith(("ciris.dim_scoring_", "ciris.dim_capacity_"))
+            assert (n == 0) == of_the_fleet or mart == "ciris.fct_data_quality", mart
+        # Nothing but what the deferrals and the batches, which are there, have to say of the fleet.
+        issues = (
+            "select distinct issue from ciris.fct_data_quality where issue not like 'ingestion%' order by 1"
+        )
+        assert [issue for [issue] in connection.execute(issues)] == ["unattributed_deferral"]

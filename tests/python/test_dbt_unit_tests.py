@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from conftest import REPOSITORY, Database
 from dbt.cli.main import dbtRunner
+
+from conftest import REPOSITORY, Database
 from nasty_fleet import START, nasty_fleet
 from pipeline import create_loose_sources, insert_rows, score
 

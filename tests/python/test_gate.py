@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 import pytest
 
 from ciris_scoring.embedded import SCHEMA, Server
 from conftest import Database
-from test_bad_input import copy_of, dbt, fleet_database, marts, refusal, run
+from test_bad_input import dbt, fleet_database, marts, refusal, restore, run, saved
 
 BEFORE, NEWEST = "2026-06-14T00:00:00Z", "2026-06-15T00:00:00Z"
 RUN_TIMES = ("scored_at", "latest_scored_at")
@@ -22,40 +21,50 @@ FIRST_HALF = ("build", "--selector", "before_resilience")
 SECOND_HALF = ("build", "--selector", "after_resilience")
 
 
-@pytest.fixture(scope="module")
-def unscored(embedded_postgres: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
-    """A small fleet."""
-    with fleet_database(embedded_postgres, tmp_path_factory.mktemp("unscored")) as database:
-        yield database
+@dataclass
+class States:
+    """A small fleet in a database, and what it was and would be: saved, or as fingerprints of the marts."""
+
+    database: Database
+    unscored: str
+    scored: str
+    """Scored up to the day before its last."""
+    marts: dict[str, str]
+    """As scored."""
+    expected: dict[str, str]
+    """After one more run, in which nothing fails."""
 
 
 @pytest.fixture(scope="module")
-def template(unscored: Database, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
-    """The fleet, scored up to the day before its last."""
-    with copy_of(unscored, tmp_path_factory.mktemp("template")) as database:
+def states(embedded_postgres: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[States]:
+    with (
+        fleet_database(embedded_postgres, tmp_path_factory.mktemp("fleet")) as database,
+        saved(database) as unscored,
+    ):
         assert run(database, as_of=BEFORE).exit_code == 0
-        yield database
-
-
-@pytest.fixture(scope="module")
-def expected(template: Database, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """The marts after one more run, in which nothing fails."""
-    with copy_of(template, tmp_path_factory.mktemp("expected")) as database:
-        assert run(database, as_of=NEWEST).exit_code == 0
-        good = marts(database, without=RUN_TIMES)
-    unchanged = {name for name, rows in marts(template, without=RUN_TIMES).items() if rows == good[name]}
-    # A failed run that left everything as it was would else prove little.
-    assert unchanged == {
-        f"{SCHEMA}.dim_{name}" for name in ("scoring_parameters", "scoring_windows", "capacity_categories")
-    }
-    return good
+        before = marts(database, without=RUN_TIMES)
+        with saved(database) as scored:
+            assert run(database, as_of=NEWEST).exit_code == 0
+            expected = marts(database, without=RUN_TIMES)
+            # That a failed run changes nothing would prove little where a good one changes nothing.
+            assert {name for name in before if before[name] == expected[name]} == {
+                f"{SCHEMA}.dim_{name}"
+                for name in ("scoring_parameters", "scoring_windows", "capacity_categories")
+            }
+            yield States(database, unscored, scored, before, expected)
 
 
 @pytest.fixture
-def database(template: Database, tmp_path: Path) -> Iterator[Database]:
-    """A copy of the fleet, scored up to the day before its last."""
-    with copy_of(template, tmp_path) as database:
-        yield database
+def database(states: States) -> Database:
+    """The fleet, scored up to the day before its last."""
+    restore(states.database, states.scored)
+    return states.database
+
+
+@pytest.fixture
+def expected(states: States) -> dict[str, str]:
+    """The marts after one more run, in which nothing fails."""
+    return states.expected
 
 
 def published(found: dict[str, str]) -> dict[str, str]:
@@ -159,21 +168,22 @@ def test_a_failure_among_the_marts_leaves_each_of_them_whole(database, expected)
 # --- plain dbt, and rows that wait for Python -------------------------------------------------------------------------
 
 
-def test_plain_dbt_on_a_fresh_database_leaves_the_scores_waiting(unscored, template, tmp_path):
-    with copy_of(unscored, tmp_path) as database, database.connect() as connection:
-        variables = {"as_of": BEFORE}
-        alone = dbt(database, "build", variables=variables)
-        assert alone.succeeded, alone.said
-        assert WAITING in alone.said
+def test_plain_dbt_on_a_fresh_database_leaves_the_scores_waiting(states):
+    database, variables = states.database, {"as_of": BEFORE}
+    restore(database, states.unscored)
+    alone = dbt(database, "build", variables=variables)
+    assert alone.succeeded, alone.said
+    assert WAITING in alone.said
+    with database.connect() as connection:
         for mart in ("fct_capacity_scores", "fct_factor_components", "fct_fleet_capacity"):
             assert connection.execute(f"select count(*) from {SCHEMA}.{mart}").fetchall() == [(0,)]
 
-        step = run(database, command="resilience", as_of=None)
-        assert step.exit_code == 0, step.output
-        second = dbt(database, *SECOND_HALF, variables=variables)
-        assert second.succeeded, second.said
-        assert WAITING not in second.said
-        assert marts(database, without=RUN_TIMES) == marts(template, without=RUN_TIMES)
+    step = run(database, command="resilience", as_of=None)
+    assert step.exit_code == 0, step.output
+    second = dbt(database, *SECOND_HALF, variables=variables)
+    assert second.succeeded, second.said
+    assert WAITING not in second.said
+    assert marts(database, without=RUN_TIMES) == states.marts
 
 
 def test_the_three_commands_of_a_scheduler_are_a_run_and_plain_dbt_may_follow(database, expected):
