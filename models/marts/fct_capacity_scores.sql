@@ -19,8 +19,8 @@ with candidates as (
         {% for column in capacity_score_columns() %}
         {{ column }}{% if not loop.last %},{% endif %}
         {% endfor %}
-    from {{ ref('int_capacity_scores') }}
-    {{ where_new_or_rewritten('int_capacity_scores') }}
+    from {{ ref('int_capacity_scores') }} as candidates -- noqa: AL05
+    {{ where_new_or_rewritten('candidates') }}
 
 )
 

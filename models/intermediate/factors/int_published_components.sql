@@ -25,8 +25,8 @@ with candidates as (
         {{ component }},
         {% endfor %}
         scored_at
-    from {{ ref('int_capacity_scores') }}
-    {{ where_new_or_rewritten('int_capacity_scores') }}
+    from {{ ref('int_capacity_scores') }} as candidates -- noqa: AL05
+    {{ where_new_or_rewritten('candidates') }}
 
 )
 
