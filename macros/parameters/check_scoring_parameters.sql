@@ -1,7 +1,8 @@
 {#- Stops the run at once when a parameter is unknown, of the wrong kind or out of its range. -#}
 {% macro check_scoring_parameters() %}
   {%- set definitions = scoring_parameter_definitions() -%}
-  {%- set overrides = var('scoring_parameters', {}) or {} -%}
+  {%- set given = var('scoring_parameters', {}) -%}
+  {%- set overrides = {} if given is none else given -%}
   {%- if overrides is not mapping -%}
     {{ exceptions.raise_compiler_error(
       "Variable scoring_parameters is " ~ overrides ~ ", but must be a dictionary, such as {lambda_c: 5}.") }}

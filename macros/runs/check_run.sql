@@ -106,8 +106,12 @@
   {%- do check_unfinished_full_refresh(models) -%}
   {%- if flags.FULL_REFRESH and not var('allow_rescoring') and last_publication() is not none -%}
     {%- set incremental = [] -%}
-    {%- for unique_id in models if graph.nodes[unique_id].config.materialized == 'incremental' -%}
-      {%- do incremental.append(graph.nodes[unique_id].name) -%}
+    {%- for unique_id in models -%}
+      {%- set model = graph.nodes[unique_id] -%}
+      {#- int_scoring_run is no incremental model, but it tells them how much to rewrite. -#}
+      {%- if model.config.materialized == 'incremental' or model.name == 'int_scoring_run' -%}
+        {%- do incremental.append(model.name) -%}
+      {%- endif -%}
     {%- endfor -%}
     {%- if incremental | length > 0 -%}
       {{ exceptions.raise_compiler_error(

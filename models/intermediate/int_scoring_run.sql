@@ -1,4 +1,9 @@
-{{ config(materialized='table') }}
+{{
+  config(
+    materialized='table',
+    post_hook={'sql': '{{ refuse_other_parameters(this) }}', 'transaction': false},
+  )
+}}
 {#- Grain: one row, the run that built the first half. Everything incremental descends from it, so that one as-of and
     one cutoff hold for both halves of a run, however long the Python step takes between them. -#}
 {%- set published = last_publication() -%}

@@ -67,7 +67,7 @@ def parse_vars(text: str | None) -> dict[str, Any]:
     hint = "Write a YAML dictionary, for example --vars '{scoring_period: hour}'."
     try:
         variables = yaml.safe_load(text or "{}")
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, ValueError) as error:  # ValueError: a date that there is not
         reason = " ".join(str(error).split())
         raise InputError(f"--vars is not YAML: {text!r} ({reason})", hint) from error
     if not isinstance(variables, dict):

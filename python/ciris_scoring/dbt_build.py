@@ -100,8 +100,8 @@ class DbtBuild:
             return DbtFailed("dbt reports a failure without naming a node.", self._log_hint())
         first, node = failed[0], failed[0].node
         others = f" ({len(failed) - 1} more failed)" if len(failed) > 1 else ""
-        # A test that ends in an error has said itself what is wrong and what to do.
-        speaks = node.resource_type == "test" and first.status == "error"
+        # A compilation error at this point is the project's own word on what is wrong and what to do.
+        speaks = "Compilation Error" in str(first.message) and first.status == "error"
         hint = ("{marts}" if speaks else _HINTS.get(node.resource_type, _OTHER_HINT)).format(
             marts=_AMONG_MARTS if "marts" in node.fqn else _BEFORE_MARTS,
             sql=getattr(node, "compiled_path", None) or node.original_file_path,

@@ -83,6 +83,7 @@ def run_step(
     try:
         with connection.transaction(), connection.cursor() as cursor:
             _require_relations(cursor, schema)
+            _require_published_parameters(cursor, schema)
             parameters = read_parameters(cursor, schema)
             waiting, orphaned = _find_differences(cursor, schema)
             written = _score(cursor, schema, waiting, parameters, chunk_rows, report) if waiting else 0
@@ -173,6 +174,26 @@ def _require_relations(cursor: psycopg.Cursor, schema: str) -> None:
                 "Build the first half of a run: `dbt build --selector before_resilience`; "
                 "`ciris-scoring run` does it all.",
             )
+
+
+def _require_published_parameters(cursor: psycopg.Cursor, schema: str) -> None:
+    """Refuse the parameters of a run that was itself refused: the inputs were made with others."""
+    cursor.execute("select to_regclass(format('%%I.int_scoring_run', %s::text)) is null", [schema])
+    if one_row(cursor)[0]:
+        return
+    cursor.execute(
+        sql.SQL(
+            "select parameter_set_id, published_parameter_set_id from {}"
+            " where parameter_set_id <> published_parameter_set_id and not is_full_refresh"
+        ).format(sql.Identifier(schema, "int_scoring_run"))
+    )
+    refused = cursor.fetchone()
+    if refused is not None:
+        raise StepError(
+            f"The last run's parameters (parameter_set_id {refused[0]}) are not those of the published scores "
+            f"({refused[1]}), so it was refused and its inputs were not built.",
+            "Run again with the published parameters, or score everything again: --full-refresh --allow-rescoring.",
+        )
 
 
 def _find_differences(cursor: psycopg.Cursor, schema: str) -> tuple[int, int]:
