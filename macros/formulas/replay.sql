@@ -11,6 +11,20 @@
   case when jsonb_typeof({{ value }}) <> 'null' then {{ value }} else {{ other }} end
 {%- endmacro %}
 
+{#- What nearly every conscience_result says: every faculty passed, no guardrail was met, nothing was overridden. One
+    containment test finds such a row, and spares it a look-up for each of these keys. -#}
+{% macro usual_conscience_values() %}
+  {{ return({'entropy_passed': 'true', 'coherence_passed': 'true', 'optimization_veto_passed': 'true',
+             'epistemic_humility_passed': 'true', 'thought_depth_triggered': 'false',
+             'updated_status_detected': 'false', 'conscience_passed': 'true', 'action_was_overridden': 'false'}) }}
+{% endmacro %}
+
+{% macro usual_conscience() -%}
+  jsonb '{ {%- for key, value in usual_conscience_values().items() -%}
+    "{{ key }}": {{ value }}{% if not loop.last %}, {% endif %}
+  {%- endfor -%} }'
+{%- endmacro %}
+
 {#- Comparison 1: a faculty's verdict follows from its score and its threshold. -#}
 {% macro replay_faculty(passed, score, operator, threshold) -%}
   case
@@ -55,28 +69,34 @@
     numeric rounds), everything else exactly. -#}
 {% macro replay_number(column, value, decimals=none) -%}
   case
-    when {{ column }} is null or {{ is_json_absent(value) }} then null
-    when jsonb_typeof({{ value }}) <> 'number' then false
-    {% if decimals is none %}
-    else {{ column }} = {{ value }}::numeric
-    {% else %}
-    else round({{ column }}, {{ decimals }}) = round({{ value }}::numeric, {{ decimals }})
-    {% endif %}
+    when {{ column }} is not null and {{ value }} is not null then case jsonb_typeof({{ value }})
+      when 'number' then {{ column }} = {{ value }}::numeric
+        {%- if decimals is not none %}
+        or round({{ column }}, {{ decimals }}) = round({{ value }}::numeric, {{ decimals }})
+        {%- endif %}
+      when 'null' then null
+      else false
+    end
   end
 {%- endmacro %}
 
 {% macro replay_boolean(column, value) -%}
   case
-    when {{ column }} is null or {{ is_json_absent(value) }} then null
-    when jsonb_typeof({{ value }}) <> 'boolean' then false
-    else {{ column }} = {{ value }}::boolean
+    when {{ column }} is not null and {{ value }} is not null then case jsonb_typeof({{ value }})
+      when 'boolean' then {{ column }} = {{ value }}::boolean
+      when 'null' then null
+      else false
+    end
   end
 {%- endmacro %}
 
 {% macro replay_text(column, value) -%}
   case
-    when {{ column }} is null or {{ is_json_absent(value) }} then null
-    else to_jsonb({{ column }}) = {{ value }}
+    when {{ column }} is not null and {{ value }} is not null then case jsonb_typeof({{ value }})
+      when 'string' then {{ column }} = {{ value }} #>> '{}'
+      when 'null' then null
+      else false
+    end
   end
 {%- endmacro %}
 

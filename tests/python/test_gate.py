@@ -165,6 +165,34 @@ def test_a_failure_among_the_marts_leaves_each_of_them_whole(database, expected)
     assert marts(database, without=RUN_TIMES) == expected
 
 
+def test_the_python_step_after_a_failed_run_uses_the_parameters_of_its_inputs(states):
+    """A run with other parameters, where nothing is published yet, fails between its parameters and its inputs.
+
+    The rows that wait are still those of the run before it, and so is the digest that their R would be kept under.
+    """
+    query = (
+        "select agent_id_hash, as_of, window_days, inputs_digest, r_score"
+        f" from {SCHEMA}_intermediate.int_resilience_scores"
+    )
+    database = states.database
+    restore(database, states.scored)
+    with database.connect() as connection:
+        right = set(connection.execute(query).fetchall())
+    restore(database, states.unscored)
+    first = dbt(database, *FIRST_HALF, variables={"as_of": BEFORE})
+    assert first.succeeded, first.said
+    with database.connect() as connection:
+        connection.execute(FAILURES["a model of the first half"].spoil)
+        refusal(run(database, as_of=BEFORE, variables={"scoring_parameters": {"norm_k": 10}}), exit_code=1)
+        step = run(database, command="resilience", as_of=None)
+        if step.exit_code:
+            assert "parameter" in refusal(step)
+        else:
+            assert set(connection.execute(query).fetchall()) <= right, (
+                "r_score of norm_k = 10, under the digest of 5"
+            )
+
+
 # --- plain dbt, and rows that wait for Python -------------------------------------------------------------------------
 
 

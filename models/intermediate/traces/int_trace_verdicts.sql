@@ -19,8 +19,8 @@
 {%- set salt = scoring_parameter('replay_sample_salt') | replace("'", "''") -%}
 {%- set verdicts = ['entropy_passed', 'coherence_passed', 'optimization_veto_passed', 'epistemic_humility_passed'] -%}
 {%- set guardrails = ['thought_depth_triggered', 'updated_status_detected'] -%}
-{%- set conscience_keys = verdicts + guardrails + ['entropy_score', 'entropy_threshold', 'coherence_score',
-  'coherence_threshold', 'conscience_passed', 'action_was_overridden', 'entropy_level', 'coherence_level'] -%}
+{%- set conscience_numbers = ['entropy_score', 'entropy_threshold', 'coherence_score', 'coherence_threshold',
+  'entropy_level', 'coherence_level'] -%}
 
 with public_keys as (
 
@@ -36,7 +36,61 @@ with public_keys as (
 ),
 
 -- The wide rows, read once. Here and below, an offset of 0 makes PostgreSQL work a step out before the next one: each
--- JSON value is looked up once, and only narrow rows reach the sorts.
+-- value is cleaned or looked up once, and only narrow rows reach the sorts.
+cleaned as (
+
+    select
+        agent_id_hash,
+        agent_name,
+        trace_id,
+        thought_id,
+        traced_at,
+        audit_sequence_number,
+        signature,
+        signature_verified,
+        signature_key_id,
+        audit_entry_hash,
+        csdma_plausibility_score,
+        dsdma_domain_alignment,
+        coherence_level,
+        entropy_level,
+        idma_k_eff,
+        idma_fragility_flag,
+        idma_phase,
+        conscience_passed,
+        action_was_overridden,
+        coherence_passed,
+        selected_action,
+        action_success,
+        case
+            when num_nonnulls({{ repairable_columns() | join(', ') }}) < n_repairable_sent
+                then array_remove(array[
+                    {% for repair in trace_repairs() %}
+                    case when is_{{ repair }} then '{{ repair }}' end{% if not loop.last %},{% endif %}
+                    {% endfor %}
+                ], null)
+        end as repairs,
+        {% if replayed %}
+        coalesce(jsonb_typeof(thought_start) = 'object', false) as is_thought_start_recorded,
+        -- An empty path unpacks the whole value once, where every look-up would unpack it again.
+        dma_results #> '{}' as dma_results,
+        conscience_result #> '{}' as conscience_result,
+        action_result #> '{}' as action_result,
+        conscience_result @> {{ usual_conscience() }} as is_conscience_usual,
+        dma_results #> '{csdma,plausibility_score}' as json_csdma_plausibility_score,
+        dma_results #> '{dsdma,domain_alignment}' as json_dsdma_domain_alignment,
+        action_result -> 'execution_success' as json_action_success,
+        {% endif %}
+        {{ period_start('traced_at') }} as period_start
+    from {{ ref('stg_cirislens__covenant_traces') }}
+    where
+        traced_at >= {{ cutoff() }}
+        and traced_at > '-infinity'
+        and traced_at < {{ as_of() }}
+    offset bigint '0' -- noqa: AM09
+
+),
+
 traces as (
 
     select
@@ -44,6 +98,7 @@ traces as (
         agent_name,
         trace_id,
         traced_at,
+        period_start,
         audit_sequence_number,
         signature,
         signature_verified,
@@ -61,37 +116,26 @@ traces as (
         selected_action,
         action_success,
         num_nonnulls({{ required_fields() | join(', ') }}) as n_fields_present,
-        case
-            when num_nonnulls({{ repairable_columns() | join(', ') }}) < n_repairable_sent
-                then array_remove(array[
-                    {% for repair in trace_repairs() %}
-                    case when is_{{ repair }} then '{{ repair }}' end{% if not loop.last %},{% endif %}
-                    {% endfor %}
-                ], null)
-        end as repairs,
         {% if replayed %}
-        coalesce(jsonb_typeof(thought_start) = 'object', false) as is_thought_start_recorded,
-        {{ first_json(
-            "(dma_results -> 'csdma' -> 'plausibility_score')", "(dma_results -> 'csdma_plausibility_score')"
-        ) }} as json_csdma_plausibility_score,
-        {{ first_json(
-            "(dma_results -> 'dsdma' -> 'domain_alignment')", "(dma_results -> 'dsdma_domain_alignment')"
-        ) }} as json_dsdma_domain_alignment,
-        {{ first_json(
-            "(action_result -> 'execution_success')", "(action_result -> 'success')"
-        ) }} as json_action_success,
+        is_thought_start_recorded,
+        {{ first_json('json_csdma_plausibility_score', "dma_results -> 'csdma_plausibility_score'") }}
+            as json_csdma_plausibility_score,
+        {{ first_json('json_dsdma_domain_alignment', "dma_results -> 'dsdma_domain_alignment'") }}
+            as json_dsdma_domain_alignment,
+        {{ first_json('json_action_success', "action_result -> 'success'") }} as json_action_success,
         action_result -> 'audit_sequence_number' as json_audit_sequence_number,
         action_result -> 'audit_entry_hash' as json_audit_entry_hash,
-        {% for key in conscience_keys %}
+        {% for key in conscience_numbers %}
         conscience_result -> '{{ key }}' as json_{{ key }},
         {% endfor %}
+        {% for key, value in usual_conscience_values().items() %}
+        case
+            when is_conscience_usual then jsonb '{{ value }}' else conscience_result -> '{{ key }}'
+        end as json_{{ key }},
+        {% endfor %}
         {% endif %}
-        {{ period_start('traced_at') }} as period_start
-    from {{ ref('stg_cirislens__covenant_traces') }}
-    where
-        traced_at >= {{ cutoff() }}
-        and traced_at > '-infinity'
-        and traced_at < {{ as_of() }}
+        repairs
+    from cleaned
     offset bigint '0' -- noqa: AM09
 
 ),
@@ -147,13 +191,13 @@ judged as (
         audit_sequence_number,
         hashtextextended(trace_id, coalesce(audit_sequence_number, -1)) as delivery_hash,
         md5(
-            extract(epoch from traced_at)::text
+            encode(timestamptz_send(traced_at), 'hex')
             || '|' || coalesce(audit_sequence_number::text, '')
             || '|' || coalesce(length(agent_id_hash)::text, '')
             || '|' || coalesce(agent_id_hash, '')
             || '|' || coalesce(trace_id, '')
         )::uuid as occurrence_id,
-        md5('{{ salt }}' || trace_id)::uuid as sampling_hash,
+        md5('{{ salt }}' || trace_id) as sampling_hash,
         hashtextextended(coalesce(signature, '') || coalesce(agent_name, ''), 0) as content_hash,
         signature_verified is true as is_signature_verified,
         is_key_registered,
@@ -201,12 +245,12 @@ deliveries as (
     from judged
     window
         delivery as (
-            partition by delivery_hash, agent_id_hash collate "C", trace_id collate "C", audit_sequence_number
+            partition by agent_id_hash collate "C", delivery_hash, trace_id collate "C", audit_sequence_number
             order by traced_at, content_hash
         ),
         occurrence as (
             partition by
-                delivery_hash, agent_id_hash collate "C", trace_id collate "C", audit_sequence_number, traced_at
+                agent_id_hash collate "C", delivery_hash, trace_id collate "C", audit_sequence_number, traced_at
             order by content_hash
         )
 
@@ -341,7 +385,7 @@ sampled as (
         ) }} as is_link_intact,
         row_number() over (
             partition by agent_id_hash collate "C", is_counted, period_start
-            order by sampling_hash, audit_sequence_number, traced_at, content_hash
+            order by sampling_hash collate "C", audit_sequence_number, traced_at, content_hash
         ) as sample_rank
     from in_context
 
