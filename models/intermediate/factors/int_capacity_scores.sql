@@ -11,7 +11,7 @@
       {'columns': ['capacity_score_id']},
     ],
     pre_hook="{{ set_work_mem() }}",
-    post_hook="analyze {{ this }}",
+    post_hook="{{ update_statistics() }}",
   )
 }}
 {#- Grain: one row per agent, as-of and window: the candidates, complete in all five factors, with every component.

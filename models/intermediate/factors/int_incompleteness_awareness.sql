@@ -6,7 +6,7 @@
     meta={'range_column': 'as_of', 'range_opens': '>'},
     indexes=[{'columns': ['agent_id_hash', 'as_of', 'window_days']}, {'columns': ['as_of']}],
     pre_hook="{{ set_work_mem() }}",
-    post_hook="analyze {{ this }}",
+    post_hook="{{ update_statistics() }}",
   )
 }}
 {#- Grain: one row per agent, as-of and window (section 6). -#}

@@ -112,16 +112,18 @@ source_counts as (
 
 ),
 
+-- By time and agent alone, so that an index is enough.
 verdict_counts as (
 
     select
         agent_id_hash,
-        period_start,
+        {{ period_start('traced_at') }} as period_start,
         count(*) as n
     from {{ ref('int_trace_verdicts') }}
     where
         traced_at >= (select bounds.late_from from late_window as bounds)
         and traced_at < (select bounds.late_until from late_window as bounds)
+        and traced_at > '-infinity'
     group by 1, 2
 
 ),

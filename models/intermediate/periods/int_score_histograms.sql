@@ -6,7 +6,7 @@
     meta={'range_column': 'period_start'},
     indexes=[{'columns': ['agent_id_hash', 'period_start']}, {'columns': ['period_start']}],
     pre_hook="{{ set_work_mem() }}",
-    post_hook="analyze {{ this }}",
+    post_hook="{{ update_statistics() }}",
   )
 }}
 {#- Grain: one row per agent and period with any of the three drift metrics. Arrays of ten, one element per bin

@@ -5,7 +5,7 @@
     on_schema_change='fail',
     meta={'range_column': 'period_start'},
     indexes=[{'columns': ['period_start']}],
-    post_hook="analyze {{ this }}",
+    post_hook="{{ update_statistics() }}",
   )
 }}
 {#- Grain: one row per agent, period and issue: repairs of traces, and traces set aside (section 8). A trace whose

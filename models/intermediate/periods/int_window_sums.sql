@@ -6,7 +6,7 @@
     meta={'range_column': 'as_of', 'range_opens': '>'},
     indexes=[{'columns': ['as_of', 'window_days', 'agent_id_hash']}, {'columns': ['agent_id_hash', 'window_days', 'as_of']}],
     pre_hook="{{ set_work_mem() }}",
-    post_hook="analyze {{ this }}",
+    post_hook="{{ update_statistics() }}",
   )
 }}
 {#- Grain: one row per agent, as-of and window with at least one trace in the window: the rows that get a score, and

@@ -6,7 +6,7 @@
     meta={'range_column': 'traced_at'},
     indexes=[{'columns': ['agent_id_hash', 'traced_at']}, {'columns': ['traced_at']}],
     pre_hook="{{ set_work_mem() }}",
-    post_hook="analyze {{ this }}",
+    post_hook="{{ update_statistics() }}",
   )
 }}
 {#- Grain: one row per detection of a fragile episode and one per recovery (section 5). A recovery carries its

@@ -5,7 +5,7 @@
     on_schema_change='fail',
     meta={'range_column': 'traced_at'},
     indexes=[{'columns': ['agent_id_hash', 'traced_at']}, {'columns': ['traced_at']}],
-    post_hook="analyze {{ this }}",
+    post_hook="{{ update_statistics() }}",
   )
 }}
 {#- Grain: one row per trace at which an agent appeared, was first named, or changed its name. Sparse: the few facts

@@ -10,7 +10,7 @@
       {'columns': ['delivery_hash']},
     ],
     pre_hook="{{ set_work_mem() }}",
-    post_hook="analyze {{ this }}",
+    post_hook="{{ update_statistics() }}",
   )
 }}
 {#- Grain: one row per source row dated before the as-of. Every verdict a score needs, once; the only reader of the
@@ -280,6 +280,7 @@ flagged as (
                 {% endif %}
             ) as is_duplicate
         from deliveries
+        offset bigint '0' -- noqa: AM09
     ) as with_duplicates
 
 ),
