@@ -10,7 +10,7 @@ INSTALLED := $(VENV)/.installed
 WITH_DATABASE := $(BIN)/python -m ciris_scoring.embedded exec --
 
 .DEFAULT_GOAL := help
-.PHONY: help run stop test lint format parse pytest soak clean
+.PHONY: help run stop test lint format parse pytest soak bench clean
 
 help: ## Show the targets.
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 12
@@ -49,6 +49,9 @@ pytest: $(INSTALLED) ## Run the tests, on real PostgreSQL servers of their own.
 
 soak: $(INSTALLED) ## Replay 60 daily and 24 hourly runs and compare them with a full refresh (about 15 minutes).
 	$(BIN)/python tests/python/replay.py
+
+bench: $(INSTALLED) ## Measure a million traces on a throw-away PostgreSQL (about 5 minutes, 5 GB of disk).
+	$(BIN)/ciris-scoring bench --embedded $(BENCH)
 
 clean: ## Stop the embedded PostgreSQL and delete everything that was made, the environment included.
 	@test ! -x $(BIN)/ciris-scoring || $(BIN)/python -m ciris_scoring.embedded stop

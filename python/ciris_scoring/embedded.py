@@ -92,21 +92,29 @@ def stop(state_folder: Path) -> bool:
 
 
 @contextmanager
-def throw_away() -> Iterator[Server]:
-    """Run a server in a temporary folder, tuned for speed over safety; stop and delete it at the end."""
+def throw_away(*, default_settings: bool = False) -> Iterator[Server]:
+    """Run a server in a temporary folder; stop and delete it at the end.
+
+    :param default_settings: leave PostgreSQL's settings alone, instead of choosing speed over safety.
+    """
     folder = Path(tempfile.mkdtemp(prefix="ciris-"))
     try:
         server, handle = _start(folder / "pg", cleanup_mode="stop")
         try:
-            with psycopg.connect(server.conninfo(), autocommit=True) as connection:
-                for setting in ("fsync", "synchronous_commit", "full_page_writes"):
-                    connection.execute(f"alter system set {setting} = off")
-                connection.execute("select pg_reload_conf()")
+            if not default_settings:
+                _prefer_speed(server)
             yield server
         finally:
             handle.cleanup()
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _prefer_speed(server: Server) -> None:
+    with psycopg.connect(server.conninfo(), autocommit=True) as connection:
+        for setting in ("fsync", "synchronous_commit", "full_page_writes"):
+            connection.execute(f"alter system set {setting} = off")
+        connection.execute("select pg_reload_conf()")
 
 
 def write_profile(

@@ -41,3 +41,7 @@ class DbtFailed(CirisError):
 
 class StepError(CirisError):
     """The resilience step found relations that do not keep the contract."""
+
+
+class BenchFailed(CirisError):
+    """The benchmark could not be carried through."""

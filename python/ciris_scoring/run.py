@@ -68,22 +68,36 @@ def run(project: Project, as_of: str | None, *, full_refresh: bool, allow_rescor
     started = time.monotonic()
     moment = resolve_as_of(project, as_of)
     with connect(project) as connection:
-        check_rights(connection, project)
-        with run_lock(connection, project.schema) as pid:
-            report(f"Scoring {project.source_schema} into {project.schema} as of {as_of_time.text(moment)}.")
-            variables = {"as_of": as_of_time.text(moment), "lock_holder_pid": pid}
-            if allow_rescoring:
-                variables["allow_rescoring"] = True
-            build = DbtBuild(project, variables, full_refresh)
-            build.build("before_resilience")
-            report_step(run_step(connection, project.schema, report=report))
-            connection.execute("select")  # the session lives, so the lock is still ours
-            build.build("after_resilience")
+        score(connection, project, moment, full_refresh=full_refresh, allow_rescoring=allow_rescoring)
         click.echo(fleet_tables(connection, project.schema, moment))
         for line in _remarks(connection, project, moment):
             report(line)
     report(f"Done in {time.monotonic() - started:.0f} s.")
     return moment
+
+
+def score(
+    connection: psycopg.Connection,
+    project: Project,
+    moment: datetime,
+    *,
+    full_refresh: bool = False,
+    allow_rescoring: bool = False,
+) -> StepResult:
+    """Do the job itself, as of a period end, under the lock of a run; parameters and errors as in :func:`run`."""
+    check_rights(connection, project)
+    with run_lock(connection, project.schema) as pid:
+        report(f"Scoring {project.source_schema} into {project.schema} as of {as_of_time.text(moment)}.")
+        variables = {"as_of": as_of_time.text(moment), "lock_holder_pid": pid}
+        if allow_rescoring:
+            variables["allow_rescoring"] = True
+        build = DbtBuild(project, variables, full_refresh)
+        build.build("before_resilience")
+        step = run_step(connection, project.schema, report=report)
+        report_step(step)
+        connection.execute("select")  # the session lives, so the lock is still ours
+        build.build("after_resilience")
+    return step
 
 
 def run_embedded(

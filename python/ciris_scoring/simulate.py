@@ -89,6 +89,17 @@ def load_fleet(
     return _load(connection, schema, tables, sources, "format text")
 
 
+def append_traces(
+    connection: psycopg.Connection,
+    frames: Iterable[pd.DataFrame],
+    schema: str = DEFAULT_SCHEMA,
+    tables: Mapping[str, str] | None = None,
+) -> int:
+    """Add traces of a fleet that `load_fleet` has begun, as time brings them, in one transaction; return how many."""
+    with connection.transaction():
+        return _copy(connection, "covenant_traces", _copy_text(frames), schema, tables, "format text")
+
+
 def load_sample(
     connection: psycopg.Connection, schema: str = DEFAULT_SCHEMA, tables: Mapping[str, str] | None = None
 ) -> int:
@@ -142,20 +153,32 @@ def _load(
         for logical_name, blocks in sources.items():
             # Rows of a table made in this transaction can be written frozen, which spares the first readers work.
             freeze = ", freeze" if logical_name in created else ""
-            statement = sql.SQL("copy {} ({}) from stdin with ({})").format(
-                table_identifier(logical_name, schema, tables),
-                sql.SQL(", ").join(map(sql.Identifier, SOURCE_TABLES[logical_name].column_names)),
-                sql.SQL(options + freeze),  # both are constants of this module
-            )
-            with connection.cursor() as cursor:
-                with cursor.copy(statement) as copy:
-                    for block in blocks:
-                        copy.write(block)
-                written[logical_name] = cursor.rowcount
+            written[logical_name] = _copy(connection, logical_name, blocks, schema, tables, options + freeze)
         add_keys(connection, created, schema, tables)
         for logical_name in sources:
             connection.execute(sql.SQL("analyze {}").format(table_identifier(logical_name, schema, tables)))
     return written["covenant_traces"]
+
+
+def _copy(
+    connection: psycopg.Connection,
+    logical_name: str,
+    blocks: Iterable[str | bytes],
+    schema: str,
+    tables: Mapping[str, str] | None,
+    options: str,
+) -> int:
+    """Send blocks of text to one table; return the number of rows."""
+    statement = sql.SQL("copy {} ({}) from stdin with ({})").format(
+        table_identifier(logical_name, schema, tables),
+        sql.SQL(", ").join(map(sql.Identifier, SOURCE_TABLES[logical_name].column_names)),
+        sql.SQL(options),  # made of constants of this module
+    )
+    with connection.cursor() as cursor:
+        with cursor.copy(statement) as copy:
+            for block in blocks:
+                copy.write(block)
+        return cursor.rowcount
 
 
 def _refuse_traces(connection: psycopg.Connection, schema: str, tables: Mapping[str, str] | None) -> None:

@@ -76,7 +76,7 @@ def change_profile(database: Database, **changes: object) -> None:
 # --- help ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("command", ["run", "resilience", "simulate"])
+@pytest.mark.parametrize("command", ["run", "resilience", "simulate", "bench"])
 def test_help_explains_and_gives_examples(command):
     result = invoke(command, "--help")
     assert result.exit_code == 0
@@ -94,7 +94,7 @@ def test_help_explains_and_gives_examples(command):
 def test_help_names_the_commands_and_the_exit_codes():
     assert all(
         word in invoke("--help").stdout
-        for word in ("run", "resilience", "simulate", "exit code", "--embedded")
+        for word in ("run", "resilience", "simulate", "bench", "exit code", "--embedded")
     )
 
 

@@ -1,0 +1,83 @@
+"""What the server is busy with during a run of dbt, seen by looking at it every few milliseconds.
+
+dbt's own times of its queries will not do: its threads wait for each other in Python, which doubles the time of short
+ones.
+"""
+
+import time
+from collections import defaultdict
+from collections.abc import Iterator, Set
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from threading import Event
+
+from ciris_scoring.connection import APPLICATION_NAME, Project, connect
+
+INTERVAL_SECONDS = 0.005
+
+NO_NODE = "dbt's own queries"
+
+# dbt begins its statements with a comment that names the node. Its begin and commit have none.
+ACTIVE = """
+    select
+        pid,
+        substring(query from '"node_id": "([^"]+)"')
+    from pg_stat_activity
+    where
+        datname = current_database()
+        and backend_type = 'client backend'
+        and state = 'active'
+        and application_name <> %s
+    """
+
+
+@dataclass
+class Activity:
+    """Seconds in which at least one query of dbt ran in the database; parallel ones are not counted twice."""
+
+    seconds: float = 0.0
+    building_seconds: float = 0.0
+    """For something else than a test: a model, a seed, dbt itself."""
+    testing_seconds: float = 0.0
+    seconds_by_node: dict[str, float] = field(default_factory=lambda: defaultdict(float))
+    """By dbt's id of the node (`model.ciris_scoring.dim_agents`)."""
+
+    def add(self, nodes: Set[str], seconds: float) -> None:
+        """Count a time in which queries of these nodes ran."""
+        testing = {node for node in nodes if node.startswith("test.")}
+        self.seconds += seconds if nodes else 0.0
+        self.building_seconds += seconds if nodes - testing else 0.0
+        self.testing_seconds += seconds if testing else 0.0
+        for node in nodes:
+            self.seconds_by_node[node] += seconds
+
+
+@contextmanager
+def watched(project: Project) -> Iterator[Activity]:
+    """Watch what dbt does in the project's database, from another session, until the end of the block.
+
+    :raises DatabaseError: the session fails.
+    """
+    activity, stop = Activity(), Event()
+    with ThreadPoolExecutor(1) as pool:
+        watcher = pool.submit(_watch, project, activity, stop)
+        try:
+            yield activity
+        finally:
+            stop.set()
+        watcher.result()
+
+
+def _watch(project: Project, activity: Activity, stop: Event) -> None:
+    node_of: dict[int, str] = {}
+    active: set[str] = set()
+    with connect(project) as connection:
+        since = time.perf_counter()
+        while not stop.wait(INTERVAL_SECONDS):
+            rows = connection.execute(ACTIVE, [APPLICATION_NAME]).fetchall()
+            now = time.perf_counter()
+            activity.add(active, now - since)
+            node_of.update({pid: node for pid, node in rows if node})
+            active = {node_of.get(pid, NO_NODE) for pid, _ in rows}
+            since = now

@@ -1,0 +1,279 @@
+"""The measurements of the benchmark, in the order in which time brings the traces.
+
+A fleet is simulated of a history and a few days more. The history is loaded and scored from nothing; then each day
+arrives, and is scored by an increment.
+"""
+
+import contextlib
+import statistics
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pandas as pd
+import psycopg
+from psycopg import sql
+
+from ciris_scoring import run as job
+from ciris_scoring.as_of import text
+from ciris_scoring.bench import reads
+from ciris_scoring.bench.activity import Activity, watched
+from ciris_scoring.bench.fresh_process import in_fresh_process
+from ciris_scoring.bench.reads import Read, Size
+from ciris_scoring.connection import Project, connect, load_project, one_row
+from ciris_scoring.errors import InputError
+from ciris_scoring.resilience_step import StepResult
+from ciris_scoring.run import report
+from ciris_scoring.simulate import SAMPLE, Progress, append_traces, load_fleet
+from ciris_scoring.simulation import FleetStream, stream_fleet
+from ciris_scoring.source_schema import SOURCE_TABLES, table_identifier
+
+END = datetime.fromisoformat(SAMPLE["as_of"])
+"""When the simulated traces end; fixed, so that every benchmark of the same options has the same traces."""
+
+
+class FleetOptions(NamedTuple):
+    """What is simulated: see `simulate_fleet`."""
+
+    agents: int
+    traces_per_day: float
+    seed: int
+
+
+@dataclass(frozen=True)
+class RunCost:
+    """What one run took."""
+
+    activity: Activity
+    step: StepResult
+    wall_seconds: float
+    """From the start of its process to its end."""
+    peak_bytes: int | None
+    """Largest memory of its process."""
+    temporary_bytes: int
+    """Written to the server's temporary files."""
+
+    @property
+    def scoring_seconds(self) -> float:
+        """Database time of the scores: of everything but tests, and the Python step."""
+        return self.activity.building_seconds + self.step.seconds
+
+    @property
+    def database_seconds(self) -> float:
+        """Database time, tests included, and the Python step."""
+        return self.activity.seconds + self.step.seconds
+
+    @property
+    def dbt_seconds(self) -> float:
+        """The rest of the wall time: Python and dbt starting, parsing, and what dbt does between queries."""
+        return self.wall_seconds - self.database_seconds
+
+
+@dataclass(frozen=True)
+class Measurements:
+    """What was measured at one length of history."""
+
+    fleet: FleetOptions
+    days: int
+    """Days of history, and as-ofs of the first run."""
+    n_traces: int
+    trace_bytes: float
+    """Mean size of a trace's row."""
+    server: str
+    pass_seconds: float
+    specification_seconds: float
+    history: RunCost
+    increments: tuple[RunCost, ...]
+    step_peak_bytes: int | None
+    """Largest memory of a process that does the Python step alone, for the whole history."""
+    reads: Mapping[str, Read]
+    source_size: Size
+    sizes: tuple[Size, ...]
+
+    @property
+    def increment(self) -> RunCost:
+        """The increment of median database time."""
+        ordered = sorted(self.increments, key=lambda run: run.scoring_seconds)
+        return ordered[len(ordered) // 2]
+
+    @property
+    def increment_wall_seconds(self) -> float:
+        """Median wall time of the increments."""
+        return statistics.median(run.wall_seconds for run in self.increments)
+
+
+def check_variables(project: Project) -> None:
+    """Refuse variables by which the benchmark would measure something else than it says.
+
+    :raises InputError: it measures days, and chooses each as-of itself.
+    """
+    if project.variables.get("scoring_period", "day") != "day":
+        raise InputError("The benchmark measures daily scores.", "Leave scoring_period at day.")
+    if project.cli_vars.get("as_of") is not None:
+        raise InputError("The benchmark chooses each as-of itself.", "Leave as_of out of --vars.")
+
+
+def measure(
+    project: Project, fleet: FleetOptions, lengths: tuple[int, ...], increments: int, progress: Progress
+) -> list[Measurements]:
+    """Measure at each length of history.
+
+    :param project: its database is empty, and the benchmark's own.
+    :param lengths: days of history, ascending; the traces of a length are those of the shorter ones, and more.
+    :param increments: days that arrive after each length, one at a time.
+    :param progress: is told how many traces have been written.
+    :raises CirisError: something expected went wrong.
+    """
+    days = lengths[-1] + increments
+    try:
+        stream = stream_fleet(fleet.agents, days, fleet.traces_per_day, fleet.seed, END, rows_per_chunk=1)
+    except ValueError as error:
+        raise InputError(
+            f"This fleet cannot be simulated: {error}", "See ciris-scoring bench --help."
+        ) from error
+    start = END - timedelta(days=days)
+    arriving = _Arriving(stream, progress)
+    source = (project.source_schema, project.source_tables)
+    measured = []
+    with connect(project) as connection:
+        for length in lengths:
+            as_of = start + timedelta(days=length)
+            if length == lengths[0]:
+                report(f"Simulating {fleet.agents:,} agents and {length} days.")
+                load_fleet(connection, replace(stream, traces=arriving.before(as_of)), *source)
+            else:
+                report(f"Adding traces up to {text(as_of)}.")
+                append_traces(connection, arriving.before(as_of), *source)
+                _drop_scores(connection, project)
+            measured.append(_measure_at(connection, project, fleet, length, as_of, arriving, increments))
+    return measured
+
+
+class _Arriving:
+    """Frames of traces, a day or more each, handed out as time goes on."""
+
+    def __init__(self, stream: FleetStream, progress: Progress):
+        self._frames = stream.traces
+        self._next = next(stream.traces, None)
+        self._expected = stream.expected_traces
+        self._handed_out = 0
+        self._progress = progress
+
+    def before(self, moment: datetime) -> Iterator[pd.DataFrame]:
+        """Those not handed out yet that begin before a time."""
+        while self._next is not None and self._next["timestamp"].min() < moment:
+            yield self._next
+            self._handed_out += len(self._next)
+            self._progress(self._handed_out, max(self._handed_out, self._expected))
+            self._next = next(self._frames, None)
+
+
+def _measure_at(
+    connection: psycopg.Connection,
+    project: Project,
+    fleet: FleetOptions,
+    days: int,
+    as_of: datetime,
+    arriving: _Arriving,
+    increments: int,
+) -> Measurements:
+    _settle(connection, project)
+    report("Measuring one pass over the source, and the specification's SQL.")
+    traces = table_identifier("covenant_traces", project.source_schema, project.source_tables)
+    query = sql.SQL("select count(*), avg(pg_column_size(traces.*))::float from {} as traces").format(traces)
+    n_traces, trace_bytes = one_row(connection.execute(query))
+    pass_seconds = reads.pass_seconds(connection, project)
+    specification_seconds = reads.specification_seconds(connection, project, as_of)
+
+    report(f"Full history: {days} as-ofs.")
+    history = _run(connection, project, as_of)
+    report("The Python step again, in a process of its own.")
+    step_peak_bytes = _step_peak_bytes(connection, project)
+    runs = []
+    for number in range(1, increments + 1):
+        as_of += timedelta(days=1)
+        report(f"Daily increment {number} of {increments}.")
+        append_traces(connection, arriving.before(as_of), project.source_schema, project.source_tables)
+        runs.append(_run(connection, project, as_of))
+
+    report("Reading the marts.")
+    source_size, sizes = reads.sizes(connection, project)
+    return Measurements(
+        fleet=fleet,
+        days=days,
+        n_traces=n_traces,
+        trace_bytes=trace_bytes,
+        server=_server(connection),
+        pass_seconds=pass_seconds,
+        specification_seconds=specification_seconds,
+        history=history,
+        increments=tuple(runs),
+        step_peak_bytes=step_peak_bytes,
+        reads=reads.reads(connection, project.schema),
+        source_size=source_size,
+        sizes=tuple(sizes),
+    )
+
+
+def _settle(connection: psycopg.Connection, project: Project) -> None:
+    """Bring the sources to where autovacuum and checkpoints keep a table that has grown slowly."""
+    for name in SOURCE_TABLES:
+        table = table_identifier(name, project.source_schema, project.source_tables)
+        connection.execute(sql.SQL("vacuum (analyze) {}").format(table))
+    with contextlib.suppress(psycopg.errors.InsufficientPrivilege):  # the server's own will come
+        connection.execute("checkpoint")
+
+
+def _drop_scores(connection: psycopg.Connection, project: Project) -> None:
+    for schema in reads.schemas(project):
+        connection.execute(sql.SQL("drop schema {} cascade").format(sql.Identifier(schema)))
+
+
+def _server(connection: psycopg.Connection) -> str:
+    query = """
+        select
+            current_setting('server_version'),
+            current_setting('shared_buffers'),
+            current_setting('work_mem')
+        """
+    version, shared_buffers, work_mem = one_row(connection.execute(query))
+    return f"PostgreSQL {version}, shared_buffers {shared_buffers}, work_mem {work_mem}"
+
+
+# --- Runs in processes of their own --------------------------------------------------------------------------------
+
+_Place = tuple[Path, Path, str, Mapping[str, Any]]
+"""What a project is loaded from."""
+
+
+def _place(project: Project) -> _Place:
+    return project.project_dir, project.profiles_dir, project.target_name, project.cli_vars
+
+
+def _run(connection: psycopg.Connection, project: Project, as_of: datetime) -> RunCost:
+    before = reads.temporary_bytes(connection)
+    with watched(project) as activity:
+        finished = in_fresh_process(score_at, _place(project), as_of)
+    written = reads.temporary_bytes(connection) - before
+    return RunCost(activity, finished.result, finished.seconds, finished.peak_bytes, written)
+
+
+def _step_peak_bytes(connection: psycopg.Connection, project: Project) -> int | None:
+    """Memory of `ciris-scoring resilience` with the whole history waiting."""
+    scores = sql.Identifier(f"{project.schema}_intermediate", "int_resilience_scores")
+    connection.execute(sql.SQL("truncate {}").format(scores))
+    return in_fresh_process(resilience_at, _place(project)).peak_bytes
+
+
+def score_at(place: _Place, as_of: datetime) -> StepResult:
+    """Do the job of `ciris-scoring run`."""
+    project = load_project(*place)
+    with connect(project) as connection:
+        return job.score(connection, project, as_of)
+
+
+def resilience_at(place: _Place) -> None:
+    """Do what `ciris-scoring resilience` does."""
+    job.resilience(load_project(*place))

@@ -1,0 +1,175 @@
+"""The measurements as tables for people."""
+
+from collections.abc import Iterator, Sequence
+
+from ciris_scoring.bench.measure import Measurements, RunCost
+from ciris_scoring.bench.reads import READS, Size
+from ciris_scoring.bench.targets import Limit, Verdict
+from ciris_scoring.fleet_table import aligned
+
+SHOWN_SHARE = 0.02
+"""Models and tables below this share of all are shown as one."""
+
+CAPTION = """\
+The time of (c) and (d) is the time in which at least one query of theirs ran in the database, tests' left out and
+parallel ones counted once, plus the Python step. Models run side by side, so that theirs add up to more; so do tests,
+and "with the tests" is less than the sum."""
+
+COST_HEADINGS = ("what", "time", "x (a)", "x (b)", "note")
+SIZE_HEADINGS = ("on disk", "table", "indexes", "of source", "note")
+MEMORY_HEADINGS = ("memory and temporary files", "peak memory", "temporary files")
+GROWTH_HEADINGS = ("days of history", "traces", "(b)", "full history", "increment", "x cheapest", "wall time")
+TARGET_HEADINGS = ("target", "at most", "measured", "")
+
+_Row = tuple[str, ...]
+
+
+def tables(measured: Sequence[Measurements]) -> str:
+    """All tables of a benchmark: those of each length of history, and one that compares the lengths."""
+    parts = [part for one in measured for part in _tables_of_one(one)]
+    if len(measured) > 1:
+        parts.append(_growth_table(measured))
+    return "\n\n".join(parts)
+
+
+def verdict_table(verdicts: Sequence[Verdict]) -> str:
+    """The targets, and how they were met."""
+    rows = [
+        (v.what, _limited(v.limit.value, v.limit), _measured(v), "met" if v.met else "MISSED")
+        for v in verdicts
+    ]
+    return "\n".join(aligned(TARGET_HEADINGS, rows, {"at most", "measured"}))
+
+
+def conclusion(verdicts: Sequence[Verdict]) -> str:
+    """The last line: which targets were missed."""
+    if not verdicts:
+        return "No target is stated for this size of fleet."
+    missed = [verdict for verdict in verdicts if not verdict.met]
+    if not missed:
+        return f"All {len(verdicts)} targets are met."
+    said = [f"{v.what} ({_measured(v)}, at most {_limited(v.limit.value, v.limit)})" for v in missed]
+    return f"Missed {len(missed)} of {len(verdicts)} targets: {'; '.join(said)}."
+
+
+# --- One length of history -----------------------------------------------------------------------------------------
+
+
+def _tables_of_one(one: Measurements) -> Iterator[str]:
+    yield (
+        f"Benchmark of {one.fleet.agents:,} agents, {one.days} days and {one.n_traces:,} traces of "
+        f"{_bytes(one.trace_bytes)} (seed {one.fleet.seed})\non {one.server}"
+    )
+    rows = [_cost(one, *row) for row in _cost_rows(one)]
+    yield "\n".join([*aligned(COST_HEADINGS, rows, COST_HEADINGS[1:4]), "", CAPTION])
+    yield "\n".join(aligned(SIZE_HEADINGS, _size_rows(one), SIZE_HEADINGS[1:4]))
+    yield "\n".join(aligned(MEMORY_HEADINGS, _memory_rows(one), MEMORY_HEADINGS[1:]))
+
+
+def _cost(one: Measurements, what: str, seconds: float, note: str = "") -> _Row:
+    ratios = (seconds / one.pass_seconds, seconds / one.specification_seconds)
+    return (what, _seconds(seconds), *map(_ratio, ratios), note)
+
+
+def _cost_rows(one: Measurements) -> Iterator[tuple]:
+    yield "(a) one pass over the source", one.pass_seconds, "median, warm"
+    yield "(b) the specification's SQL", one.specification_seconds, "median, warm; one as-of, one window"
+    yield from _run_rows("(c) full history", one.history, f"{one.days} as-ofs, every window")
+    n = len(one.increments)
+    yield from _run_rows("(d) daily increment", one.increment, f"the median of {n}" if n > 1 else "one")
+    if n > 1:
+        yield "    wall time, median", one.increment_wall_seconds
+    for name in READS:
+        read = one.reads[name]
+        found = f"{read.n_rows:,} rows" if read.n_rows != 1 else "1 row"
+        by = "by index" if read.by_index else "the whole table read"
+        yield f"(e) {name}", read.seconds, f"median; {found}, {by}"
+
+
+def _run_rows(name: str, run: RunCost, note: str) -> Iterator[tuple]:
+    yield name, run.scoring_seconds, note
+    by_node = run.activity.seconds_by_node
+    seconds = {node.split(".")[-1]: s for node, s in by_node.items() if not node.startswith("test.")}
+    shown = {node: s for node, s in seconds.items() if s >= SHOWN_SHARE * run.scoring_seconds}
+    for node in sorted(shown, key=shown.__getitem__, reverse=True):
+        yield f"      {node}", shown[node]
+    if len(shown) < len(seconds):
+        rest = sum(seconds.values()) - sum(shown.values())
+        yield f"      {len(seconds) - len(shown)} others", rest, "added up"
+    yield "      Python step", run.step.seconds, f"{run.step.written:,} rows"
+    yield "    tests", run.activity.testing_seconds
+    yield "    with the tests", run.database_seconds
+    yield "    dbt itself", run.dbt_seconds, "Python's and dbt's start, parsing, between queries"
+    yield "    wall time", run.wall_seconds
+
+
+def _size_rows(one: Measurements) -> Iterator[_Row]:
+    whole = one.source_size.table_bytes + one.source_size.index_bytes
+
+    def row(name: str, sizes: Sequence[Size], note: str = "") -> _Row:
+        table, index = sum(s.table_bytes for s in sizes), sum(s.index_bytes for s in sizes)
+        return (name, _bytes(table), _bytes(index), f"{(table + index) / whole:.1%}", note)
+
+    yield row("source, traces", [one.source_size])
+    yield row("all tables of ours", one.sizes)
+    total = sum(s.table_bytes + s.index_bytes for s in one.sizes)
+    shown = [s for s in one.sizes if s.table_bytes + s.index_bytes >= SHOWN_SHARE * total]
+    for size in shown:
+        yield row(f"  {size.name}", [size])
+    others = [size for size in one.sizes if size not in shown]
+    yield row(f"  {len(others)} others", others)
+
+
+def _memory_rows(one: Measurements) -> Iterator[_Row]:
+    yield "full history", _bytes(one.history.peak_bytes), _bytes(one.history.temporary_bytes)
+    yield "daily increment", _bytes(one.increment.peak_bytes), _bytes(one.increment.temporary_bytes)
+    yield "Python step alone, full history", _bytes(one.step_peak_bytes), ""
+
+
+def _growth_table(measured: Sequence[Measurements]) -> str:
+    cheapest = min(one.increment.scoring_seconds for one in measured)
+    rows = [
+        (
+            str(one.days),
+            f"{one.n_traces:,}",
+            _seconds(one.specification_seconds),
+            _seconds(one.history.scoring_seconds),
+            _seconds(one.increment.scoring_seconds),
+            _ratio(one.increment.scoring_seconds / cheapest),
+            _seconds(one.increment_wall_seconds),
+        )
+        for one in measured
+    ]
+    return "\n".join(aligned(GROWTH_HEADINGS, rows, GROWTH_HEADINGS))
+
+
+# --- Numbers -------------------------------------------------------------------------------------------------------
+
+
+def _seconds(seconds: float) -> str:
+    if seconds < 0.01:
+        return f"{seconds * 1000:.2f} ms"
+    return f"{seconds:.3f} s" if seconds < 10 else f"{seconds:.1f} s"
+
+
+def _ratio(ratio: float) -> str:
+    return f"{ratio:,.0f}" if ratio >= 100 else f"{ratio:.3g}"
+
+
+def _bytes(n: float | None) -> str:
+    if n is None:
+        return "not measured"
+    for unit in ("B", "KB", "MB"):
+        if n < 1000:
+            return f"{n:.3g} {unit}"
+        n /= 1000
+    return f"{n:.2f} GB"
+
+
+def _limited(value: float, limit: Limit) -> str:
+    return f"{value:.3g} {limit.unit}"
+
+
+def _measured(verdict: Verdict) -> str:
+    measured = "not measured" if verdict.measured is None else _limited(verdict.measured, verdict.limit)
+    return f"{measured}, {verdict.flaw}" if verdict.flaw else measured
