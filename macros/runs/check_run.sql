@@ -25,14 +25,18 @@
     {{ exceptions.raise_compiler_error(
       "Variable as_of is " ~ as_of ~ ", which is in the future; it must be the end of a period that is over.") }}
   {%- endif -%}
+  {%- if var('backfill') is not none and var('lock_holder_pid') is none -%}
+    {{ exceptions.raise_compiler_error(
+      "Variable backfill is set by ciris-scoring alone. Run: ciris-scoring run --from TIME --to TIME.") }}
+  {%- endif -%}
   {%- set published = last_publication() -%}
-  {%- if published is not none and not flags.FULL_REFRESH -%}
+  {%- if published is not none and not flags.FULL_REFRESH and var('backfill') is none -%}
     {%- set newest = modules.pytz.utc.localize(
         modules.datetime.datetime.strptime(published[3], '%Y-%m-%d %H:%M:%S')) -%}
     {%- if as_of < newest -%}
       {{ exceptions.raise_compiler_error(
         "The run's as-of " ~ as_of ~ " precedes the newest published one, " ~ newest ~ ". Leave as_of out, or give "
-        ~ "that time or a later one.") }}
+        ~ "that time or a later one. To score earlier as-ofs again: ciris-scoring run --from TIME --to TIME.") }}
     {%- endif -%}
   {%- endif -%}
 {% endmacro %}
@@ -104,6 +108,7 @@
 {#- A full refresh scores again what was published: only when somebody says so. -#}
 {% macro check_full_refresh(models) %}
   {%- do check_unfinished_full_refresh(models) -%}
+  {%- do check_unfinished_backfill(models) -%}
   {%- if flags.FULL_REFRESH and not var('allow_rescoring') and last_publication() is not none -%}
     {%- set incremental = [] -%}
     {%- for unique_id in models -%}
@@ -135,6 +140,28 @@
         "The full refresh that began at " ~ rows[0][0] ~ " did not end, so the tables behind the scores in schema "
         ~ target.schema ~ " are part old, part new. Repeat it, with the same variables: --full-refresh with "
         ~ "--allow-rescoring (in plain dbt --full-refresh --vars 'allow_rescoring: true').") }}
+    {%- endif -%}
+  {%- endif -%}
+{% endmacro %}
+
+{#- A backfill that did not end has judged some traces again and not those after them. It has to come to its end. -#}
+{% macro check_unfinished_backfill(models) %}
+  {%- set left_behind = relation_as_left('int_scoring_run', 'intermediate') -%}
+  {%- set begins = models | select('equalto', 'model.ciris_scoring.int_scoring_run') | list | length > 0 -%}
+  {%- if begins and not flags.FULL_REFRESH and left_behind is not none and last_publication() is not none -%}
+    {%- set as_text = " at time zone 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS\"Z\"')" -%}
+    {%- set rows = run_query("
+      select to_char(run.backfill_first" ~ as_text ~ ", to_char(run.backfill_last" ~ as_text ~ "
+      from " ~ left_behind ~ " as run
+      where run.backfill_first is not null and not exists (
+        select from " ~ relation_as_left('int_score_publications', 'intermediate') ~ " as log
+        where log.published_at > run.started_at and log.backfill_reached = run.backfill_until)") -%}
+    {%- set backfill = var('backfill') or {} -%}
+    {%- if rows | length > 0 and (backfill.get('first'), backfill.get('last')) != (rows[0][0], rows[0][1]) -%}
+      {{ exceptions.raise_compiler_error(
+        "The backfill from " ~ rows[0][0] ~ " to " ~ rows[0][1] ~ " did not end, so some traces in schema "
+        ~ target.schema ~ " are judged again and those after them are not. Go on with it: ciris-scoring run --from "
+        ~ rows[0][0] ~ " --to " ~ rows[0][1] ~ " --allow-rescoring.") }}
     {%- endif -%}
   {%- endif -%}
 {% endmacro %}

@@ -1,11 +1,11 @@
-{#- What an increment takes from int_capacity_scores into a table behind the gate: everything after the cutoff, and
-    older rows that were scored since this table was last written and are not in it (they had waited for the Python
+{#- What an increment takes from int_capacity_scores into a table behind the gate: everything that the run
+    rewrites, and older rows that were scored since this table was last written and are not in it (they had waited for the Python
     step). -#}
 {% macro where_new_or_rewritten(candidates) %}
-  {%- set start = cutoff() %}
+  {%- set rewritten = is_rewritten(candidates ~ '.as_of', '>') %}
   {%- if is_incremental() %}
   where
-        {{ candidates }}.as_of > {{ start }}
+        {{ rewritten }}
         or (
             {{ candidates }}.scored_at > (select coalesce(max(latest.scored_at), '-infinity') from {{ this }} as latest)
             and not exists (

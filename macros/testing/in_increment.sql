@@ -13,17 +13,20 @@
   {%- if 'range_column' not in meta -%} {{ return('true') }} {%- endif -%}
   {%- set as_text = "at time zone 'UTC', 'YYYY-MM-DD HH24:MI:SS.US'" -%}
   {%- set rows = run_query(
-      "select to_char(cutoff " ~ as_text ~ "), (select to_char(max(published_at) " ~ as_text ~ ") from "
-      ~ publications ~ ") from " ~ scoring_run ~ " where isfinite(cutoff)") -%}
+      "select to_char(cutoff " ~ as_text ~ "), to_char(rejudged_from " ~ as_text ~ "), to_char(as_of " ~ as_text
+      ~ "), (select to_char(max(published_at) " ~ as_text ~ ") from " ~ publications ~ ") from " ~ scoring_run
+      ~ " where isfinite(rejudged_from)") -%}
   {%- if rows | length == 0 -%} {{ return('true') }} {%- endif -%}
   {%- set prefix = '' if alias is none else alias ~ '.' -%}
   {%- set range_column = prefix ~ meta['range_column'] -%}
+  {%- set is_by_as_of = meta.get('range_opens') == '>' -%}
   {%- set written = [
-    range_column ~ ' ' ~ meta.get('range_opens', '>=') ~ " timestamptz '" ~ rows[0][0] ~ "+00'",
+    '(' ~ range_column ~ (' > ' if is_by_as_of else ' >= ') ~ "timestamptz '" ~ rows[0][0 if is_by_as_of else 1]
+      ~ "+00' and " ~ range_column ~ (' <= ' if is_by_as_of else ' < ') ~ "timestamptz '" ~ rows[0][2] ~ "+00')",
     range_column ~ ' is null',
   ] -%}
   {%- if 'written_at_column' in meta -%}
-    {%- do written.append(prefix ~ meta['written_at_column'] ~ " > timestamptz '" ~ rows[0][1] ~ "+00'") -%}
+    {%- do written.append(prefix ~ meta['written_at_column'] ~ " > timestamptz '" ~ rows[0][3] ~ "+00'") -%}
   {%- endif -%}
   {{ return('(' ~ written | join(' or ') ~ ')') }}
 {% endmacro %}

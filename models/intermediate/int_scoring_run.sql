@@ -7,6 +7,7 @@
 {#- Grain: one row, the run that built the first half. Everything incremental descends from it, so that one as-of and
     one cutoff hold for both halves of a run, however long the Python step takes between them. -#}
 {%- set published = last_publication() -%}
+{%- set backfill = var('backfill') -%}
 
 with scoring_windows as (
 
@@ -75,7 +76,20 @@ moment as (
         {{ as_of() }} as as_of,
         {{ 'null' if published is none else "'" ~ published[0] ~ "+00'" }}::timestamptz as newest_scored_as_of,
         {{ 'null' if published is none else "'" ~ published[1] ~ "'" }}::text as published_parameter_set_id,
-        {{ 'null' if published is none else "'" ~ published[2] ~ "+00'" }}::timestamptz as last_published_at
+        {{ 'null' if published is none else "'" ~ published[2] ~ "+00'" }}::timestamptz as last_published_at,
+        {{ 'null' if published is none else "'" ~ published[3] ~ "+00'" }}::timestamptz as published_until
+
+),
+
+-- Where an ordinary run would start.
+lookback as (
+
+    select
+        case
+            when {{ flags.FULL_REFRESH | string | lower }} or newest_scored_as_of is null then '-infinity'
+            else least(newest_scored_as_of, as_of) - {{ lookback_periods() }} * {{ period_length() }}
+        end as lookback_from
+    from moment
 
 )
 
@@ -83,10 +97,24 @@ select
     1 as scoring_run_id,
     moment.as_of,
     moment.newest_scored_as_of,
-    case
-        when {{ flags.FULL_REFRESH | string | lower }} or moment.newest_scored_as_of is null then '-infinity'
-        else least(moment.newest_scored_as_of, moment.as_of) - {{ lookback_periods() }} * {{ period_length() }}
-    end as cutoff,
+    {% if backfill is none %}
+    lookback.lookback_from as cutoff,
+    lookback.lookback_from as rejudged_from,
+    lookback.lookback_from,
+    {% if flags.FULL_REFRESH %}
+    moment.as_of as latest_as_of,
+    {% else %}
+    greatest(moment.as_of, moment.published_until) as latest_as_of,
+    {% endif %}
+    {% else %}
+    '{{ backfill["cutoff"] }}'::timestamptz as cutoff,
+    '{{ backfill["rejudged_from"] }}'::timestamptz as rejudged_from,
+    coalesce(moment.published_until - {{ lookback_periods() }} * {{ period_length() }}, '-infinity') as lookback_from,
+    greatest(moment.as_of, moment.published_until) as latest_as_of,
+    {% endif %}
+    {% for bound in ['first', 'last', 'until'] %}
+    {{ 'null' if backfill is none else "'" ~ backfill[bound] ~ "'" }}::timestamptz as backfill_{{ bound }},
+    {% endfor %}
     memory.longest_memory,
     '{{ var("scoring_period") }}' as scoring_period,
     {{ lookback_periods() }} as lookback_periods,
@@ -96,5 +124,6 @@ select
     {{ flags.FULL_REFRESH | string | lower }} as is_full_refresh,
     now() as started_at
 from moment
+cross join lookback
 cross join memory
 cross join parameter_set

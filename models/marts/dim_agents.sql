@@ -2,7 +2,7 @@
 {#- Grain: one row per agent ever seen. -#}
 with scoring_run as (
 
-    select as_of
+    select latest_as_of
     from {{ ref('int_scoring_run') }}
 
 ),
@@ -54,7 +54,7 @@ select
     latest_scores.capacity_score as latest_capacity_score,
     latest_scores.category as latest_category,
     latest_scores.score_status as latest_score_status,
-    scoring_run.as_of as described_at
+    scoring_run.latest_as_of as described_at
 from agents
 cross join scoring_run
 cross join reference_window

@@ -2,7 +2,7 @@
 {#- Grain: one row per agent, window and kind of alert, at the fleet's latest as-of (section 8). -#}
 with scoring_run as (
 
-    select as_of
+    select latest_as_of as as_of
     from {{ ref('int_scoring_run') }}
 
 ),

@@ -7,7 +7,7 @@
     indexes=[{'columns': ['as_of', 'window_days'], 'unique': true}],
   )
 }}
-{#- Grain: one row per as-of and window. An increment redoes the as-ofs after the cutoff, and older ones that gained
+{#- Grain: one row per as-of and window. An increment redoes the as-ofs it has scored, and older ones that gained
     rows since. -#}
 with scores as (
 
@@ -20,10 +20,10 @@ with scores as (
         score_status,
         scored_at
     from {{ ref('fct_capacity_scores') }}
-    {%- set start = cutoff() %}
+    {%- set rewritten = is_rewritten('as_of', '>') %}
     {% if is_incremental() %}
     where
-        as_of > {{ start }}
+        {{ rewritten }}
         or as_of in (
             select gained.as_of
             from {{ ref('fct_capacity_scores') }} as gained

@@ -16,7 +16,7 @@ with agent_hours as (
         mean_coherence_level
     from {{ ref('int_agent_hours') }}
     where
-        hour_start >= {{ cutoff() }}
+        {{ is_rewritten('hour_start') }}
         and mean_coherence_level is not null
 
 )

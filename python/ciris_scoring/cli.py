@@ -76,7 +76,28 @@ def main() -> None:
     "period. [default: now]",
 )
 @click.option("--full-refresh", is_flag=True, help="Compute the whole history of scores again.")
-@click.option("--allow-rescoring", is_flag=True, help="Let --full-refresh replace scores that are published.")
+@click.option(
+    "--from",
+    "first",
+    metavar="TIME",
+    help="Backfill: score the as-ofs from this one, in steps, each a whole run.",
+)
+@click.option("--to", "last", metavar="TIME", help="Backfill: score the as-ofs up to this one.")
+@click.option(
+    "--step-days",
+    type=click.IntRange(min=1),
+    default=30,
+    show_default=True,
+    help="Backfill: days of traces in a step, which bounds its memory and disk.",
+)
+@click.option(
+    "--restart", is_flag=True, help="Backfill: begin again, instead of going on where the same one stopped."
+)
+@click.option(
+    "--allow-rescoring",
+    is_flag=True,
+    help="Let --full-refresh, or --from and --to, replace scores that are published.",
+)
 @click.option(
     "--embedded", is_flag=True, help="Use the PostgreSQL that comes with the package, and the sample traces."
 )
@@ -84,6 +105,10 @@ def main() -> None:
 def run(
     as_of: str | None,
     full_refresh: bool,
+    first: str | None,
+    last: str | None,
+    step_days: int,
+    restart: bool,
     allow_rescoring: bool,
     embedded: bool,
     target: str | None,
@@ -103,6 +128,7 @@ def run(
       ciris-scoring run --as-of 2026-06-15           # reproducible: only traces before this time
       ciris-scoring run --target prod --vars '{source_schema: lens, scoring_period: hour}'
       ciris-scoring run --full-refresh --allow-rescoring
+      ciris-scoring run --from 2026-05-01 --to 2026-06-15 --allow-rescoring
       ciris-scoring run --embedded                   # the sample, without a database of your own
     """
     from ciris_scoring import run as job
@@ -110,7 +136,24 @@ def run(
 
     options = {"full_refresh": full_refresh, "allow_rescoring": allow_rescoring}
     cli_vars = parse_vars(variables)
-    if embedded:
+    if first or last:
+        if not (first and last):
+            raise InputError("--from and --to name a range together.", "Give both.")
+        if as_of or full_refresh or embedded:
+            raise InputError(
+                "--from and --to do not go with --as-of, --full-refresh or --embedded.", "Leave those out."
+            )
+        job.run_backfill(
+            load_project(project_dir, profiles_dir, target, cli_vars),
+            first,
+            last,
+            step_days=step_days,
+            allow_rescoring=allow_rescoring,
+            restart=restart,
+        )
+    elif restart:
+        raise InputError("--restart goes with --from and --to.", "Leave it out.")
+    elif embedded:
         if target or profiles_dir:
             raise InputError(
                 "--embedded brings its own profile, so --target and --profiles-dir have no meaning with it.",

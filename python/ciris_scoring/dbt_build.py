@@ -4,6 +4,7 @@ import json
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from copy import copy
 from threading import Lock
 from typing import Any
 
@@ -51,6 +52,12 @@ class DbtBuild:
         self._full_refresh = ["--full-refresh"] if full_refresh else []
         lasting = {name: value for name, value in project.cli_vars.items() if name not in run_variables}
         self._manifest = self._invoke(["parse"], lasting)
+
+    def with_variables(self, run_variables: Mapping[str, Any]) -> "DbtBuild":
+        """Return a build of the same parsed project with other variables of its own."""
+        other = copy(self)
+        other._variables = {**self._project.cli_vars, **run_variables}
+        return other
 
     def build(self, selector: str) -> None:
         """Build and test what a selector of selectors.yml names; unit tests, which no data can break, stay out.

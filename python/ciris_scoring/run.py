@@ -9,6 +9,7 @@ import psycopg
 from psycopg import sql
 
 from ciris_scoring import as_of as as_of_time
+from ciris_scoring.backfill import plan_backfill
 from ciris_scoring.connection import (
     Project,
     check_rights,
@@ -91,13 +92,72 @@ def score(
         variables = {"as_of": as_of_time.text(moment), "lock_holder_pid": pid}
         if allow_rescoring:
             variables["allow_rescoring"] = True
-        build = DbtBuild(project, variables, full_refresh)
-        build.build("before_resilience")
-        step = run_step(connection, project.schema, report=report)
-        report_step(step)
-        connection.execute("select")  # the session lives, so the lock is still ours
-        build.build("after_resilience")
+        return _build_halves(connection, project, DbtBuild(project, variables, full_refresh))
+
+
+def _build_halves(connection: psycopg.Connection, project: Project, build: DbtBuild) -> StepResult:
+    build.build("before_resilience")
+    step = run_step(connection, project.schema, report=report)
+    report_step(step)
+    connection.execute("select")  # the session lives, so the lock is still ours
+    build.build("after_resilience")
     return step
+
+
+def run_backfill(
+    project: Project,
+    first: str,
+    last: str,
+    *,
+    step_days: int,
+    allow_rescoring: bool,
+    restart: bool,
+) -> None:
+    """Score a closed range of as-ofs in steps, each a whole run, and print the fleet table of its last one.
+
+    :param project: what to build, and where.
+    :param first: the argument of ``--from``.
+    :param last: the argument of ``--to``.
+    :param step_days: days of traces per step.
+    :param allow_rescoring: even where scores are published.
+    :param restart: begin again where an earlier one of the same range stopped on its way.
+    :raises CirisError: something expected went wrong; the steps before are published, the same command goes on.
+    """
+    started = time.monotonic()
+    if project.variables.get("as_of") is not None:
+        raise InputError(
+            "--from and --to name the as-ofs, so the variable as_of has no meaning here.", "Leave it out."
+        )
+    period = project.variables.get("scoring_period", "day")
+    now = datetime.now(UTC)
+    range_ = as_of_time.resolve(first, period, now, "--from"), as_of_time.resolve(last, period, now, "--to")
+    with connect(project) as connection:
+        check_rights(connection, project)
+        with run_lock(connection, project.schema) as pid:
+            backfill = plan_backfill(
+                connection,
+                project,
+                *range_,
+                step_days=step_days,
+                allow_rescoring=allow_rescoring,
+                restart=restart,
+            )
+            n_steps = len(backfill.steps)
+            verb = "Going on with" if backfill.is_resumed else "Scoring"
+            report(
+                f"{verb} the as-ofs from {as_of_time.text(backfill.first)} to {as_of_time.text(backfill.last)}: {n_steps} steps."
+            )
+            build = DbtBuild(project, {"lock_holder_pid": pid})
+            for number, step in enumerate(backfill.steps, 1):
+                report(f"Step {number} of {n_steps}: {step}.")
+                variables = {
+                    "as_of": as_of_time.text(step.as_of),
+                    "lock_holder_pid": pid,
+                    **backfill.variables(step),
+                }
+                _build_halves(connection, project, build.with_variables(variables))
+        click.echo(fleet_tables(connection, project.schema, backfill.last))
+    report(f"Done in {time.monotonic() - started:.0f} s.")
 
 
 def run_embedded(

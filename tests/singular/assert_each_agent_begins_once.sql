@@ -16,5 +16,6 @@ left join {{ ref('int_identity_events') }} as first_traces
     on
         agents.agent_id_hash = first_traces.agent_id_hash
         and first_traces.is_first_trace
+        and first_traces.traced_at < (select run.as_of from {{ ref('int_scoring_run') }} as run)
 group by agents.agent_id_hash
 having count(first_traces.agent_id_hash) <> 1

@@ -9,6 +9,7 @@ with scoring_windows as (
         run.as_of - {{ days('windows.window_days + windows.baseline_days') }} as baseline_start
     from {{ ref('scoring_windows') }} as windows
     cross join {{ ref('int_scoring_run') }} as run
+    where run.as_of > run.cutoff
 
 ),
 

@@ -16,7 +16,7 @@
 }}
 {#- Grain: one row per agent, as-of and window: the candidates, complete in all five factors, with every component.
     The gate: the blocking tests end here, and every mart descends from this model. An increment takes the as-ofs
-    after the cutoff, and older rows that were still waiting for the Python step when their turn came, or that have not
+    that the run scores, and older rows that were still waiting for the Python step when their turn came, or that have not
     been published since. -#}
 with scoring_run as (
 
@@ -44,7 +44,7 @@ resilience as (
     from {{ ref('int_resilience') }} as resilience
     {% if is_incremental() %}
     where
-        resilience.as_of > {{ cutoff() }}
+        {{ is_rewritten('resilience.as_of', '>') }}
         or not exists (
             select 1
             from {{ this }} as scored

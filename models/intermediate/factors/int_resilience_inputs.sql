@@ -64,6 +64,7 @@ recoveries as (
     where
         event = 'recovery'
         and traced_at >= {{ read_from() }}
+        and traced_at < {{ as_of() }}
 
 ),
 
@@ -153,7 +154,9 @@ last_events as (
             events.detected_at,
             events.failure_mode
         from {{ ref('int_fragility_events') }} as events
-        where events.agent_id_hash = agents.agent_id_hash
+        where
+            events.agent_id_hash = agents.agent_id_hash
+            and events.traced_at < {{ as_of() }}
         order by
             events.traced_at desc,
             events.audit_sequence_number desc nulls first,

@@ -19,9 +19,13 @@ with scoring_run as (
 
     select
         as_of,
+        latest_as_of,
         cutoff,
         parameter_set_id,
-        is_full_refresh
+        is_full_refresh,
+        backfill_first,
+        backfill_last,
+        backfill_until
     from {{ ref('int_scoring_run') }}
 
 ),
@@ -35,10 +39,14 @@ scores as (
 
 select
     now() as published_at,
-    scoring_run.as_of as run_as_of,
+    scoring_run.latest_as_of as run_as_of,
     scores.newest_as_of,
     nullif(scoring_run.cutoff, '-infinity') as cutoff,
     scoring_run.parameter_set_id,
-    scoring_run.is_full_refresh
+    scoring_run.is_full_refresh,
+    scoring_run.backfill_first,
+    scoring_run.backfill_last,
+    scoring_run.backfill_until,
+    case when scoring_run.backfill_first is not null then scoring_run.as_of end as backfill_reached
 from scoring_run
 cross join scores

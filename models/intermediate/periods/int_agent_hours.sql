@@ -21,7 +21,7 @@ with verdicts as (
         is_coherent_signal
     from {{ ref('int_trace_verdicts') }}
     where
-        traced_at >= {{ cutoff() }}
+        {{ is_rewritten('traced_at') }}
         and is_counted
         and (is_signal or coherence_level is not null)
 

@@ -33,7 +33,7 @@ with verdicts as (
         is_unsafe
     from {{ ref('int_trace_verdicts') }}
     where
-        traced_at >= {{ cutoff() }}
+        {{ is_rewritten('traced_at') }}
         and is_counted
 
 ),
@@ -77,7 +77,7 @@ signal_sums as (
         sum(n_coherent_signals) filter (where is_corroborated)::integer as n_coherent_corroborated,
         sum(n_coherent_signals) filter (where not is_corroborated)::integer as n_coherent_uncorroborated
     from {{ ref('int_agent_hours') }}
-    where hour_start >= {{ cutoff() }}
+    where {{ is_rewritten('hour_start') }}
     group by
         agent_id_hash,
         period_start

@@ -21,7 +21,7 @@ with judged as (
         {{ score_bin('csdma_plausibility_score') }} as bin
     from {{ ref('int_trace_verdicts') }}
     where
-        traced_at >= {{ cutoff() }}
+        {{ is_rewritten('traced_at') }}
         and is_counted
         and csdma_plausibility_score is not null
         and action_success is not null

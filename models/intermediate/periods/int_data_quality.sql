@@ -3,8 +3,8 @@
 with scoring_run as (
 
     select
-        as_of,
-        cutoff
+        latest_as_of,
+        lookback_from
     from {{ ref('int_scoring_run') }}
 
 ),
@@ -30,7 +30,7 @@ future_traces as (
         count(*) as n
     from {{ ref('stg_cirislens__covenant_traces') }}
     where
-        traced_at >= {{ as_of() }}
+        traced_at >= (select run.latest_as_of from scoring_run as run)
         or traced_at = '-infinity'
     group by 1, 2
 
@@ -63,7 +63,7 @@ batches as (
     where
         batch_timestamp is null
         or not isfinite(batch_timestamp)
-        or batch_timestamp < (select run.as_of from scoring_run as run)
+        or batch_timestamp < (select run.latest_as_of from scoring_run as run)
 
 ),
 
@@ -90,13 +90,13 @@ ingestion as (
 late_window as (
 
     select
-        cutoff - {{ var('late_detection_periods') }} * {{ period_length() }} as late_from,
-        cutoff as late_until
+        lookback_from - {{ var('late_detection_periods') }} * {{ period_length() }} as late_from,
+        lookback_from as late_until
     from scoring_run
 
 ),
 
--- Rows that the source has by now and the verdicts, final before the cutoff, do not (section 9).
+-- Rows that the source has by now and the verdicts, final before the lookback, do not (section 9).
 source_counts as (
 
     select

@@ -21,7 +21,7 @@ with scores as (
         {% endfor %}
     from {{ ref('int_trace_verdicts') }}
     where
-        traced_at >= {{ cutoff() }}
+        {{ is_rewritten('traced_at') }}
         and is_counted
         and num_nonnulls({{ drift_metrics() | join(', ') }}) > 0
     offset bigint '0' -- noqa: AM09

@@ -19,7 +19,7 @@ with verdicts as (
         repairs
     from {{ ref('int_trace_verdicts') }}
     where
-        traced_at >= {{ cutoff() }}
+        {{ is_rewritten('traced_at') }}
         and (is_duplicate or repairs is not null)
 
 ),

@@ -1,10 +1,10 @@
 {{ config(materialized='table', indexes=[{'columns': ['agent_id_hash']}], post_hook="analyze {{ this }}") }}
-{#- Grain: one row per source row of wbd_deferrals created before the as-of, or never dated. To which agent it
+{#- Grain: one row per source row of wbd_deferrals created before the latest as-of, or never dated. To which agent it
     belongs, judged by what preceded it, and how good it was (section 6, Q_deferral). Rebuilt at every run: deferrals
     are few and are read as they are. -#}
 with scoring_run as (
 
-    select as_of
+    select latest_as_of
     from {{ ref('int_scoring_run') }}
 
 ),
@@ -25,7 +25,7 @@ deferrals as (
     cross join scoring_run
     where
         deferrals.created_at is null
-        or deferrals.created_at < scoring_run.as_of
+        or deferrals.created_at < scoring_run.latest_as_of
 
 ),
 

@@ -24,7 +24,7 @@ with events as (
         coalesce(idma_phase, 'unknown') as failure_mode
     from {{ ref('int_trace_verdicts') }}
     where
-        traced_at >= {{ cutoff() }}
+        {{ is_rewritten('traced_at') }}
         and (is_fragility_detected or is_fragility_recovered)
 
 ),
@@ -60,7 +60,7 @@ carried_in as (
         from {{ this }} as earlier
         where
             earlier.agent_id_hash = agents.agent_id_hash
-            and earlier.traced_at < {{ cutoff() }}
+            and earlier.traced_at < {{ rejudged_from() }}
         order by
             earlier.traced_at desc,
             earlier.audit_sequence_number desc nulls first,

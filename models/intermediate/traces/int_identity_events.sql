@@ -26,7 +26,7 @@ with verdicts as (
         previous_agent_name
     from {{ ref('int_trace_verdicts') }}
     where
-        traced_at >= {{ cutoff() }}
+        {{ is_rewritten('traced_at') }}
         and (is_first_trace or is_first_name or is_identity_change)
 
 )

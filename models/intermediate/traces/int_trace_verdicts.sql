@@ -84,9 +84,8 @@ cleaned as (
         {{ period_start('traced_at') }} as period_start
     from {{ ref('stg_cirislens__covenant_traces') }}
     where
-        traced_at >= {{ cutoff() }}
+        {{ is_rewritten('traced_at') }}
         and traced_at > '-infinity'
-        and traced_at < {{ as_of() }}
     offset bigint '0' -- noqa: AM09
 
 ),
@@ -275,7 +274,7 @@ flagged as (
                         and earlier.agent_id_hash = deliveries.agent_id_hash
                         and earlier.trace_id = deliveries.trace_id
                         and earlier.audit_sequence_number is not distinct from deliveries.audit_sequence_number
-                        and earlier.traced_at < {{ cutoff() }}
+                        and earlier.traced_at < {{ rejudged_from() }}
                 )
                 {% endif %}
             ) as is_duplicate
@@ -339,7 +338,7 @@ carried_in as (
         from {{ this }} as verdicts
         where
             verdicts.agent_id_hash = agents.agent_id_hash
-            and verdicts.traced_at < {{ cutoff() }}
+            and verdicts.traced_at < {{ rejudged_from() }}
             and verdicts.is_counted
         order by
             verdicts.traced_at desc,

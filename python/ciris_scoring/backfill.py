@@ -1,0 +1,202 @@
+"""Score a closed range of as-ofs, in steps that are each a whole run (scoring.md, section 9).
+
+The traces that a score of the range can see are judged again, and those after them up to the newest published as-of,
+because what precedes a trace decides about it. Only the as-ofs of the range are scored; all others stay.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+import psycopg
+from psycopg import sql
+from psycopg.rows import namedtuple_row
+
+from ciris_scoring import as_of as as_of_time
+from ciris_scoring.connection import Project, one_row
+from ciris_scoring.errors import InputError
+
+PERIOD_LENGTHS = {"day": timedelta(days=1), "hour": timedelta(hours=1)}
+
+
+@dataclass(frozen=True)
+class Step:
+    """One run of a backfill: judge the traces in [rejudged_from, as_of) again, score the as-ofs in (cutoff, as_of]."""
+
+    rejudged_from: datetime
+    as_of: datetime
+    cutoff: datetime
+
+    def __str__(self) -> str:
+        scored = "" if self.cutoff < self.as_of else ", without scores"
+        return f"traces from {as_of_time.text(self.rejudged_from)} to {as_of_time.text(self.as_of)}{scored}"
+
+
+@dataclass(frozen=True)
+class Backfill:
+    """A closed range of as-ofs to score, first and last, and what is left to do for it."""
+
+    first: datetime
+    last: datetime
+    until: datetime
+    """End of the last step."""
+    steps: tuple[Step, ...]
+    is_resumed: bool
+
+    def variables(self, step: Step) -> dict[str, dict[str, str]]:
+        """Return the dbt variable that makes a run one step of this backfill."""
+        times = {
+            "first": self.first,
+            "last": self.last,
+            "until": self.until,
+            "rejudged_from": step.rejudged_from,
+            "cutoff": step.cutoff,
+        }
+        return {"backfill": {name: as_of_time.text(moment) for name, moment in times.items()}}
+
+
+def plan_steps(
+    start: datetime, first: datetime, last: datetime, until: datetime, period: timedelta, length: timedelta
+) -> tuple[Step, ...]:
+    """Divide the traces in [start, until) into steps no longer than ``length``; those of the range are scored.
+
+    :param start: where judging begins, a period start.
+    :param first: first as-of to score.
+    :param last: last as-of to score.
+    :param until: where judging ends, a period end; at or after ``last``.
+    :param period: length of a scoring period.
+    :param length: at most so much per step, a multiple of the period.
+    """
+
+    def stretch(begin: datetime, end: datetime, is_scored: bool) -> Iterator[Step]:
+        while begin < end:
+            step_end = min(begin + length, end)
+            yield Step(begin, step_end, begin if is_scored else step_end)
+            begin = step_end
+
+    scored_from = max(start, first - period)
+    return (
+        *stretch(start, scored_from, False),
+        *stretch(scored_from, last, True),
+        *stretch(max(start, last), until, False),
+    )
+
+
+def plan_backfill(
+    connection: psycopg.Connection,
+    project: Project,
+    first: datetime,
+    last: datetime,
+    *,
+    step_days: int,
+    allow_rescoring: bool,
+    restart: bool,
+) -> Backfill:
+    """Look at what is published and plan what is to be done for the range, or what is left of it.
+
+    :param first: first as-of of the range.
+    :param last: last as-of of the range.
+    :param step_days: days of traces per step.
+    :param allow_rescoring: the range may hold published as-ofs.
+    :param restart: begin again even where an earlier backfill of the same range stopped on its way.
+    :raises InputError: the range is empty, would leave a gap behind the published scores, or is published.
+    """
+    period = PERIOD_LENGTHS[as_of_time.check_period(project.variables.get("scoring_period", "day"))]
+    length = timedelta(days=step_days)
+    if first > last:
+        raise InputError(
+            f"The range is empty: --from {as_of_time.text(first)} is after --to {as_of_time.text(last)}.",
+            "Both are as-ofs, and both are scored.",
+        )
+    state = _State.read(connection, project)
+    if state.reached is not None and (state.first, state.last) == (first, last) and not restart:
+        steps = plan_steps(state.reached, first, last, state.until, period, length)
+        return Backfill(first, last, state.until, steps, is_resumed=True)
+
+    if state.newest is None:
+        earliest = _first_trace(connection, project)
+        start = first - period if earliest is None else min(_floor(earliest, period), first - period)
+        until = last
+    else:
+        if first > state.newest + period:
+            raise InputError(
+                f"--from {as_of_time.text(first)} would leave a gap: the newest published as-of is "
+                f"{as_of_time.text(state.newest)}.",
+                f"Begin at {as_of_time.text(state.newest + period)} or earlier, or let an ordinary run catch up.",
+            )
+        if not allow_rescoring:
+            _refuse_published(connection, project, first, last)
+        start = first - state.longest_memory
+        until = max(last, state.newest)
+    return Backfill(
+        first, last, until, plan_steps(start, first, last, until, period, length), is_resumed=False
+    )
+
+
+@dataclass(frozen=True)
+class _State:
+    """What earlier runs left: the newest published as-of, and the backfill that stopped on its way, if one did."""
+
+    newest: datetime | None
+    longest_memory: timedelta
+    first: datetime | None = None
+    last: datetime | None = None
+    until: datetime | None = None
+    reached: datetime | None = None
+
+    @classmethod
+    def read(cls, connection: psycopg.Connection, project: Project) -> "_State":
+        schema = f"{project.schema}_intermediate"
+        if not _exists(connection, schema, "int_score_publications"):
+            return cls(None, timedelta())
+        log = sql.Identifier(schema, "int_score_publications")
+        with connection.cursor(row_factory=namedtuple_row) as cursor:
+            latest = cursor.execute(
+                sql.SQL(
+                    "select run_as_of, newest_as_of, backfill_first, backfill_last, backfill_until, backfill_reached"
+                    " from {} order by published_at desc limit 1"
+                ).format(log)
+            ).fetchone()
+            run = cursor.execute(
+                sql.SQL("select longest_memory from {}").format(sql.Identifier(schema, "int_scoring_run"))
+            ).fetchone()
+        if latest is None or run is None:
+            return cls(None, timedelta())
+        newest = None if latest.newest_as_of is None else latest.run_as_of
+        if latest.backfill_first is None or latest.backfill_reached == latest.backfill_until:
+            return cls(newest, run.longest_memory)
+        return cls(newest, run.longest_memory, *latest[2:])
+
+
+def _refuse_published(
+    connection: psycopg.Connection, project: Project, first: datetime, last: datetime
+) -> None:
+    query = sql.SQL(
+        "select count(distinct as_of), min(as_of), max(as_of) from {} where as_of between %s and %s"
+    )
+    scores = sql.Identifier(project.schema, "fct_capacity_scores")
+    n, oldest, newest = one_row(connection.execute(query.format(scores), [first, last]))
+    if n:
+        raise InputError(
+            f"{n} as-ofs of the range are published in schema {project.schema}, from {as_of_time.text(oldest)} to "
+            f"{as_of_time.text(newest)}.",
+            "If they are to be scored again, add --allow-rescoring; else narrow the range.",
+        )
+
+
+def _first_trace(connection: psycopg.Connection, project: Project) -> datetime | None:
+    table = sql.Identifier(project.source_schema, project.source_tables["covenant_traces"])
+    query = sql.SQL(
+        """select min("timestamp") from {} where "timestamp" > '-infinity' and "timestamp" < 'infinity'"""
+    )
+    return one_row(connection.execute(query.format(table)))[0]
+
+
+def _floor(moment: datetime, period: timedelta) -> datetime:
+    epoch = datetime(1970, 1, 1, tzinfo=moment.tzinfo)
+    return moment - (moment - epoch) % period
+
+
+def _exists(connection: psycopg.Connection, schema: str, table: str) -> bool:
+    query = "select to_regclass(format('%%I.%%I', %s::text, %s::text)) is not null"
+    return one_row(connection.execute(query, [schema, table]))[0]

@@ -1,0 +1,159 @@
+"""A backfill scores a closed range as a full refresh would, leaves every other score, and can be taken up again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from ciris_scoring import embedded
+from ciris_scoring.backfill import Step, plan_steps
+from ciris_scoring.connection import load_project
+from ciris_scoring.dbt_build import DbtBuild
+from ciris_scoring.errors import CirisError, DbtFailed, InputError
+from ciris_scoring.run import run_backfill
+from conftest import REPOSITORY
+from nasty_fleet import START, nasty_fleet
+from pipeline import create_loose_sources, insert_rows, score, table_differences
+
+DAY = timedelta(days=1)
+DAYS = 100
+LATE_FROM, LATE_UNTIL = START + 75 * DAY, START + 80 * DAY
+FIRST = LATE_FROM + DAY  # the first as-of that a late trace belongs to
+LAST = START + 85 * DAY
+NEWEST = START + DAYS * DAY
+INCREMENTAL, REFRESHED, FROM_NOTHING = "incremental", "refreshed", "from_nothing"
+ROWS = """
+select agent_id_hash, as_of, window_days, to_jsonb(scores) - 'scored_at'
+from {schema}.fct_capacity_scores as scores
+"""
+
+
+def test_steps_cover_the_range_once() -> None:
+    """A week in steps of three days; two days to judge before the range, one after it."""
+    start, first, last, until = (START + n * DAY for n in (0, 3, 9, 10))
+    assert plan_steps(start, first, last, until, DAY, 3 * DAY) == (
+        Step(START, START + 2 * DAY, START + 2 * DAY),  # judged only
+        Step(START + 2 * DAY, START + 5 * DAY, START + 2 * DAY),
+        Step(START + 5 * DAY, START + 8 * DAY, START + 5 * DAY),
+        Step(START + 8 * DAY, START + 9 * DAY, START + 8 * DAY),
+        Step(START + 9 * DAY, START + 10 * DAY, START + 10 * DAY),  # judged only
+    )
+
+
+def test_steps_go_on_in_the_middle() -> None:
+    start, first, last, until = (START + n * DAY for n in (5, 3, 9, 10))
+    steps = plan_steps(start, first, last, until, DAY, 30 * DAY)
+    assert [(step.rejudged_from, step.as_of, step.cutoff) for step in steps] == [
+        (START + 5 * DAY, START + 9 * DAY, START + 5 * DAY),
+        (START + 9 * DAY, START + 10 * DAY, START + 10 * DAY),
+    ]
+
+
+class Backfilled:
+    """A fleet whose scores are published up to NEWEST, without the traces that then arrived late."""
+
+    def __init__(self, server: embedded.Server, database: str, folder: Path):
+        self.profiles = {}
+        for schema in (INCREMENTAL, REFRESHED, FROM_NOTHING):
+            self.profiles[schema] = folder / schema
+            self.profiles[schema].mkdir()
+            embedded.write_profile(self.profiles[schema], server, database=database, schema=schema)
+        self.conninfo = server.conninfo(database)
+        fleet = nasty_fleet(21, agents=5, days=DAYS, traces_per_day=2)
+        traces = fleet.pop("covenant_traces")
+        late = [row for row in traces if LATE_FROM <= row["timestamp"] < LATE_UNTIL][::2]
+        with self.connect() as connection:
+            create_loose_sources(connection)
+            for table, rows in fleet.items():
+                insert_rows(connection, table, rows)
+            insert_rows(connection, "covenant_traces", [row for row in traces if row not in late])
+            score(self.profiles[INCREMENTAL], NEWEST)
+            insert_rows(connection, "covenant_traces", late)
+            score(self.profiles[REFRESHED], NEWEST)
+
+    def connect(self) -> psycopg.Connection:
+        return psycopg.connect(self.conninfo, autocommit=True, options="-c timezone=UTC")
+
+    def scores(self, schema: str) -> dict[tuple, Any]:
+        with self.connect() as connection:
+            return {row[:3]: row[3] for row in connection.execute(ROWS.format(schema=schema))}
+
+    def backfill(self, schema: str, first: datetime, last: datetime, **options: Any) -> None:
+        project = load_project(REPOSITORY, self.profiles[schema])
+        given = {"step_days": 60, "allow_rescoring": True, "restart": False, **options}
+        run_backfill(project, first.isoformat(), last.isoformat(), **given)
+
+    def differences(self, schema: str) -> list[str]:
+        with self.connect() as connection:
+            return table_differences(connection, schema, REFRESHED)
+
+
+@pytest.fixture(scope="module")
+def fleet(embedded_postgres: embedded.Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Backfilled]:
+    name = "backfilled"
+    with psycopg.connect(embedded_postgres.conninfo("postgres"), autocommit=True) as connection:
+        connection.execute(f"create database {name}")
+    yield Backfilled(embedded_postgres, name, tmp_path_factory.mktemp("profiles"))
+
+
+def test_a_range_then_all_that_is_after_it(fleet: Backfilled, monkeypatch: pytest.MonkeyPatch) -> None:
+    before, refreshed = fleet.scores(INCREMENTAL), fleet.scores(REFRESHED)
+    assert before != refreshed, "nothing arrived late"
+
+    # Published scores change only when somebody says so.
+    with pytest.raises(InputError, match=r"10 as-ofs of the range are published") as refusal:
+        fleet.backfill(INCREMENTAL, FIRST, LAST, allow_rescoring=False)
+    assert "--allow-rescoring" in refusal.value.hint
+    assert fleet.scores(INCREMENTAL) == before
+
+    fleet.backfill(INCREMENTAL, FIRST, LAST)
+    after = fleet.scores(INCREMENTAL)
+    inside = {key for key in refreshed if FIRST <= key[1] <= LAST}
+    assert {key: after[key] for key in inside} == {key: refreshed[key] for key in inside}
+    assert {key: row for key, row in after.items() if key not in inside} == {
+        key: row for key, row in before.items() if key not in inside
+    }
+
+    # The rest: stopped in its second step, it refuses others and is taken up where it stopped.
+    build, n_builds = DbtBuild.build, 0
+
+    def fail_in_the_second_step(self: DbtBuild, selector: str) -> None:
+        nonlocal n_builds
+        n_builds += 1
+        build(self, selector)
+        if n_builds == 3:
+            raise DbtFailed("pulled the plug")
+
+    monkeypatch.setattr(DbtBuild, "build", fail_in_the_second_step)
+    with pytest.raises(DbtFailed, match="pulled the plug"):
+        fleet.backfill(INCREMENTAL, LAST, NEWEST)
+    monkeypatch.undo()
+    with pytest.raises(CirisError, match=r"The backfill from .* did not end.*ciris-scoring run --from"):
+        score(fleet.profiles[INCREMENTAL], NEWEST)
+    fleet.backfill(INCREMENTAL, LAST, NEWEST)
+    assert fleet.differences(INCREMENTAL) == []
+
+    # And an ordinary run goes on from there.
+    score(fleet.profiles[INCREMENTAL], NEWEST)
+    assert fleet.differences(INCREMENTAL) == []
+
+
+def test_the_whole_history_from_nothing_in_steps(fleet: Backfilled) -> None:
+    fleet.backfill(FROM_NOTHING, START + DAY, NEWEST, allow_rescoring=False)
+    assert fleet.differences(FROM_NOTHING) == []
+
+
+def test_a_gap_is_refused(fleet: Backfilled) -> None:
+    with pytest.raises(InputError, match="would leave a gap") as refusal:
+        fleet.backfill(REFRESHED, NEWEST + 2 * DAY, NEWEST + 3 * DAY)
+    assert "2026-06-10T00:00:00Z" in refusal.value.hint
+
+
+def test_an_empty_range_is_refused(fleet: Backfilled) -> None:
+    with pytest.raises(InputError, match="range is empty"):
+        fleet.backfill(REFRESHED, LAST, FIRST)
