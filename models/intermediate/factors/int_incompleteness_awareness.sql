@@ -50,24 +50,35 @@ calibration_bins as (
 
 ),
 
+spine_periods as (
+
+    select distinct
+        agent_id_hash,
+        period_start,
+        as_of
+    from spine
+
+),
+
 running_totals as (
 
     select
-        spine.*,
+        spine_periods.agent_id_hash,
+        spine_periods.as_of,
         sum(calibration_bins.n_judged) over so_far as n_judged,
         {% for bin in range(1, 11) %}
         sum(
             calibration_bins.sum_confidence[{{ bin }}] - calibration_bins.n_successes[{{ bin }}]
         ) over so_far as excess_confidence_{{ bin }}{% if not loop.last %},{% endif %}
         {% endfor %}
-    from spine
+    from spine_periods
     left join calibration_bins
         on
-            spine.agent_id_hash = calibration_bins.agent_id_hash
-            and spine.period_start = calibration_bins.period_start
+            spine_periods.agent_id_hash = calibration_bins.agent_id_hash
+            and spine_periods.period_start = calibration_bins.period_start
     window so_far as (
-        partition by spine.agent_id_hash, spine.window_days
-        order by spine.period_start
+        partition by spine_periods.agent_id_hash
+        order by spine_periods.period_start
         rows between unbounded preceding and current row
     )
 
@@ -76,17 +87,24 @@ running_totals as (
 calibration as (
 
     select
-        agent_id_hash,
-        as_of,
-        window_days,
-        is_to_be_scored,
-        {{ window_sum('n_judged', 'window_periods') }} as n_judged,
+        spine.agent_id_hash,
+        spine.as_of,
+        spine.window_days,
+        {{ window_sum('n_judged', 'at_end', 'at_start') }} as n_judged,
         {% for bin in range(1, 11) %}
-        {{ window_sum('excess_confidence_' ~ bin, 'window_periods') }} as excess_confidence_{{ bin }}
+        {{ window_sum('excess_confidence_' ~ bin, 'at_end', 'at_start') }} as excess_confidence_{{ bin }}
         {%- if not loop.last %},{% endif %}
         {% endfor %}
-    from running_totals
-    window spine as (partition by agent_id_hash, window_days order by period_start)
+    from spine
+    inner join running_totals as at_end
+        on
+            spine.agent_id_hash = at_end.agent_id_hash
+            and spine.as_of = at_end.as_of
+    left join running_totals as at_start
+        on
+            spine.agent_id_hash = at_start.agent_id_hash
+            and spine.as_of - spine.window_periods * {{ period_length() }} = at_start.as_of
+    where spine.is_to_be_scored
 
 ),
 
@@ -159,7 +177,6 @@ components as (
             window_sums.agent_id_hash = calibration.agent_id_hash
             and window_sums.as_of = calibration.as_of
             and window_sums.window_days = calibration.window_days
-            and calibration.is_to_be_scored
     left join deferral_sums
         on
             window_sums.agent_id_hash = deferral_sums.agent_id_hash

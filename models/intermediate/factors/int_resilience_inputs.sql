@@ -19,7 +19,6 @@ with spine as (
         window_days,
         period_start,
         as_of,
-        window_start,
         window_periods,
         baseline_periods,
         is_to_be_scored
@@ -82,10 +81,21 @@ recovery_sums as (
 
 ),
 
+spine_periods as (
+
+    select distinct
+        agent_id_hash,
+        period_start,
+        as_of
+    from spine
+
+),
+
 running_totals as (
 
     select
-        spine.*,
+        spine_periods.agent_id_hash,
+        spine_periods.as_of,
         {% for metric in drift_metrics() %}
         {% for bin in range(1, 11) %}
         sum(histograms.{{ metric }}_histogram[{{ bin }}]) over so_far as {{ metric }}_{{ bin }},
@@ -93,18 +103,18 @@ running_totals as (
         {% endfor %}
         sum(recovery_sums.n_recoveries) over so_far as n_recoveries,
         sum(recovery_sums.recovery_microseconds) over so_far as recovery_microseconds
-    from spine
+    from spine_periods
     left join histograms
         on
-            spine.agent_id_hash = histograms.agent_id_hash
-            and spine.period_start = histograms.period_start
+            spine_periods.agent_id_hash = histograms.agent_id_hash
+            and spine_periods.period_start = histograms.period_start
     left join recovery_sums
         on
-            spine.agent_id_hash = recovery_sums.agent_id_hash
-            and spine.period_start = recovery_sums.period_start
+            spine_periods.agent_id_hash = recovery_sums.agent_id_hash
+            and spine_periods.period_start = recovery_sums.period_start
     window so_far as (
-        partition by spine.agent_id_hash, spine.window_days
-        order by spine.period_start
+        partition by spine_periods.agent_id_hash
+        order by spine_periods.period_start
         rows between unbounded preceding and current row
     )
 
@@ -113,29 +123,41 @@ running_totals as (
 windowed as (
 
     select
-        agent_spine_id,
-        agent_id_hash,
-        as_of,
-        window_days,
-        is_to_be_scored,
+        spine.agent_spine_id,
+        spine.agent_id_hash,
+        spine.as_of,
+        spine.window_days,
         {% for metric in drift_metrics() %}
         array[
             {% for bin in range(1, 11) %}
-            coalesce({{ window_sum(metric ~ '_' ~ bin, 'window_periods') }}, 0)
+            {{ window_sum(metric ~ '_' ~ bin, 'at_end', 'at_window_start') }}
             {%- if not loop.last %},{% endif %}
             {% endfor %}
         ]::integer[] as {{ metric }}_recent,
         array[
             {% for bin in range(1, 11) %}
-            {{ baseline_sum(metric ~ '_' ~ bin, 'window_periods', 'baseline_periods') }}
+            {{ window_sum(metric ~ '_' ~ bin, 'at_window_start', 'at_baseline_start') }}
             {%- if not loop.last %},{% endif %}
             {% endfor %}
         ]::integer[] as {{ metric }}_baseline,
         {% endfor %}
-        coalesce({{ window_sum('n_recoveries', 'window_periods') }}, 0) as n_recoveries,
-        coalesce({{ window_sum('recovery_microseconds', 'window_periods') }}, 0) as recovery_microseconds
-    from running_totals
-    window spine as (partition by agent_id_hash, window_days order by period_start)
+        {{ window_sum('n_recoveries', 'at_end', 'at_window_start') }} as n_recoveries,
+        {{ window_sum('recovery_microseconds', 'at_end', 'at_window_start') }} as recovery_microseconds
+    from spine
+    inner join running_totals as at_end
+        on
+            spine.agent_id_hash = at_end.agent_id_hash
+            and spine.as_of = at_end.as_of
+    left join running_totals as at_window_start
+        on
+            spine.agent_id_hash = at_window_start.agent_id_hash
+            and spine.as_of - spine.window_periods * {{ period_length() }} = at_window_start.as_of
+    left join running_totals as at_baseline_start
+        on
+            spine.agent_id_hash = at_baseline_start.agent_id_hash
+            and spine.as_of - (spine.window_periods + spine.baseline_periods) * {{ period_length() }}
+            = at_baseline_start.as_of
+    where spine.is_to_be_scored
 
 ),
 
@@ -301,7 +323,6 @@ inputs as (
             windowed.agent_id_hash = modes_in_window.agent_id_hash
             and windowed.as_of = modes_in_window.as_of
             and windowed.window_days = modes_in_window.window_days
-    where windowed.is_to_be_scored
 
 )
 

@@ -16,7 +16,6 @@
 with spine as (
 
     select
-        agent_spine_id,
         agent_id_hash,
         window_days,
         period_start,
@@ -53,6 +52,16 @@ signals as (
 
 ),
 
+spine_periods as (
+
+    select distinct
+        agent_id_hash,
+        period_start,
+        as_of
+    from spine
+
+),
+
 -- f^i and f^-i for each period of the run. The state at a period's end counts its own signals in full (k = 0).
 decay_powers as (
 
@@ -64,7 +73,7 @@ decay_powers as (
         select
             period_start,
             row_number() over (order by period_start) as period_number
-        from (select distinct period_start from spine) as periods
+        from (select distinct period_start from spine_periods) as periods
     ) as numbered_periods
 
 ),
@@ -72,39 +81,49 @@ decay_powers as (
 running_totals as (
 
     select
-        spine.*,
+        spine_periods.agent_id_hash,
+        spine_periods.as_of,
         decay_powers.decay_power,
         sum(round(signals.coherent_weight * decay_powers.growth_power, 30)) over so_far as coherent_total,
         sum(round(signals.signal_weight * decay_powers.growth_power, 30)) over so_far as signal_total,
         sum(signals.signal_weight) over so_far as undecayed_total
-    from spine
-    inner join decay_powers on spine.period_start = decay_powers.period_start
+    from spine_periods
+    inner join decay_powers on spine_periods.period_start = decay_powers.period_start
     left join signals
         on
-            spine.agent_id_hash = signals.agent_id_hash
-            and spine.period_start = signals.period_start
+            spine_periods.agent_id_hash = signals.agent_id_hash
+            and spine_periods.period_start = signals.period_start
     window so_far as (
-        partition by spine.agent_id_hash, spine.window_days
-        order by spine.period_start
+        partition by spine_periods.agent_id_hash
+        order by spine_periods.period_start
         rows between unbounded preceding and current row
     )
+
+),
+
+-- Windows that remember as long share their states.
+memories as (
+
+    select distinct coherence_periods
+    from spine
 
 ),
 
 states as (
 
     select
-        agent_id_hash,
-        window_days,
-        period_start,
-        as_of,
-        window_periods,
-        is_to_be_scored,
-        decay_power * ({{ window_sum('coherent_total', 'coherence_periods') }}) as sigma,
-        decay_power * ({{ window_sum('signal_total', 'coherence_periods') }}) as sigma_max,
-        {{ window_sum('undecayed_total', 'coherence_periods') }} > 0 as has_signals
-    from running_totals
-    window spine as (partition by agent_id_hash, window_days order by period_start)
+        at_end.agent_id_hash,
+        at_end.as_of,
+        memories.coherence_periods,
+        at_end.decay_power * ({{ window_sum('coherent_total', 'at_end', 'at_start') }}) as sigma,
+        at_end.decay_power * ({{ window_sum('signal_total', 'at_end', 'at_start') }}) as sigma_max,
+        {{ window_sum('undecayed_total', 'at_end', 'at_start') }} > 0 as has_signals
+    from running_totals as at_end
+    cross join memories
+    left join running_totals as at_start
+        on
+            at_end.agent_id_hash = at_start.agent_id_hash
+            and at_end.as_of - memories.coherence_periods * {{ period_length() }} = at_start.as_of
 
 ),
 
@@ -117,8 +136,8 @@ ratios as (
         count(*) filter (where has_signals) over so_far as n_ratios
     from states
     window so_far as (
-        partition by agent_id_hash, window_days
-        order by period_start
+        partition by agent_id_hash, coherence_periods
+        order by as_of
         rows between unbounded preceding and current row
     )
 
@@ -127,15 +146,24 @@ ratios as (
 windowed as (
 
     select
-        agent_id_hash,
-        as_of,
-        window_days,
-        is_to_be_scored,
-        coalesce(sigma, 0)::double precision as sigma,
-        {{ window_sum('ratio_total', 'window_periods') }} as ratio_sum,
-        {{ window_sum('n_ratios', 'window_periods') }} as n_ratios
-    from ratios
-    window spine as (partition by agent_id_hash, window_days order by period_start)
+        spine.agent_id_hash,
+        spine.as_of,
+        spine.window_days,
+        at_end.sigma::double precision as sigma,
+        {{ window_sum('ratio_total', 'at_end', 'at_start') }} as ratio_sum,
+        {{ window_sum('n_ratios', 'at_end', 'at_start') }} as n_ratios
+    from spine
+    inner join ratios as at_end
+        on
+            spine.agent_id_hash = at_end.agent_id_hash
+            and spine.as_of = at_end.as_of
+            and spine.coherence_periods = at_end.coherence_periods
+    left join ratios as at_start
+        on
+            spine.agent_id_hash = at_start.agent_id_hash
+            and spine.as_of - spine.window_periods * {{ period_length() }} = at_start.as_of
+            and spine.coherence_periods = at_start.coherence_periods
+    where spine.is_to_be_scored
 
 )
 
@@ -154,4 +182,3 @@ inner join windowed
         window_sums.agent_id_hash = windowed.agent_id_hash
         and window_sums.as_of = windowed.as_of
         and window_sums.window_days = windowed.window_days
-where windowed.is_to_be_scored

@@ -39,21 +39,32 @@ agent_periods as (
 
 ),
 
+spine_periods as (
+
+    select distinct
+        agent_id_hash,
+        period_start,
+        as_of
+    from spine
+
+),
+
 running_totals as (
 
     select
-        spine.*,
+        spine_periods.agent_id_hash,
+        spine_periods.as_of,
         {% for counter in window_counters() %}
         sum(agent_periods.{{ counter }}) over so_far as {{ counter }}{% if not loop.last %},{% endif %}
         {% endfor %}
-    from spine
+    from spine_periods
     left join agent_periods
         on
-            spine.agent_id_hash = agent_periods.agent_id_hash
-            and spine.period_start = agent_periods.period_start
+            spine_periods.agent_id_hash = agent_periods.agent_id_hash
+            and spine_periods.period_start = agent_periods.period_start
     window so_far as (
-        partition by spine.agent_id_hash, spine.window_days
-        order by spine.period_start
+        partition by spine_periods.agent_id_hash
+        order by spine_periods.period_start
         rows between unbounded preceding and current row
     )
 
@@ -62,17 +73,24 @@ running_totals as (
 window_sums as (
 
     select
-        agent_spine_id as window_sums_id,
-        agent_id_hash,
-        as_of,
-        window_days,
-        window_start,
-        is_to_be_scored,
+        spine.agent_spine_id as window_sums_id,
+        spine.agent_id_hash,
+        spine.as_of,
+        spine.window_days,
+        spine.window_start,
         {% for counter in window_counters() %}
-        coalesce({{ window_sum(counter, 'window_periods') }}, 0) as {{ counter }}{% if not loop.last %},{% endif %}
+        {{ window_sum(counter, 'at_end', 'at_start') }} as {{ counter }}{% if not loop.last %},{% endif %}
         {% endfor %}
-    from running_totals
-    window spine as (partition by agent_id_hash, window_days order by period_start)
+    from spine
+    inner join running_totals as at_end
+        on
+            spine.agent_id_hash = at_end.agent_id_hash
+            and spine.as_of = at_end.as_of
+    left join running_totals as at_start
+        on
+            spine.agent_id_hash = at_start.agent_id_hash
+            and spine.as_of - spine.window_periods * {{ period_length() }} = at_start.as_of
+    where spine.is_to_be_scored
 
 ),
 
@@ -148,4 +166,4 @@ left join names
         window_sums.agent_id_hash = names.agent_id_hash
         and window_sums.as_of > names.period_start
         and (names.next_period_start is null or window_sums.as_of <= names.next_period_start)
-where window_sums.is_to_be_scored and window_sums.n_traces > 0
+where window_sums.n_traces > 0
