@@ -1,7 +1,10 @@
 {{
   config(
     materialized='table',
-    post_hook={'sql': '{{ refuse_other_parameters(this) }}', 'transaction': false},
+    post_hook=[
+      {'sql': '{{ refuse_other_parameters(this) }}', 'transaction': false},
+      {'sql': '{{ refuse_larger_lookback(this) }}', 'transaction': false},
+    ],
   )
 }}
 {#- Grain: one row, the run that built the first half. Everything incremental descends from it, so that one as-of and
@@ -121,6 +124,7 @@ select
     parameter_set.parameter_set_id,
     moment.published_parameter_set_id,
     moment.last_published_at,
+    {{ final_until() }} as final_until,
     {{ flags.FULL_REFRESH | string | lower }} as is_full_refresh,
     now() as started_at
 from moment

@@ -84,8 +84,8 @@ def run_step(
         with connection.transaction(), connection.cursor() as cursor:
             _require_relations(cursor, schema)
             _require_published_parameters(cursor, schema)
-            parameters = read_parameters(cursor, schema)
-            waiting, orphaned = _find_differences(cursor, schema)
+            parameters, spelling = read_parameters(cursor, schema)
+            waiting, orphaned = _find_differences(cursor, schema, spelling)
             written = _score(cursor, schema, waiting, parameters, chunk_rows, report) if waiting else 0
             deleted = _delete_orphans(cursor, schema) if orphaned else 0
     finally:
@@ -97,9 +97,10 @@ def run_step(
     return StepResult(waiting, written, deleted, time.monotonic() - started)
 
 
-def read_parameters(cursor: psycopg.Cursor, schema: str) -> Parameters:
+def read_parameters(cursor: psycopg.Cursor, schema: str) -> tuple[Parameters, str]:
     """Read the step's parameters from ``int_scoring_parameters``.
 
+    :returns: the numbers, and their published spelling as the inputs have it in ``step_parameters``.
     :raises StepError: one is missing or not a number.
     """
     query = sql.SQL("select parameter_name, parameter_value from {} where parameter_name = any(%s)")
@@ -115,7 +116,7 @@ def read_parameters(cursor: psycopg.Cursor, schema: str) -> Parameters:
                 "where the resilience step needs a number.",
                 "Rebuild it: dbt build --select int_scoring_parameters",
             ) from error
-    return Parameters(*numbers)
+    return Parameters(*numbers), "|".join(str(values[name]) for name in Parameters._fields)
 
 
 def compute(counts: NDArray, mttr_hours: NDArray, rho: NDArray, parameters: Parameters) -> dict[str, NDArray]:
@@ -196,14 +197,15 @@ def _require_published_parameters(cursor: psycopg.Cursor, schema: str) -> None:
         )
 
 
-def _find_differences(cursor: psycopg.Cursor, schema: str) -> tuple[int, int]:
+def _find_differences(cursor: psycopg.Cursor, schema: str, parameters: str) -> tuple[int, int]:
     """Put what differs between inputs and scores into the temporary table ``ciris_differences``.
 
     That is, waiting rows numbered from 1 in ``row_id``, and scores without inputs, with null there. A row's six
     histograms travel as one array of 60 counts.
 
     :returns: how many rows are waiting, and how many scores are without inputs.
-    :raises StepError: a waiting row does not keep the contract.
+    :param parameters: as waiting rows must have them in ``step_parameters``.
+    :raises StepError: a waiting row does not keep the contract, or was made for other parameters.
     """
     histograms = sql.SQL(" || ").join(
         sql.SQL("inputs.{}::bigint[]").format(sql.Identifier(f"{metric}_{window}"))
@@ -220,6 +222,7 @@ def _find_differences(cursor: psycopg.Cursor, schema: str) -> tuple[int, int]:
                     then count(inputs.agent_id_hash) over (rows unbounded preceding)
             end as row_id,
             inputs.inputs_digest,
+            inputs.step_parameters,
             {histograms} as counts,
             inputs.mttr_hours::double precision as mttr_hours,
             inputs.rho_regression::double precision as rho_regression
@@ -240,12 +243,19 @@ def _find_differences(cursor: psycopg.Cursor, schema: str) -> tuple[int, int]:
                 or cardinality(counts) <> %s
                 or array_position(counts, null) is not null
                 or 0 > any (counts)
-            )
+            ),
+            count(row_id) filter (where step_parameters is distinct from %s)
         from ciris_differences
         """,
-        [N_COUNTS],
+        [N_COUNTS, parameters],
     )
-    waiting, orphaned, malformed = one_row(cursor)
+    waiting, orphaned, malformed, foreign = one_row(cursor)
+    if foreign:
+        raise StepError(
+            f"{foreign} rows of {schema}.int_resilience_inputs were made for other parameters than those in "
+            f"{schema}.int_scoring_parameters: a run with others did not get as far as its inputs.",
+            "Build the first half of a run: `dbt build --selector before_resilience`; `ciris-scoring run` does it all.",
+        )
     if malformed:
         raise StepError(
             f"{malformed} rows of {schema}.int_resilience_inputs hold a null, a negative count, or histograms "

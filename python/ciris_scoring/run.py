@@ -144,9 +144,8 @@ def run_backfill(
             )
             n_steps = len(backfill.steps)
             verb = "Going on with" if backfill.is_resumed else "Scoring"
-            report(
-                f"{verb} the as-ofs from {as_of_time.text(backfill.first)} to {as_of_time.text(backfill.last)}: {n_steps} steps."
-            )
+            first_text, last_text = as_of_time.text(backfill.first), as_of_time.text(backfill.last)
+            report(f"{verb} the as-ofs from {first_text} to {last_text}: {n_steps} steps.")
             build = DbtBuild(project, {"lock_holder_pid": pid})
             for number, step in enumerate(backfill.steps, 1):
                 report(f"Step {number} of {n_steps}: {step}.")

@@ -94,7 +94,9 @@ class Backfilled:
 
 
 @pytest.fixture(scope="module")
-def fleet(embedded_postgres: embedded.Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Backfilled]:
+def fleet(
+    embedded_postgres: embedded.Server, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Backfilled]:
     name = "backfilled"
     with psycopg.connect(embedded_postgres.conninfo("postgres"), autocommit=True) as connection:
         connection.execute(f"create database {name}")

@@ -382,7 +382,8 @@ PROJECT = {
         {% for metric in ['csdma_plausibility_score', 'dsdma_domain_alignment', 'coherence_level'] %}
             array_fill(30, array[10]) as {{ metric }}_recent, array_fill(30, array[10]) as {{ metric }}_baseline,
         {% endfor %}
-            0::float8 as mttr_hours, 0::float8 as rho_regression, 'digest' as inputs_digest
+            0::float8 as mttr_hours, 0::float8 as rho_regression, 'digest' as inputs_digest,
+            '0.5|30|1|5|0.5' as step_parameters
         {% if var('failing') == 'model' %}, 1 / 0 as impossible {% endif %}
         """,
     "models/intermediate/int_resilience_scores.sql": """

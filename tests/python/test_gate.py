@@ -165,32 +165,34 @@ def test_a_failure_among_the_marts_leaves_each_of_them_whole(database, expected)
     assert marts(database, without=RUN_TIMES) == expected
 
 
-def test_the_python_step_after_a_failed_run_uses_the_parameters_of_its_inputs(states):
+def test_the_python_step_refuses_inputs_that_were_made_for_other_parameters(states):
     """A run with other parameters, where nothing is published yet, fails between its parameters and its inputs.
 
-    The rows that wait are still those of the run before it, and so is the digest that their R would be kept under.
+    The rows that wait are those of the run before it, and an R with other parameters must not be kept under their
+    digest, where a later run would take it for its own.
     """
-    query = (
-        "select agent_id_hash, as_of, window_days, inputs_digest, r_score"
-        f" from {SCHEMA}_intermediate.int_resilience_scores"
-    )
     database = states.database
-    restore(database, states.scored)
-    with database.connect() as connection:
-        right = set(connection.execute(query).fetchall())
     restore(database, states.unscored)
     first = dbt(database, *FIRST_HALF, variables={"as_of": BEFORE})
     assert first.succeeded, first.said
     with database.connect() as connection:
         connection.execute(FAILURES["a model of the first half"].spoil)
         refusal(run(database, as_of=BEFORE, variables={"scoring_parameters": {"norm_k": 10}}), exit_code=1)
-        step = run(database, command="resilience", as_of=None)
-        if step.exit_code:
-            assert "parameter" in refusal(step)
-        else:
-            assert set(connection.execute(query).fetchall()) <= right, (
-                "r_score of norm_k = 10, under the digest of 5"
-            )
+        message = refusal(run(database, command="resilience", as_of=None), exit_code=1)
+        assert "int_resilience_inputs were made for other parameters" in message
+        table = f"{SCHEMA}_intermediate.int_resilience_scores"
+        assert connection.execute(f"select count(*) from {table}").fetchone() == (0,)
+
+
+def test_a_larger_lookback_scores_no_final_score_again(database, expected):
+    """Published with a lookback of 3 days, up to the day before NEWEST and then NEWEST: 5 days would reach behind."""
+    assert run(database, as_of=NEWEST).exit_code == 0
+    refused = run(database, as_of=NEWEST, variables={"lookback_periods": 5})
+    message = refusal(refused, exit_code=1)
+    assert "final up to 2026-06-11" in message and "--allow-rescoring" in message
+    assert marts(database, without=RUN_TIMES) == expected
+    allowed = run(database, as_of=NEWEST, variables={"lookback_periods": 5, "allow_rescoring": True})
+    assert allowed.exit_code == 0, allowed.said
 
 
 # --- plain dbt, and rows that wait for Python -------------------------------------------------------------------------

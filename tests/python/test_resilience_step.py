@@ -23,6 +23,7 @@ create table int_resilience_inputs (
     agent_id_hash text, as_of timestamptz, window_days integer,
     {", ".join(f"{metric}_{window} integer[]" for metric in METRICS for window in ("recent", "baseline"))},
     mttr_hours double precision, rho_regression double precision, inputs_digest text,
+    step_parameters text default '0.5|30|1|5|0.5',
     unique (agent_id_hash, as_of, window_days)
 );
 create table int_resilience_scores (
@@ -186,6 +187,10 @@ def test_parameters_are_those_published(connection):
         "update int_scoring_parameters set parameter_value = '24' where parameter_name = 'mttr_scale_hours'"
     )
     add_input(connection, mttr_hours=24)
+    with pytest.raises(StepError, match="1 rows of .* were made for other parameters"):
+        counts(connection)
+    assert scores(connection) == []
+    connection.execute("update int_resilience_inputs set step_parameters = '0.5|30|24|5|0.5'")
     counts(connection)
     assert scores(connection) == [("agent", pytest.approx(0.5))]
 

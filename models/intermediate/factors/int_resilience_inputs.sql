@@ -11,6 +11,10 @@
 }}
 {#- Grain: one row per agent, as-of and window (section 5). What SQL knows of resilience; the Python step turns it
     into delta_drift and R. inputs_digest names exactly these inputs and the parameters used with them. -#}
+{%- set step_parameters = [
+    scoring_parameter_text('drift_pseudo_count'), scoring_parameter_text('drift_min_sample'),
+    scoring_parameter_text('mttr_scale_hours'), scoring_parameter_text('norm_k'), scoring_parameter_text('norm_x0'),
+] | join('|') -%}
 with spine as (
 
     select
@@ -347,10 +351,7 @@ select
         {% endfor %}
         mttr_hours,
         rho_regression,
-        '{{ scoring_parameter_text("drift_pseudo_count") }}',
-        '{{ scoring_parameter_text("drift_min_sample") }}',
-        '{{ scoring_parameter_text("mttr_scale_hours") }}',
-        '{{ scoring_parameter_text("norm_k") }}',
-        '{{ scoring_parameter_text("norm_x0") }}'
-    )) as inputs_digest
+        '{{ step_parameters }}'
+    )) as inputs_digest,
+    '{{ step_parameters }}'::text as step_parameters
 from inputs
