@@ -11,18 +11,27 @@
 }}
 {#- Grain: one row per agent, as-of and window (section 5). What SQL knows of resilience; the Python step turns it
     into delta_drift and R. inputs_digest names exactly these inputs and the parameters used with them. -#}
-with spine as (
+with spine_periods as (
+
+    select distinct
+        agent_id_hash,
+        period_start,
+        as_of
+    from {{ ref('int_agent_spine') }}
+
+),
+
+spine as (
 
     select
         agent_spine_id,
         agent_id_hash,
         window_days,
-        period_start,
         as_of,
         window_periods,
-        baseline_periods,
-        is_to_be_scored
+        baseline_periods
     from {{ ref('int_agent_spine') }}
+    where is_to_be_scored
 
 ),
 
@@ -33,7 +42,7 @@ scored_rows as (
         as_of,
         window_days
     from {{ ref('int_window_sums') }}
-    where as_of > (select run.cutoff from {{ ref('int_scoring_run') }} as run)
+    where as_of > {{ cutoff() }}
 
 ),
 
@@ -62,7 +71,9 @@ recoveries as (
     from {{ ref('int_fragility_events') }}
     where
         event = 'recovery'
-        and traced_at >= {{ read_from() }}
+        and traced_at >= {{ cutoff() }} - (
+            select max({{ days('windows.window_days') }}) from {{ ref('scoring_windows') }} as windows
+        )
 
 ),
 
@@ -72,21 +83,11 @@ recovery_sums as (
         agent_id_hash,
         period_start,
         count(*)::integer as n_recoveries,
-        sum({{ microseconds('traced_at - detected_at') }}) as recovery_microseconds
+        {{ microseconds('sum(traced_at - detected_at)') }} as recovery_microseconds
     from recoveries
     group by
         agent_id_hash,
         period_start
-
-),
-
-spine_periods as (
-
-    select distinct
-        agent_id_hash,
-        period_start,
-        as_of
-    from spine
 
 ),
 
@@ -113,7 +114,7 @@ running_totals as (
             and spine_periods.period_start = recovery_sums.period_start
     window so_far as (
         partition by spine_periods.agent_id_hash
-        order by spine_periods.period_start
+        order by spine_periods.as_of
         rows between unbounded preceding and current row
     )
 
@@ -156,7 +157,6 @@ windowed as (
             spine.agent_id_hash = at_baseline_start.agent_id_hash
             and spine.as_of - (spine.window_periods + spine.baseline_periods) * {{ period_length() }}
             = at_baseline_start.as_of
-    where spine.is_to_be_scored
 
 ),
 
@@ -276,6 +276,9 @@ modes_in_window as (
         on
             stretches.agent_id_hash = open_episodes.agent_id_hash
             and last_recovered.as_of = open_episodes.as_of
+    where
+        stretches.next_period_start is null
+        or stretches.next_period_start > scoring_run.cutoff
     group by
         stretches.agent_id_hash,
         last_recovered.as_of,
