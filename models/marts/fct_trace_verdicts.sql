@@ -118,4 +118,4 @@ inner join published on verdicts.traced_at < published.run_as_of
 left join hours
     on
         verdicts.agent_id_hash = hours.agent_id_hash
-        and hours.hour_start = date_trunc('hour', verdicts.traced_at, 'UTC')
+        and hours.hour_start = {{ hour_start('verdicts.traced_at') }}

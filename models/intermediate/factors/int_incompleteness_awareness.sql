@@ -10,16 +10,25 @@
   )
 }}
 {#- Grain: one row per agent, as-of and window (section 6). -#}
-with spine as (
+with spine_periods as (
+
+    select distinct
+        agent_id_hash,
+        period_start,
+        as_of
+    from {{ ref('int_agent_spine') }}
+
+),
+
+spine as (
 
     select
         agent_id_hash,
         window_days,
-        period_start,
         as_of,
-        window_periods,
-        is_to_be_scored
+        window_periods
     from {{ ref('int_agent_spine') }}
+    where is_to_be_scored
 
 ),
 
@@ -33,7 +42,7 @@ window_sums as (
         n_traces,
         n_unsafe
     from {{ ref('int_window_sums') }}
-    where as_of > (select run.cutoff from {{ ref('int_scoring_run') }} as run)
+    where as_of > {{ cutoff() }}
 
 ),
 
@@ -47,16 +56,6 @@ calibration_bins as (
         n_successes
     from {{ ref('int_calibration_bins') }}
     where period_start >= {{ read_from() }}
-
-),
-
-spine_periods as (
-
-    select distinct
-        agent_id_hash,
-        period_start,
-        as_of
-    from spine
 
 ),
 
@@ -78,7 +77,7 @@ running_totals as (
             and spine_periods.period_start = calibration_bins.period_start
     window so_far as (
         partition by spine_periods.agent_id_hash
-        order by spine_periods.period_start
+        order by spine_periods.as_of
         rows between unbounded preceding and current row
     )
 
@@ -104,7 +103,6 @@ calibration as (
         on
             spine.agent_id_hash = at_start.agent_id_hash
             and spine.as_of - spine.window_periods * {{ period_length() }} = at_start.as_of
-    where spine.is_to_be_scored
 
 ),
 

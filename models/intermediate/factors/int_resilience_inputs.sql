@@ -11,22 +11,35 @@
 }}
 {#- Grain: one row per agent, as-of and window (section 5). What SQL knows of resilience; the Python step turns it
     into delta_drift and R. inputs_digest names exactly these inputs and the parameters used with them. -#}
+<<<<<<< HEAD
 {%- set step_parameters = [
     scoring_parameter_text('drift_pseudo_count'), scoring_parameter_text('drift_min_sample'),
     scoring_parameter_text('mttr_scale_hours'), scoring_parameter_text('norm_k'), scoring_parameter_text('norm_x0'),
 ] | join('|') -%}
 with spine as (
+=======
+with spine_periods as (
+
+    select distinct
+        agent_id_hash,
+        period_start,
+        as_of
+    from {{ ref('int_agent_spine') }}
+
+),
+
+spine as (
+>>>>>>> speed
 
     select
         agent_spine_id,
         agent_id_hash,
         window_days,
-        period_start,
         as_of,
         window_periods,
-        baseline_periods,
-        is_to_be_scored
+        baseline_periods
     from {{ ref('int_agent_spine') }}
+    where is_to_be_scored
 
 ),
 
@@ -37,7 +50,7 @@ scored_rows as (
         as_of,
         window_days
     from {{ ref('int_window_sums') }}
-    where as_of > (select run.cutoff from {{ ref('int_scoring_run') }} as run)
+    where as_of > {{ cutoff() }}
 
 ),
 
@@ -66,8 +79,14 @@ recoveries as (
     from {{ ref('int_fragility_events') }}
     where
         event = 'recovery'
+<<<<<<< HEAD
         and traced_at >= {{ read_from() }}
         and traced_at < {{ as_of() }}
+=======
+        and traced_at >= {{ cutoff() }} - (
+            select max({{ days('windows.window_days') }}) from {{ ref('scoring_windows') }} as windows
+        )
+>>>>>>> speed
 
 ),
 
@@ -77,21 +96,11 @@ recovery_sums as (
         agent_id_hash,
         period_start,
         count(*)::integer as n_recoveries,
-        sum({{ microseconds('traced_at - detected_at') }}) as recovery_microseconds
+        {{ microseconds('sum(traced_at - detected_at)') }} as recovery_microseconds
     from recoveries
     group by
         agent_id_hash,
         period_start
-
-),
-
-spine_periods as (
-
-    select distinct
-        agent_id_hash,
-        period_start,
-        as_of
-    from spine
 
 ),
 
@@ -118,7 +127,7 @@ running_totals as (
             and spine_periods.period_start = recovery_sums.period_start
     window so_far as (
         partition by spine_periods.agent_id_hash
-        order by spine_periods.period_start
+        order by spine_periods.as_of
         rows between unbounded preceding and current row
     )
 
@@ -161,7 +170,6 @@ windowed as (
             spine.agent_id_hash = at_baseline_start.agent_id_hash
             and spine.as_of - (spine.window_periods + spine.baseline_periods) * {{ period_length() }}
             = at_baseline_start.as_of
-    where spine.is_to_be_scored
 
 ),
 
@@ -283,6 +291,9 @@ modes_in_window as (
         on
             stretches.agent_id_hash = open_episodes.agent_id_hash
             and last_recovered.as_of = open_episodes.as_of
+    where
+        stretches.next_period_start is null
+        or stretches.next_period_start > scoring_run.cutoff
     group by
         stretches.agent_id_hash,
         last_recovered.as_of,

@@ -13,17 +13,26 @@
     weigh f^-i with i the periods since this run's first, so a window of memory is a difference of two totals, scaled
     by f^i. Exact decimals, because the totals grow with f^-i and their difference must not lose digits. -#}
 {%- set decay = '(1 - ' ~ scoring_parameter('decay_per_day') ~ '::numeric * ' ~ period_hours() ~ ' / 24)' -%}
-with spine as (
+with spine_periods as (
+
+    select distinct
+        agent_id_hash,
+        period_start,
+        as_of
+    from {{ ref('int_agent_spine') }}
+
+),
+
+spine as (
 
     select
         agent_id_hash,
         window_days,
-        period_start,
         as_of,
         window_periods,
-        coherence_periods,
-        is_to_be_scored
+        coherence_periods
     from {{ ref('int_agent_spine') }}
+    where is_to_be_scored
 
 ),
 
@@ -36,7 +45,7 @@ window_sums as (
         window_days,
         n_signals_corroborated + n_signals_uncorroborated as n_signals
     from {{ ref('int_window_sums') }}
-    where as_of > (select run.cutoff from {{ ref('int_scoring_run') }} as run)
+    where as_of > {{ cutoff() }}
 
 ),
 
@@ -49,16 +58,6 @@ signals as (
         {{ signal_weight('n_signals_corroborated', 'n_signals_uncorroborated') }} as signal_weight
     from {{ ref('int_agent_periods') }}
     where period_start >= {{ read_from() }}
-
-),
-
-spine_periods as (
-
-    select distinct
-        agent_id_hash,
-        period_start,
-        as_of
-    from spine
 
 ),
 
@@ -95,7 +94,7 @@ running_totals as (
             and spine_periods.period_start = signals.period_start
     window so_far as (
         partition by spine_periods.agent_id_hash
-        order by spine_periods.period_start
+        order by spine_periods.as_of
         rows between unbounded preceding and current row
     )
 
@@ -163,7 +162,6 @@ windowed as (
             spine.agent_id_hash = at_start.agent_id_hash
             and spine.as_of - spine.window_periods * {{ period_length() }} = at_start.as_of
             and spine.coherence_periods = at_start.coherence_periods
-    where spine.is_to_be_scored
 
 )
 

@@ -31,7 +31,7 @@ hours as (
 
     select
         agent_id_hash,
-        date_trunc('hour', traced_at, 'UTC') as hour_start,
+        {{ hour_start('traced_at') }} as hour_start,
         count(*) filter (where is_signal)::integer as n_signals,
         count(*) filter (where is_coherent_signal)::integer as n_coherent_signals,
         count(coherence_level)::integer as n_coherence_levels,
@@ -39,7 +39,7 @@ hours as (
     from verdicts
     group by
         agent_id_hash,
-        date_trunc('hour', traced_at, 'UTC')
+        {{ hour_start('traced_at') }}
 
 ),
 

@@ -96,7 +96,7 @@ late_window as (
 
 ),
 
--- Rows that the source has by now and the verdicts, final before the lookback, do not (section 9).
+-- By time and agent alone, so that an index is enough.
 source_counts as (
 
     select
@@ -112,34 +112,67 @@ source_counts as (
 
 ),
 
--- By time and agent alone, so that an index is enough.
+-- How many rows have a verdict: the ones that count and the duplicates, from sums that are there already, and the ones
+-- without an agent.
 verdict_counts as (
 
     select
         agent_id_hash,
-        {{ period_start('traced_at') }} as period_start,
-        count(*) as n
+        period_start,
+        n_traces as n
+    from {{ ref('int_agent_periods') }}
+
+    union all
+
+    select
+        agent_id_hash,
+        period_start,
+        n
+    from trace_issues
+    where issue = 'duplicate_trace'
+
+    union all
+
+    select
+        agent_id_hash,
+        period_start,
+        1 as n
     from {{ ref('int_trace_verdicts') }}
     where
-        traced_at >= (select bounds.late_from from late_window as bounds)
-        and traced_at < (select bounds.late_until from late_window as bounds)
-        and traced_at > '-infinity'
-    group by 1, 2
+        agent_id_hash is null
+        and traced_at >= (select bounds.late_from from late_window as bounds)
 
 ),
 
+-- Rows that the source has by now and the verdicts, final before the lookback, do not (section 9).
 late_traces as (
 
     select
-        source_counts.agent_id_hash,
-        source_counts.period_start,
-        source_counts.n - coalesce(verdict_counts.n, 0) as n
-    from source_counts
-    left join verdict_counts
-        on
-            source_counts.agent_id_hash is not distinct from verdict_counts.agent_id_hash
-            and source_counts.period_start = verdict_counts.period_start
-    where source_counts.n > coalesce(verdict_counts.n, 0)
+        agent_id_hash,
+        period_start,
+        sum(n_more) as n
+    from (
+        select
+            agent_id_hash,
+            period_start,
+            n as n_more
+        from source_counts
+
+        union all
+
+        select
+            agent_id_hash,
+            period_start,
+            -n as n_more
+        from verdict_counts
+        where
+            period_start >= (select bounds.late_from from late_window as bounds)
+            and period_start < (select bounds.late_until from late_window as bounds)
+    ) as differences
+    group by
+        agent_id_hash,
+        period_start
+    having sum(n_more) > 0
 
 ),
 

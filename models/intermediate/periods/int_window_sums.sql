@@ -11,18 +11,27 @@
 }}
 {#- Grain: one row per agent, as-of and window with at least one trace in the window: the rows that get a score, and
     every sum over the window that needs nothing but a sum. -#}
-with spine as (
+with spine_periods as (
+
+    select distinct
+        agent_id_hash,
+        period_start,
+        as_of
+    from {{ ref('int_agent_spine') }}
+
+),
+
+spine as (
 
     select
         agent_spine_id,
         agent_id_hash,
         window_days,
-        period_start,
         as_of,
         window_start,
-        window_periods,
-        is_to_be_scored
+        window_periods
     from {{ ref('int_agent_spine') }}
+    where is_to_be_scored
 
 ),
 
@@ -36,16 +45,6 @@ agent_periods as (
         {% endfor %}
     from {{ ref('int_agent_periods') }}
     where period_start >= {{ read_from() }}
-
-),
-
-spine_periods as (
-
-    select distinct
-        agent_id_hash,
-        period_start,
-        as_of
-    from spine
 
 ),
 
@@ -64,7 +63,7 @@ running_totals as (
             and spine_periods.period_start = agent_periods.period_start
     window so_far as (
         partition by spine_periods.agent_id_hash
-        order by spine_periods.period_start
+        order by spine_periods.as_of
         rows between unbounded preceding and current row
     )
 
@@ -90,7 +89,6 @@ window_sums as (
         on
             spine.agent_id_hash = at_start.agent_id_hash
             and spine.as_of - spine.window_periods * {{ period_length() }} = at_start.as_of
-    where spine.is_to_be_scored
 
 ),
 
