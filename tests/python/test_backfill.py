@@ -88,6 +88,29 @@ class Backfilled:
         given = {"step_days": 60, "allow_rescoring": True, "restart": False, **options}
         run_backfill(project, first.isoformat(), last.isoformat(), **given)
 
+    def repeated_keys(self, schema: str) -> dict[str, int]:
+        """How many rows too many each table by agent, as-of and window has."""
+        query = """
+            select table_name from information_schema.columns as c
+            inner join information_schema.tables as t using (table_schema, table_name)
+            where table_schema = any(%s) and t.table_type = 'BASE TABLE'
+                and table_name not in ('int_agent_spine', 'fct_capacity_alerts')
+            group by table_name
+            having array_agg(column_name::text) @> array['agent_id_hash', 'as_of', 'window_days']
+            """
+        count = (
+            "select count(*) - count(distinct (agent_id_hash, as_of, window_days))"
+            " from {schema}_intermediate.{table}"
+        )
+        with self.connect() as connection:
+            tables = [name for (name,) in connection.execute(query, [[f"{schema}_intermediate"]])]
+            assert len(tables) > 5
+            surplus = {
+                table: connection.execute(count.format(schema=schema, table=table)).fetchone()[0]
+                for table in tables
+            }
+        return {table: n for table, n in surplus.items() if n}
+
     def differences(self, schema: str) -> list[str]:
         with self.connect() as connection:
             return table_differences(connection, schema, REFRESHED)
@@ -120,6 +143,8 @@ def test_a_range_then_all_that_is_after_it(fleet: Backfilled, monkeypatch: pytes
     assert {key: row for key, row in after.items() if key not in inside} == {
         key: row for key, row in before.items() if key not in inside
     }
+
+    assert fleet.repeated_keys(INCREMENTAL) == {}
 
     # The rest: stopped in its second step, it refuses others and is taken up where it stopped.
     build, n_builds = DbtBuild.build, 0

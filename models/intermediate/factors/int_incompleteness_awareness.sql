@@ -42,7 +42,7 @@ window_sums as (
         n_traces,
         n_unsafe
     from {{ ref('int_window_sums') }}
-    where as_of > {{ cutoff() }}
+    where {{ is_rewritten('as_of', '>') }}
 
 ),
 

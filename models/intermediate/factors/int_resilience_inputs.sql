@@ -11,13 +11,10 @@
 }}
 {#- Grain: one row per agent, as-of and window (section 5). What SQL knows of resilience; the Python step turns it
     into delta_drift and R. inputs_digest names exactly these inputs and the parameters used with them. -#}
-<<<<<<< HEAD
 {%- set step_parameters = [
     scoring_parameter_text('drift_pseudo_count'), scoring_parameter_text('drift_min_sample'),
     scoring_parameter_text('mttr_scale_hours'), scoring_parameter_text('norm_k'), scoring_parameter_text('norm_x0'),
 ] | join('|') -%}
-with spine as (
-=======
 with spine_periods as (
 
     select distinct
@@ -29,7 +26,6 @@ with spine_periods as (
 ),
 
 spine as (
->>>>>>> speed
 
     select
         agent_spine_id,
@@ -50,7 +46,7 @@ scored_rows as (
         as_of,
         window_days
     from {{ ref('int_window_sums') }}
-    where as_of > {{ cutoff() }}
+    where {{ is_rewritten('as_of', '>') }}
 
 ),
 
@@ -79,14 +75,10 @@ recoveries as (
     from {{ ref('int_fragility_events') }}
     where
         event = 'recovery'
-<<<<<<< HEAD
-        and traced_at >= {{ read_from() }}
-        and traced_at < {{ as_of() }}
-=======
         and traced_at >= {{ cutoff() }} - (
             select max({{ days('windows.window_days') }}) from {{ ref('scoring_windows') }} as windows
         )
->>>>>>> speed
+        and traced_at < {{ as_of() }}
 
 ),
 

@@ -45,7 +45,7 @@ window_sums as (
         window_days,
         n_signals_corroborated + n_signals_uncorroborated as n_signals
     from {{ ref('int_window_sums') }}
-    where as_of > {{ cutoff() }}
+    where {{ is_rewritten('as_of', '>') }}
 
 ),
 
