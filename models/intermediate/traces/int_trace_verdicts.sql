@@ -178,17 +178,20 @@ compared as (
 -- One narrow row per source row. Hashes stand in for the text that is sorted below: delivery_hash brings rows of one
 -- delivery (agent, trace_id, audit_sequence_number) together; sampling_hash orders as its hexadecimal digits do;
 -- content_hash settles complete ties, which production's key excludes. replay_outcome, kept where a comparison failed,
--- has a letter per comparison: t holds, f does not, - did not run.
+-- has a letter per comparison: t holds, f does not, - did not run. Sort keys of fixed length come first, where
+-- PostgreSQL finds them without looking at what stands before.
 judged as (
 
     select
-        agent_id_hash,
-        agent_name,
-        trace_id,
         traced_at,
         period_start,
-        audit_sequence_number,
         hashtextextended(trace_id, coalesce(audit_sequence_number, -1)) as delivery_hash,
+        hashtextextended(coalesce(signature, '') || coalesce(agent_name, ''), 0) as content_hash,
+        audit_sequence_number,
+        md5('{{ salt }}' || trace_id)::uuid as sampling_hash,
+        agent_id_hash,
+        trace_id,
+        agent_name,
         md5(
             encode(timestamptz_send(traced_at), 'hex')
             || '|' || coalesce(audit_sequence_number::text, '')
@@ -196,8 +199,6 @@ judged as (
             || '|' || coalesce(agent_id_hash, '')
             || '|' || coalesce(trace_id, '')
         )::uuid as occurrence_id,
-        md5('{{ salt }}' || trace_id) as sampling_hash,
-        hashtextextended(coalesce(signature, '') || coalesce(agent_name, ''), 0) as content_hash,
         signature_verified is true as is_signature_verified,
         is_key_registered,
         signature is not null as is_signed,
@@ -235,64 +236,56 @@ judged as (
 
 ),
 
+-- copy_number is null but for rows that tie with another of their delivery in time: then it tells them apart.
 deliveries as (
 
     select
         *,
-        row_number() over delivery as delivery_number,
-        row_number() over occurrence as occurrence_number
+        row_number() over delivery > 1 as is_sent_again,
+        case
+            when lag(traced_at) over delivery = traced_at then row_number() over delivery - rank() over delivery
+        end as copy_number
     from judged
-    window
-        delivery as (
-            partition by agent_id_hash collate "C", delivery_hash, trace_id collate "C", audit_sequence_number
-            order by traced_at, content_hash
-        ),
-        occurrence as (
-            partition by
-                agent_id_hash collate "C", delivery_hash, trace_id collate "C", audit_sequence_number, traced_at
-            order by content_hash
-        )
+    window delivery as (
+        partition by agent_id_hash collate "C", delivery_hash, trace_id collate "C", audit_sequence_number
+        order by traced_at, content_hash
+    )
 
 ),
 
-flagged as (
+-- Three passes over one sort: where each trace stands, where the last known value of a trace that counts stood before
+-- it, and what that value was.
+numbered as (
+
+    select
+        deliveries.*,
+        deliveries.agent_id_hash is not null and deliveries.trace_id is not null and (
+            deliveries.is_sent_again
+            {% if is_incremental() %}
+            or exists (
+                select 1
+                from {{ this }} as earlier
+                where
+                    earlier.delivery_hash = deliveries.delivery_hash
+                    and earlier.agent_id_hash = deliveries.agent_id_hash
+                    and earlier.trace_id = deliveries.trace_id
+                    and earlier.audit_sequence_number is not distinct from deliveries.audit_sequence_number
+                    and earlier.traced_at < {{ rejudged_from() }}
+            )
+            {% endif %}
+        ) as is_duplicate,
+        row_number() over agent_order as agent_position
+    from deliveries
+    window agent_order as ({{ agent_order() }})
+
+),
+
+counted as (
 
     select
         *,
         agent_id_hash is not null and not is_duplicate as is_counted
-    from (
-        select
-            deliveries.*,
-            deliveries.agent_id_hash is not null and deliveries.trace_id is not null and (
-                deliveries.delivery_number > 1
-                {% if is_incremental() %}
-                or exists (
-                    select 1
-                    from {{ this }} as earlier
-                    where
-                        earlier.delivery_hash = deliveries.delivery_hash
-                        and earlier.agent_id_hash = deliveries.agent_id_hash
-                        and earlier.trace_id = deliveries.trace_id
-                        and earlier.audit_sequence_number is not distinct from deliveries.audit_sequence_number
-                        and earlier.traced_at < {{ rejudged_from() }}
-                )
-                {% endif %}
-            ) as is_duplicate
-        from deliveries
-        offset bigint '0' -- noqa: AM09
-    ) as with_duplicates
-
-),
-
--- Three passes over one sort: where each trace stands, where its agent's last known value stood before it, and what
--- that value was. Rows that do not count are a partition of their own, whose results nobody uses.
-numbered as (
-
-    select
-        *,
-        row_number() over agent_order as agent_position
-    from flagged
-    window agent_order as ({{ agent_order() }})
+    from numbered
 
 ),
 
@@ -300,10 +293,15 @@ located as (
 
     select
         *,
-        max(case when agent_name is not null then agent_position end) over before as name_position,
-        max(case when audit_sequence_number is not null then agent_position end) over before as number_position,
-        max(case when idma_fragility_flag is not null then agent_position end) over before as flag_position
-    from numbered
+        max(case when is_counted then agent_position end) over before as trace_position,
+        max(case when is_counted and agent_name is not null then agent_position end) over before as name_position,
+        max(
+            case when is_counted and audit_sequence_number is not null then agent_position end
+        ) over before as number_position,
+        max(
+            case when is_counted and idma_fragility_flag is not null then agent_position end
+        ) over before as flag_position
+    from counted
     window before as ({{ agent_order() }} rows between unbounded preceding and 1 preceding)
 
 ),
@@ -365,7 +363,7 @@ in_context as (
 
     select
         looked_up.*,
-        looked_up.agent_position = 1 and carried_in.agent_id_hash is null as is_agents_first,
+        looked_up.trace_position is null and carried_in.agent_id_hash is null as is_agents_first,
         coalesce(looked_up.earlier_agent_name, carried_in.last_agent_name) as previous_agent_name,
         coalesce(
             looked_up.earlier_audit_sequence_number, carried_in.last_audit_sequence_number
@@ -384,8 +382,8 @@ sampled as (
             'has_entry_hash', 'audit_sequence_number', 'previous_audit_sequence_number'
         ) }} as is_link_intact,
         row_number() over (
-            partition by agent_id_hash collate "C", is_counted, period_start
-            order by sampling_hash collate "C", audit_sequence_number, traced_at, content_hash
+            partition by agent_id_hash collate "C", period_start, is_counted
+            order by sampling_hash, audit_sequence_number, traced_at, content_hash
         ) as sample_rank
     from in_context
 
@@ -393,8 +391,8 @@ sampled as (
 
 select
     case
-        when occurrence_number = 1 then occurrence_id
-        else md5(occurrence_id || '|' || occurrence_number)::uuid
+        when copy_number is null then occurrence_id
+        else md5(concat_ws('|', occurrence_id, content_hash, copy_number))::uuid
     end as trace_verdict_id,
     delivery_hash,
     agent_id_hash,
