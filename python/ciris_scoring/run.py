@@ -10,6 +10,7 @@ from psycopg import sql
 
 from ciris_scoring import as_of as as_of_time
 from ciris_scoring.connection import (
+    LOST_HINT,
     Project,
     check_rights,
     connect,
@@ -19,7 +20,7 @@ from ciris_scoring.connection import (
     run_lock,
 )
 from ciris_scoring.dbt_build import DbtBuild
-from ciris_scoring.errors import InputError
+from ciris_scoring.errors import DbtFailed, InputError
 from ciris_scoring.fleet_table import fleet_tables
 from ciris_scoring.resilience_step import StepResult, run_step
 
@@ -69,21 +70,33 @@ def run(project: Project, as_of: str | None, *, full_refresh: bool, allow_rescor
     moment = resolve_as_of(project, as_of)
     with connect(project) as connection:
         check_rights(connection, project)
-        with run_lock(connection, project.schema) as pid:
+        with run_lock(connection, project.schema, report) as pid:
             report(f"Scoring {project.source_schema} into {project.schema} as of {as_of_time.text(moment)}.")
             variables = {"as_of": as_of_time.text(moment), "lock_holder_pid": pid}
             if allow_rescoring:
                 variables["allow_rescoring"] = True
             build = DbtBuild(project, variables, full_refresh)
-            build.build("before_resilience")
+            _build(build, "before_resilience", connection)
             report_step(run_step(connection, project.schema, report=report))
             connection.execute("select")  # the session lives, so the lock is still ours
-            build.build("after_resilience")
+            _build(build, "after_resilience", connection)
         click.echo(fleet_tables(connection, project.schema, moment))
         for line in _remarks(connection, project, moment):
             report(line)
     report(f"Done in {time.monotonic() - started:.0f} s.")
     return moment
+
+
+def _build(build: DbtBuild, selector: str, connection: psycopg.Connection) -> None:
+    """Build one half; where it fails because the server has gone away, the hint is that."""
+    try:
+        build.build(selector)
+    except DbtFailed as error:
+        try:
+            connection.execute("select")
+        except psycopg.OperationalError:
+            raise DbtFailed(error.message, LOST_HINT) from error
+        raise
 
 
 def run_embedded(
@@ -147,7 +160,7 @@ def resilience(project: Project) -> StepResult:
 
     :raises CirisError: something expected went wrong; nothing was changed.
     """
-    with connect(project) as connection, run_lock(connection, project.schema):
+    with connect(project) as connection, run_lock(connection, project.schema, report):
         result = run_step(connection, project.schema, report=report)
     report_step(result)
     return result
