@@ -47,8 +47,9 @@ parse: $(INSTALLED) ## Check that dbt can read the project.
 pytest: $(INSTALLED) ## Run the tests, on real PostgreSQL servers of their own.
 	$(BIN)/pytest -n 2 --dist loadfile
 
-soak: $(INSTALLED) ## Replay 60 daily and 24 hourly runs and compare them with a full refresh (about 15 minutes).
+soak: $(INSTALLED) ## Replay 60 daily and 24 hourly runs against a full refresh, and kill 40 (about 25 minutes).
 	$(BIN)/python tests/python/replay.py
+	$(BIN)/python tests/python/kills.py
 
 bench: $(INSTALLED) ## Measure a million traces on a throw-away PostgreSQL (about 5 minutes, 5 GB of disk).
 	$(BIN)/ciris-scoring bench --embedded $(BENCH)

@@ -43,18 +43,10 @@
 
 {#- One run at a time: ciris-scoring holds an advisory lock on a connection of its own for a whole run. -#}
 {% macro check_lock() %}
-  {%- set rows = run_query("
-    select l.pid
-    from pg_locks as l
-    where
-      l.locktype = 'advisory'
-      and l.database = (select d.oid from pg_database as d where d.datname = current_database())
-      and l.granted
-      and l.pid <> coalesce(" ~ (var('lock_holder_pid') if var('lock_holder_pid') is not none else 'null') ~ "::integer, 0)
-      and " ~ is_run_lock('l')) -%}
-  {%- if rows | length > 0 -%}
+  {%- set others = run_query(run_lock_holders()).columns[0].values() | reject('equalto', var('lock_holder_pid')) | list -%}
+  {%- if others | length > 0 -%}
     {{ exceptions.raise_compiler_error(
-      "Another run holds the lock on schema " ~ target.schema ~ " (database process " ~ rows[0][0]
+      "Another run holds the lock on schema " ~ target.schema ~ " (database process " ~ others[0]
       ~ "). Wait until it has ended.") }}
   {%- endif -%}
 {% endmacro %}

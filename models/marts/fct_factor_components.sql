@@ -1,4 +1,4 @@
-{{ config(materialized='view') }}
+{{ config(materialized='view', pre_hook="{{ replace_kept_view() }}") }}
 {#- Grain: one row per agent, as-of, window, factor and component: every component of the published scores. -#}
 with published as (
 

@@ -1,4 +1,4 @@
-{{ config(materialized='view') }}
+{{ config(materialized='view', pre_hook="{{ replace_kept_view() }}") }}
 {#- Grain: one row per trace row that took part in a published run: the evidence behind every score. -#}
 with published as (
 

@@ -120,7 +120,7 @@ def run(
 
     A run adds the as-of times since the last one, and corrects those within the lookback. It stops at the first
     failing model or test, before the marts: what was published stays as it was. Two runs on one target never mix;
-    the second stops at once.
+    the second waits a few seconds, then stops.
 
     \b
     Examples:

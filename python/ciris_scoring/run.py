@@ -11,6 +11,7 @@ from psycopg import sql
 from ciris_scoring import as_of as as_of_time
 from ciris_scoring.backfill import plan_backfill
 from ciris_scoring.connection import (
+    LOST_HINT,
     Project,
     check_rights,
     connect,
@@ -20,7 +21,7 @@ from ciris_scoring.connection import (
     run_lock,
 )
 from ciris_scoring.dbt_build import DbtBuild
-from ciris_scoring.errors import InputError
+from ciris_scoring.errors import DbtFailed, InputError
 from ciris_scoring.fleet_table import fleet_tables
 from ciris_scoring.resilience_step import StepResult, run_step
 
@@ -87,7 +88,7 @@ def score(
 ) -> StepResult:
     """Do the job itself, as of a period end, under the lock of a run; parameters and errors as in :func:`run`."""
     check_rights(connection, project)
-    with run_lock(connection, project.schema) as pid:
+    with run_lock(connection, project.schema, report) as pid:
         report(f"Scoring {project.source_schema} into {project.schema} as of {as_of_time.text(moment)}.")
         variables = {"as_of": as_of_time.text(moment), "lock_holder_pid": pid}
         if allow_rescoring:
@@ -96,11 +97,11 @@ def score(
 
 
 def _build_halves(connection: psycopg.Connection, project: Project, build: DbtBuild) -> StepResult:
-    build.build("before_resilience")
+    _build(build, "before_resilience", connection)
     step = run_step(connection, project.schema, report=report)
     report_step(step)
     connection.execute("select")  # the session lives, so the lock is still ours
-    build.build("after_resilience")
+    _build(build, "after_resilience", connection)
     return step
 
 
@@ -133,7 +134,7 @@ def run_backfill(
     range_ = as_of_time.resolve(first, period, now, "--from"), as_of_time.resolve(last, period, now, "--to")
     with connect(project) as connection:
         check_rights(connection, project)
-        with run_lock(connection, project.schema) as pid:
+        with run_lock(connection, project.schema, report) as pid:
             backfill = plan_backfill(
                 connection,
                 project,
@@ -157,6 +158,18 @@ def run_backfill(
                 _build_halves(connection, project, build.with_variables(variables))
         click.echo(fleet_tables(connection, project.schema, backfill.last))
     report(f"Done in {time.monotonic() - started:.0f} s.")
+
+
+def _build(build: DbtBuild, selector: str, connection: psycopg.Connection) -> None:
+    """Build one half; where it fails because the server has gone away, the hint is that."""
+    try:
+        build.build(selector)
+    except DbtFailed as error:
+        try:
+            connection.execute("select")
+        except psycopg.OperationalError:
+            raise DbtFailed(error.message, LOST_HINT) from error
+        raise
 
 
 def run_embedded(
@@ -220,7 +233,7 @@ def resilience(project: Project) -> StepResult:
 
     :raises CirisError: something expected went wrong; nothing was changed.
     """
-    with connect(project) as connection, run_lock(connection, project.schema):
+    with connect(project) as connection, run_lock(connection, project.schema, report):
         result = run_step(connection, project.schema, report=report)
     report_step(result)
     return result

@@ -113,9 +113,10 @@ def _fresh_database(server: Server, folder: Path) -> Iterator[Database]:
     embedded.write_profile(profiles_dir, server, database=name)
     with psycopg.connect(server.conninfo("postgres"), autocommit=True) as connection:
         connection.execute(f"create database {name}")
-        try:
-            yield Database(server, name, profiles_dir)
-        finally:
+    try:
+        yield Database(server, name, profiles_dir)
+    finally:
+        with psycopg.connect(server.conninfo("postgres"), autocommit=True) as connection:
             connection.execute(f"drop database {name} with (force)")
 
 

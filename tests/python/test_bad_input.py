@@ -51,9 +51,10 @@ def saved(database: Database) -> Iterator[str]:
     copy = f"saved_{uuid.uuid4().hex[:12]}"
     with administration(database) as connection:
         connection.execute(f"create database {copy} template {database.name} strategy file_copy")
-        try:
-            yield copy
-        finally:
+    try:
+        yield copy
+    finally:
+        with administration(database) as connection:
             connection.execute(f"drop database {copy}")
 
 

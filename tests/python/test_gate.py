@@ -195,6 +195,32 @@ def test_a_larger_lookback_scores_no_final_score_again(database, expected):
     assert allowed.exit_code == 0, allowed.said
 
 
+def test_a_full_refresh_that_fails_leaves_every_mart_and_must_be_repeated(database, expected):
+    failure = FAILURES["a result of the Python step"]
+    refresh = ("--full-refresh", "--allow-rescoring")
+    before = marts(database)
+    with database.connect() as connection:
+        connection.execute(failure.spoil)
+    message = refusal(run(database, *refresh, as_of=NEWEST), exit_code=1)
+    assert "at test " in message
+    after = marts(database)
+    assert published(after) == published(before)
+    assert EVIDENCE in after
+
+    message = refusal(run(database, as_of=NEWEST), exit_code=1)
+    assert "did not end" in message
+    assert "Repeat it, with the same variables: --full-refresh with --allow-rescoring" in message
+    with database.connect() as connection:
+        connection.execute(failure.heal)
+    assert run(database, *refresh, as_of=NEWEST).exit_code == 0
+    assert marts(database, without=RUN_TIMES) == expected
+
+    # In one go, too: the views are kept and built by the same dbt.
+    alone = dbt(database, "build", "--full-refresh", variables={"as_of": NEWEST, "allow_rescoring": True})
+    assert alone.succeeded, alone.said
+    assert marts(database, without=RUN_TIMES) == expected
+
+
 # --- plain dbt, and rows that wait for Python -------------------------------------------------------------------------
 
 

@@ -6,7 +6,7 @@
     meta={'range_column': 'hour_start'},
     indexes=[{'columns': ['hour_start', 'agent_id_hash']}],
     pre_hook="{{ set_work_mem() }}",
-    post_hook="{{ update_statistics() }}",
+    post_hook=["{{ keep_views(this) }}", "{{ update_statistics() }}"],
   )
 }}
 {#- Grain: one row per agent and UTC hour with a signal or a coherence level: the hour is the unit of corroboration

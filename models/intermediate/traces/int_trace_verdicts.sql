@@ -10,7 +10,7 @@
       {'columns': ['delivery_hash']},
     ],
     pre_hook="{{ set_work_mem() }}",
-    post_hook="{{ update_statistics() }}",
+    post_hook=["{{ keep_views(this) }}", "{{ update_statistics() }}"],
   )
 }}
 {#- Grain: one row per source row dated before the as-of. Every verdict a score needs, once; the only reader of the

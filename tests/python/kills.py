@@ -1,0 +1,327 @@
+"""Kill real runs at random moments, and hold what the next run makes of it against a run that nobody disturbed.
+
+`python tests/python/kills.py` is the long version (part of `make soak`): 40 kills. Each is drawn from its number, so
+that one can be repeated: `python tests/python/kills.py --only 17`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+
+import psycopg
+from click.testing import Result
+
+from ciris_scoring import embedded
+from ciris_scoring.embedded import SCHEMA
+from conftest import REPOSITORY, Database, _fresh_database
+from pipeline import RUN_TIMES, create_loose_sources, table_differences
+from replay import apply, daily_steps
+from test_bad_input import dbt, fingerprints, refusal, restore, run, saved
+
+PROGRAMS = Path(sys.executable).parent
+DAYS = 12
+UNDISTURBED = "undisturbed"
+"""Schema that holds what a run comes to when nobody disturbs it."""
+
+EVIDENCE = f"{SCHEMA}.fct_trace_verdicts"
+"""The mart that shows the verdicts of the run in progress, as documented."""
+
+SCORES_AND_COMPONENTS = {f"{SCHEMA}.fct_capacity_scores", f"{SCHEMA}.fct_factor_components"}
+LAYERS = ("", "_staging", "_intermediate")
+OF_THE_RUN = ("int_scoring_run", "int_scoring_parameters")
+SLOW_PYTHON_STEP = f"""
+    create function public.take_time() returns trigger language plpgsql as $$
+        begin perform pg_sleep(0.03); return new; end $$;
+    create trigger take_time before insert on {SCHEMA}_intermediate.int_resilience_scores
+        for each row execute function public.take_time();
+    """
+"""Its writing is so short that it would hardly ever be met."""
+
+STEP_SECONDS = 1.2
+"""From the end of the first half to the end of a slow Python step, about."""
+
+PATIENCE_SECONDS = 120
+"""How long a command may take before a test gives up on it."""
+
+
+class Command:
+    """A program in a process and a session of its own; it is killed at the end of a with block."""
+
+    def __init__(self, *arguments: str | Path):
+        self._stderr, path = tempfile.mkstemp()
+        os.unlink(path)
+        self.started = time.monotonic()
+        self._process = subprocess.Popen(
+            arguments, stdout=subprocess.DEVNULL, stderr=self._stderr, start_new_session=True
+        )
+
+    @property
+    def said(self) -> str:
+        """What it has written to stderr so far."""
+        return os.pread(self._stderr, 1 << 20, 0).decode()
+
+    def wait_until_said(self, pattern: str) -> None:
+        """Wait for a line; it is an error to end without it."""
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while not re.search(pattern, self.said):
+            waiting = self._process.poll() is None and time.monotonic() < deadline
+            assert waiting or re.search(pattern, self.said), f"never said {pattern!r}:\n{self.said}"
+            time.sleep(0.002)
+
+    def wait(self) -> int:
+        """Wait for its end; the exit code."""
+        return self._process.wait(PATIENCE_SECONDS)
+
+    def kill(self) -> None:
+        """As `kill -9` does; it may have ended already."""
+        if self._process.poll() is None:
+            os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait()
+
+    def __enter__(self) -> Command:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.kill()
+        os.close(self._stderr)
+
+
+def at(database: Database) -> list[str]:
+    """Options that name the project and a database."""
+    return ["--project-dir", str(REPOSITORY), "--profiles-dir", str(database.profiles_dir)]
+
+
+def real_run(database: Database, case: Case) -> Command:
+    """A real `ciris-scoring run`."""
+    return Command(
+        PROGRAMS / "ciris-scoring", "run", *at(database), "--as-of", case.as_of.isoformat(), *case.options
+    )
+
+
+FIRST_HALF_IS_BUILT = r"(\d+) of \1 .*\n"
+NODE = r"\d+ of \d+ +\S+ +[\d.]+ s +(.+)"
+
+
+def place(said: str) -> str:
+    """Where a run was when it said its last line."""
+    if "Scoring " not in said:
+        return "start-up"
+    if "Done in " in said:
+        return "ended"
+    first_half, _, second_half = said.partition(" waiting, ")
+    built = re.findall(NODE, second_half or first_half)
+    last = f", after {built[-1]}" if built else ""
+    if second_half:
+        return f"second half{last}"
+    return "Python step" if re.search(FIRST_HALF_IS_BUILT, first_half) else f"first half{last}"
+
+
+@dataclass
+class Case:
+    """A run to be killed: the state it starts from, what it is called with, and what becomes of it undisturbed."""
+
+    name: str
+    state: str
+    """Saved database: the target as it was before, and beside it what the run would come to."""
+    as_of: datetime
+    options: tuple[str, ...] = ()
+    before: dict[str, str] = field(default_factory=dict)
+    """The marts' fingerprints."""
+    behind_before: dict[str, str] = field(default_factory=dict)
+    """Those of the tables that scores are made of."""
+    after: dict[str, str] = field(default_factory=dict)
+    seconds: float = 0
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a kill came to."""
+
+    description: str
+    wrong: list[str]
+
+    def __str__(self) -> str:
+        return "\n    ".join(
+            [f"{self.description}: {'WRONG' if self.wrong else 'as it should be'}", *self.wrong]
+        )
+
+
+def marts(database: Database) -> dict[str, str]:
+    """Fingerprints of the marts; of the one that is live only that it can be read."""
+    with database.connect() as connection:
+        found = _fingerprints(connection, SCHEMA, "rv")
+    return {n: "live" if n == EVIDENCE else rows for n, rows in found.items()}
+
+
+def _fingerprints(connection: psycopg.Connection, schema: str, kinds: str) -> dict[str, str]:
+    """Fingerprints without the times of runs, and without what a swap of tables has not cleared away yet."""
+    relations = "select from pg_class where relnamespace = to_regnamespace(%s) and relkind::text = any(%s)"
+    if connection.execute(relations, [schema, list(kinds)]).fetchone() is None:
+        return {}
+    found = fingerprints(connection, schema, kinds=kinds, without=tuple(RUN_TIMES))
+    return {n: rows for n, rows in found.items() if not n.endswith("__dbt_backup")}
+
+
+def behind_the_marts(database: Database) -> dict[str, str]:
+    """Fingerprints of the tables that scores are made of."""
+    with database.connect() as connection:
+        found = _fingerprints(connection, f"{SCHEMA}_intermediate", "r")
+    return {n: rows for n, rows in found.items() if not n.endswith(OF_THE_RUN)}
+
+
+@contextmanager
+def cases(
+    server: embedded.Server, folder: Path, *, with_full_refresh: bool
+) -> Iterator[tuple[Database, dict[str, Case]]]:
+    """A replayed fleet, and runs upon it: the first of all, an increment, and a full refresh with other parameters."""
+    *steps, last = daily_steps(DAYS)
+    rescoring = ("--full-refresh", "--allow-rescoring", "--vars", "{scoring_parameters: {lambda_c: 6}}")
+    with contextmanager(_fresh_database)(server, folder) as database:
+        with database.connect() as connection:
+            create_loose_sources(connection)
+            for step in steps:
+                apply(connection, step)
+        assert dbt(database, "parse").succeeded  # so that no run that is measured has to
+        with saved(database) as empty:
+            first = _undisturbed(Case("first run", empty, steps[-1].as_of), database)
+            with database.connect() as connection:
+                apply(connection, last)
+            with saved(database) as scored, saved(database) as rescored:
+                found = [first, _undisturbed(Case("increment", scored, last.as_of), database)]
+                if with_full_refresh:
+                    refresh = Case("full refresh", rescored, last.as_of, rescoring)
+                    found.append(_undisturbed(refresh, database))
+                yield database, {case.name: case for case in found}
+
+
+def _undisturbed(case: Case, database: Database) -> Case:
+    """Make the run without a kill, and put what it comes to into its saved state; leaves it in the database."""
+    restore(database, case.state)
+    case.before, case.behind_before = marts(database), behind_the_marts(database)
+    with real_run(database, case) as command:
+        assert command.wait() == 0, command.said
+        case.seconds = time.monotonic() - command.started
+    case.after = marts(database)
+    assert case.after["ciris.fct_capacity_scores"] != case.before.get("ciris.fct_capacity_scores")
+    _copy_as_undisturbed(database, case.state)
+    return case
+
+
+def _copy_as_undisturbed(database: Database, state: str) -> None:
+    """Copy what has been scored into a saved database, under another name."""
+    server = database.server
+    where = ["-h", server.socket_folder, "-p", str(server.port), "-U", server.user]
+    psql = [server.programs / "psql", *where, "-qX", "-v", "ON_ERROR_STOP=1", "-o", os.devnull]
+    with saved(database) as renamed:
+        with psycopg.connect(server.conninfo(renamed), autocommit=True) as connection:
+            for layer in LAYERS:
+                connection.execute(f"alter schema {SCHEMA}{layer} rename to {UNDISTURBED}{layer}")
+        dump = [server.programs / "pg_dump", *where, "-n", f"{UNDISTURBED}*", renamed]
+        copied = subprocess.run(dump, check=True, capture_output=True).stdout
+    subprocess.run([*psql, "-d", state], input=copied, check=True)
+
+
+def kill(database: Database, case: Case, number: int) -> Outcome:
+    """Kill the run at a moment drawn from a number, on what is there, and look at the marts."""
+    rng = random.Random(number)
+    if number % 10 == 0:
+        with database.connect() as connection:
+            connection.execute(SLOW_PYTHON_STEP)
+    with real_run(database, case) as command:
+        if number % 10 == 0:
+            command.wait_until_said(FIRST_HALF_IS_BUILT)
+            time.sleep(rng.uniform(0, STEP_SECONDS))
+        else:
+            time.sleep(rng.uniform(0, case.seconds))
+        command.kill()
+        seconds, where = time.monotonic() - command.started, place(command.said)
+    found = marts(database)
+    changing = {name for name, rows in case.after.items() if rows != case.before.get(name)}
+    new = {name for name in changing if found.get(name) == case.after[name]}
+    of_two_runs = ", components of another run than scores" if len(new & SCORES_AND_COMPONENTS) == 1 else ""
+    return Outcome(
+        f"kill {number}: {case.name}, at {seconds:.1f} of {case.seconds:.1f} s, {where}; "
+        f"{len(new)} of {len(changing)} marts new{of_two_runs}",
+        half_published(case, found),
+    )
+
+
+def half_published(case: Case, found: dict[str, str]) -> list[str]:
+    """Marts that are gone, or neither as before the run nor as after it."""
+    wrong = [f"{name} is gone" for name in case.before.keys() - found.keys()]
+    return wrong + [
+        f"{name} is neither as before nor as after"
+        for name, rows in found.items()
+        if rows not in (case.before.get(name), case.after.get(name))
+    ]
+
+
+def differences_after_another_run(database: Database, case: Case) -> list[str]:
+    """What the next run, in this process, leaves different from a run that nobody disturbed."""
+    again = _run_again(database, case)
+    if again.exit_code:
+        return [again.output]
+    with database.connect() as connection:
+        return table_differences(connection, SCHEMA, UNDISTURBED)
+
+
+def _run_again(database: Database, case: Case) -> Result:
+    """The next run; a full refresh that was under way is all that may follow, and a run that is none says so."""
+    if "--full-refresh" in case.options and _is_unfinished(database, case):
+        message = refusal(run(database, as_of=case.as_of.isoformat()), exit_code=1)
+        assert "did not end" in message, message
+    return run(database, *case.options, as_of=case.as_of.isoformat())
+
+
+def _is_unfinished(database: Database, case: Case) -> bool:
+    with database.connect() as connection:
+        runs = connection.execute(
+            f"select count(*) from {SCHEMA}_intermediate.int_score_publications"
+        ).fetchone()
+    return runs == (1,) and behind_the_marts(database) != case.behind_before
+
+
+def draw(number: int) -> str:
+    """Name of the run that a number kills; every tenth number an increment, in its Python step."""
+    return ["increment", "increment", "first run", "increment", "full refresh"][number // 2 % 5]
+
+
+def main() -> int:
+    """The soak; exit code 1 when anything is wrong."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--kills", type=int, default=40)
+    parser.add_argument("--only", type=int, help="number of one kill to repeat")
+    options = parser.parse_args()
+    numbers = [options.only] if options.only else range(1, options.kills + 1)
+    n_wrong = 0
+    with (
+        embedded.throw_away() as server,
+        tempfile.TemporaryDirectory() as folder,
+        cases(server, Path(folder), with_full_refresh=True) as (database, by_name),
+    ):
+        for number in numbers:
+            case = by_name[draw(number)]
+            restore(database, case.state)
+            outcome = kill(database, case, number)
+            outcome.wrong.extend(differences_after_another_run(database, case))
+            print(outcome, flush=True)
+            n_wrong += bool(outcome.wrong)
+    print(f"kills: {len(numbers)}, {n_wrong} with something wrong")
+    return 1 if n_wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,256 @@
+"""Whatever ends a run, the marts can be read, and the next run comes to what it would have come to (kills.py)."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import resource
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from ciris_scoring import embedded
+from ciris_scoring.connection import one_row, run_lock
+from ciris_scoring.embedded import SCHEMA, Server
+from ciris_scoring.errors import RunInProgress
+from conftest import Database
+from kills import (
+    PATIENCE_SECONDS,
+    PROGRAMS,
+    UNDISTURBED,
+    Case,
+    Command,
+    at,
+    differences_after_another_run,
+    draw,
+    half_published,
+    kill,
+    marts,
+    real_run,
+)
+from kills import cases as kill_cases
+from pipeline import table_differences
+from test_bad_input import dbt, restore
+
+VERDICTS = f"{SCHEMA}_intermediate.int_trace_verdicts"
+WINDOWS = f"{SCHEMA}_intermediate.int_window_sums"
+LARGEST_FILE = 16 << 20
+"""As large as a file of the server's log, which it must be able to write."""
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    """A server of these tests' own, to be stopped and crashed."""
+    with embedded.throw_away() as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def fleet(
+    server: Server, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[Database, dict[str, Case]]]:
+    with kill_cases(server, tmp_path_factory.mktemp("fleet"), with_full_refresh=False) as fleet:
+        yield fleet
+
+
+@pytest.mark.parametrize("numbers", [(4,), (1, 12), (6, 10)], ids=str)
+def test_killed_runs_are_healed_by_the_next(fleet, numbers):
+    """A first run; at the start and then in the first half; in the second half and then in the Python step."""
+    database, cases = fleet
+    [case] = {draw(number): cases[draw(number)] for number in numbers}.values()
+    restore(database, case.state)
+    for number in numbers:
+        outcome = kill(database, case, number)
+        print(outcome)
+        assert outcome.wrong == []
+    assert differences_after_another_run(database, case) == []
+
+
+# --- runs that meet ---------------------------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def somebody_in_the_way(database: Database, table: str) -> Iterator[psycopg.Connection]:
+    """A session with a lock on a table: no run gets past writing it until the session rolls back."""
+    with database.connect() as connection:
+        connection.execute(f"begin; lock table {table} in share mode")
+        yield connection
+
+
+def wait_until_one_waits(blocker: psycopg.Connection) -> None:
+    """Until a run has come to the table."""
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    query = "select from pg_locks where not granted and pg_backend_pid() = any(pg_blocking_pids(pid))"
+    while blocker.execute(query).fetchone() is None:
+        assert time.monotonic() < deadline, "no run came to the table"
+        time.sleep(0.05)
+
+
+def lock_holder(blocker: psycopg.Connection) -> int:
+    """The database process that holds a run's lock."""
+    query = "select pid from pg_locks where locktype = 'advisory' and mode = 'ExclusiveLock' and granted"
+    return one_row(blocker.execute(query))[0]
+
+
+def test_a_run_that_has_lost_its_lock_writes_no_more(fleet):
+    database, cases = fleet
+    case = cases["increment"]
+    restore(database, case.state)
+    with somebody_in_the_way(database, VERDICTS) as blocker, real_run(database, case) as command:
+        wait_until_one_waits(blocker)
+        holder = lock_holder(blocker)
+        blocker.execute("select pg_terminate_backend(%s)", [holder])
+        blocker.execute("rollback")
+        assert command.wait() == 1
+        error, hint = command.said.splitlines()[-2:]
+    assert f"This run has lost its lock on schema ciris: database process {holder} has ended." in error
+    assert "the connection to it was cut. Run again" in hint
+    assert marts(database) == case.before
+
+
+def test_plain_dbt_shares_the_lock_while_it_writes(fleet, monkeypatch):
+    database, cases = fleet
+    restore(database, cases["increment"].state)
+    plain = (PROGRAMS / "dbt", "run", *at(database), "--select", "int_window_sums")
+    with somebody_in_the_way(database, WINDOWS) as blocker, Command(*plain) as writer:
+        wait_until_one_waits(blocker)
+        monkeypatch.setattr("ciris_scoring.connection.LOCK_SECONDS", 0.5)
+        with database.connect() as other, pytest.raises(RunInProgress), run_lock(other, SCHEMA):
+            pass
+        blocker.execute("rollback")
+        assert writer.wait() == 0
+    # A run that begins between two of its models: the next one is refused.
+    with database.connect() as other, run_lock(other, SCHEMA):
+        refused = dbt(database, "run-operation", "write_under_lock")
+    assert (
+        "Another run holds the lock on schema ciris. Wait until it has ended, then run again." in refused.said
+    )
+
+
+def test_runs_never_mix(fleet):
+    """A second run is refused. Once the first has lost its lock, the next one ends what it has at work, and goes on."""
+    database, cases = fleet
+    case = cases["increment"]
+    restore(database, case.state)
+    with somebody_in_the_way(database, WINDOWS) as blocker, real_run(database, case) as first:
+        first.wait_until_said("Scoring ")
+        with real_run(database, case) as second:
+            assert second.wait() == 1
+            wait_until_one_waits(blocker)
+            holder = lock_holder(blocker)
+            assert f"Another run is at work on schema 'ciris': backend pid {holder} " in second.said
+            assert f"select pg_terminate_backend({holder});" in second.said
+        assert marts(database) == case.before
+
+        # As the hint has it. The run itself goes on, and has not noticed yet.
+        blocker.execute("select pg_terminate_backend(%s)", [holder])
+        with real_run(database, case) as third:
+            third.wait_until_said(r"Ended database process \d+, at work for a run that has lost its lock")
+            blocker.execute("rollback")
+            assert first.wait() == 1
+            assert "Error: dbt stopped at model int_window_sums" in first.said
+            assert third.wait() == 0, third.said
+    with database.connect() as connection:
+        assert table_differences(connection, SCHEMA, UNDISTURBED) == []
+
+
+# --- a server that fails ----------------------------------------------------------------------------------------------
+
+
+def data_folder(server: Server) -> Path:
+    with psycopg.connect(server.conninfo()) as connection:
+        return Path(one_row(connection.execute("show data_directory"))[0])
+
+
+def restart(server: Server, data: Path, mode: str = "fast", largest_file: int | None = None) -> None:
+    """Start the server again, which may be running or have crashed; it may write no file larger than given."""
+    account = {"user": data.stat().st_uid, "group": data.stat().st_gid} if os.geteuid() == 0 else {}
+    command = [server.programs / "pg_ctl", "-D", data, "-w", "-m", mode, "-l", data / "log", "restart"]
+
+    def limit() -> None:
+        if largest_file is not None:
+            _, hard_limit = resource.getrlimit(resource.RLIMIT_FSIZE)
+            resource.setrlimit(resource.RLIMIT_FSIZE, (largest_file, hard_limit))
+
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    # The processes of a crashed server may take a moment to be gone.
+    while subprocess.run(
+        command, cwd="/", stdout=subprocess.DEVNULL, preexec_fn=limit, check=False, **account
+    ).returncode:
+        assert time.monotonic() < deadline, "the server does not start"
+        time.sleep(0.2)
+
+
+def crash(server: Server, data: Path) -> None:
+    """Kill the server's first process, and start it again."""
+    os.kill(int((data / "postmaster.pid").read_text().split()[0]), signal.SIGKILL)
+    restart(server, data)
+
+
+def test_a_server_that_fails_in_the_middle(fleet):
+    """One failure after the other, each on what the last one left behind; then a good run."""
+    database, cases = fleet
+    case = cases["increment"]
+    restore(database, case.state)
+    server, data = database.server, data_folder(database.server)
+    _without_room(database, case, data)
+    _restarted(database, case, "model int_window_sums\n", lambda: restart(server, data))
+    _restarted(database, case, "model int_capacity_scores\n", lambda: crash(server, data))
+    _out_of_time(database, case)
+    assert differences_after_another_run(database, case) == []
+
+
+def _without_room(database: Database, case: Case, data: Path) -> None:
+    """Files that cannot grow, for traces that are far too large."""
+    with database.connect() as connection:
+        connection.execute("create table public.as_they_were as table cirislens.covenant_traces")
+        connection.execute(
+            'update cirislens.covenant_traces set idma_phase = %s where "timestamp" > %s',
+            [os.urandom(200_000).hex(), case.as_of - timedelta(days=3)],
+        )
+        connection.execute("vacuum cirislens.covenant_traces")  # so that the run has no need to write there
+    restart(database.server, data, largest_file=LARGEST_FILE)
+    error, _ = _failure(database, case)
+    assert re.search("Error: dbt stopped at model int_trace_verdicts .*: could not .* File too large", error)
+    assert marts(database) == case.before
+
+    restart(database.server, data, mode="immediate")
+    with database.connect() as connection:
+        connection.execute("truncate cirislens.covenant_traces")
+        connection.execute("insert into cirislens.covenant_traces table public.as_they_were")
+
+
+def _restarted(database: Database, case: Case, after: str, happens: Callable[[], None]) -> None:
+    error, hint = _failure(database, case, after, happens)
+    assert re.search("Error: dbt stopped.*(connection|terminat)", error)
+    assert hint == "Hint: The server was stopped, or the connection to it was cut. Run again when it is back."
+    assert half_published(case, marts(database)) == []
+
+
+def _out_of_time(database: Database, case: Case) -> None:
+    """A limit to the time of a statement, and somebody who holds one up for longer."""
+    with database.connect() as connection:
+        connection.execute(f"alter database {database.name} set statement_timeout = '2s'")
+    with somebody_in_the_way(database, WINDOWS):
+        error, hint = _failure(database, case)
+    assert re.search("at model int_window_sums .*: canceling statement due to statement timeout", error)
+    assert hint.startswith("Hint: The marts stay as they were.")
+    assert half_published(case, marts(database)) == []
+
+
+def _failure(
+    database: Database, case: Case, after: str = "", happens: Callable[[], None] = lambda: None
+) -> list[str]:
+    """Error and hint of a run to which something happens after it has said something."""
+    with real_run(database, case) as command:
+        command.wait_until_said(after)
+        happens()
+        assert command.wait() == 1
+        return command.said.splitlines()[-2:]
