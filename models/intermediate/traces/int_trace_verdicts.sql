@@ -9,7 +9,7 @@
       {'columns': ['traced_at']},
       {'columns': ['delivery_hash']},
     ],
-    pre_hook="{{ set_work_mem() }}",
+    pre_hook="{{ set_for_heavy_work() }}",
     post_hook="{{ update_statistics() }}",
   )
 }}
