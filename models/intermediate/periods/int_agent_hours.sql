@@ -5,7 +5,7 @@
     on_schema_change='fail',
     meta={'range_column': 'hour_start'},
     indexes=[{'columns': ['hour_start', 'agent_id_hash']}],
-    pre_hook="{{ set_work_mem() }}",
+    pre_hook="{{ set_for_heavy_work() }}",
     post_hook=["{{ keep_views(this) }}", "{{ update_statistics() }}"],
   )
 }}

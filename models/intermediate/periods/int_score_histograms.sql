@@ -5,7 +5,7 @@
     on_schema_change='fail',
     meta={'range_column': 'period_start'},
     indexes=[{'columns': ['agent_id_hash', 'period_start']}, {'columns': ['period_start']}],
-    pre_hook="{{ set_work_mem() }}",
+    pre_hook="{{ set_for_heavy_work() }}",
     post_hook="{{ update_statistics() }}",
   )
 }}

@@ -5,7 +5,7 @@
     on_schema_change='fail',
     meta={'range_column': 'traced_at'},
     indexes=[{'columns': ['agent_id_hash', 'traced_at']}, {'columns': ['traced_at']}],
-    pre_hook="{{ set_work_mem() }}",
+    pre_hook="{{ set_for_heavy_work() }}",
     post_hook="{{ update_statistics() }}",
   )
 }}

@@ -9,7 +9,7 @@
       {'columns': ['traced_at']},
       {'columns': ['delivery_hash']},
     ],
-    pre_hook="{{ set_work_mem() }}",
+    pre_hook="{{ set_for_heavy_work() }}",
     post_hook=["{{ keep_views(this) }}", "{{ update_statistics() }}"],
   )
 }}
@@ -127,6 +127,7 @@ traces as (
         {% for key in conscience_numbers %}
         conscience_result -> '{{ key }}' as json_{{ key }},
         {% endfor %}
+        is_conscience_usual,
         {% for key, value in usual_conscience_values().items() %}
         case
             when is_conscience_usual then jsonb '{{ value }}' else conscience_result -> '{{ key }}'
@@ -150,7 +151,7 @@ compared as (
         array[
             {{ replay_faculty('json_entropy_passed', 'json_entropy_score', '<=', 'json_entropy_threshold') }},
             {{ replay_faculty('json_coherence_passed', 'json_coherence_score', '>=', 'json_coherence_threshold') }},
-            {{ replay_conscience(
+            is_conscience_usual or {{ replay_conscience(
                 'json_conscience_passed',
                 ['json_' ~ verdicts[0], 'json_' ~ verdicts[1], 'json_' ~ verdicts[2], 'json_' ~ verdicts[3]],
                 ['json_' ~ guardrails[0], 'json_' ~ guardrails[1]],
@@ -159,9 +160,12 @@ compared as (
             {{ replay_number('dsdma_domain_alignment', 'json_dsdma_domain_alignment', 2) }},
             {{ replay_number('entropy_level', 'json_entropy_level', 4) }},
             {{ replay_number('coherence_level', 'json_coherence_level', 4) }},
-            {{ replay_boolean('coherence_passed', 'json_coherence_passed') }},
-            {{ replay_boolean('conscience_passed', 'json_conscience_passed') }},
-            {{ replay_boolean('action_was_overridden', 'json_action_was_overridden') }},
+            {% for key in ['coherence_passed', 'conscience_passed', 'action_was_overridden'] %}
+            case
+                when is_conscience_usual then {{ key }} = {{ usual_conscience_values()[key] }}
+                else {{ replay_boolean(key, 'json_' ~ key) }}
+            end,
+            {% endfor %}
             {{ replay_boolean('action_success', 'json_action_success') }},
             {{ replay_number('audit_sequence_number', 'json_audit_sequence_number') }},
             {{ replay_text('audit_entry_hash', 'json_audit_entry_hash') }}
