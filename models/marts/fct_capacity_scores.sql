@@ -9,7 +9,7 @@
       {'columns': ['as_of', 'window_days']},
       {'columns': ['scored_at']},
     ],
-    post_hook="{{ update_statistics() }}",
+    post_hook=["{{ keep_views(this) }}", "{{ update_statistics() }}"],
   )
 }}
 {#- Grain: one row per agent, as-of and window. The candidates that passed every blocking test. -#}

@@ -1,15 +1,41 @@
 {{ config(materialized='view', pre_hook="{{ replace_kept_view() }}") }}
-{#- Grain: one row per agent, as-of, window, factor and component: every component of the published scores. -#}
-with published as (
+{#- Grain: one row per agent, as-of, window, factor and component: every component of the published scores. Scores
+    are written before their components; meanwhile a score that was made anew has none. -#}
+with scores as (
+
+    select
+        agent_id_hash,
+        as_of,
+        window_days,
+        scored_at
+    from {{ ref('fct_capacity_scores') }}
+
+),
+
+components as (
 
     select
         agent_id_hash,
         as_of,
         window_days,
         {% for component in components() %}
-        {{ component }}{% if not loop.last %},{% endif %}
+        {{ component }},
         {% endfor %}
+        scored_at
     from {{ ref('int_published_components') }}
+
+),
+
+published as (
+
+    select components.*
+    from components
+    inner join scores
+        on
+            components.agent_id_hash = scores.agent_id_hash
+            and components.window_days = scores.window_days
+            and components.as_of = scores.as_of
+            and components.scored_at >= scores.scored_at
 
 )
 

@@ -13,7 +13,9 @@
   )
 }}
 {#- Grain: one row per agent, as-of and window. The components of the published scores, kept behind the gate so that
-    a run that fails its tests changes none of them. -#}
+    a run that fails its tests changes none of them. Written after the scores, so that whoever reads both can tell
+    components of an earlier run. -#}
+-- depends_on: {{ ref('fct_capacity_scores') }}
 with candidates as (
 
     select
