@@ -1,8 +1,7 @@
 {{
   config(
     materialized='table',
-    indexes=[{'columns': ['agent_id_hash', 'window_days', 'period_start']}],
-    post_hook="analyze {{ this }}",
+    post_hook="analyze {{ this }} (agent_id_hash, window_days, period_start, as_of, is_to_be_scored)",
   )
 }}
 {#- Grain: one row per agent, window and period, without gaps from the agent's first period (or as far back as this
