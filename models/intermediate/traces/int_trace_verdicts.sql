@@ -151,7 +151,7 @@ compared as (
         array[
             {{ replay_faculty('json_entropy_passed', 'json_entropy_score', '<=', 'json_entropy_threshold') }},
             {{ replay_faculty('json_coherence_passed', 'json_coherence_score', '>=', 'json_coherence_threshold') }},
-            is_conscience_usual or {{ replay_conscience(
+            traces.is_conscience_usual or {{ replay_conscience(
                 'json_conscience_passed',
                 ['json_' ~ verdicts[0], 'json_' ~ verdicts[1], 'json_' ~ verdicts[2], 'json_' ~ verdicts[3]],
                 ['json_' ~ guardrails[0], 'json_' ~ guardrails[1]],
@@ -162,7 +162,7 @@ compared as (
             {{ replay_number('coherence_level', 'json_coherence_level', 4) }},
             {% for key in ['coherence_passed', 'conscience_passed', 'action_was_overridden'] %}
             case
-                when is_conscience_usual then {{ key }} = {{ usual_conscience_values()[key] }}
+                when traces.is_conscience_usual then {{ key }} = {{ usual_conscience_values()[key] }}
                 else {{ replay_boolean(key, 'json_' ~ key) }}
             end,
             {% endfor %}
