@@ -4,7 +4,7 @@
     incremental_strategy='replace_range',
     on_schema_change='fail',
     meta={'range_column': 'hour_start'},
-    indexes=[{'columns': ['hour_start', 'agent_id_hash']}],
+    indexes=[{'columns': ['hour_start', 'agent_id_hash'], 'unique': true}],
     pre_hook="{{ set_for_heavy_work() }}",
     post_hook=["{{ keep_views(this) }}", "{{ update_statistics() }}"],
   )
