@@ -45,7 +45,7 @@ parse: $(INSTALLED) ## Check that dbt can read the project.
 	$(WITH_DATABASE) $(BIN)/dbt --quiet parse
 
 pytest: $(INSTALLED) ## Run the tests, on real PostgreSQL servers of their own.
-	$(BIN)/pytest -n 2 --dist loadfile
+	$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 soak: $(INSTALLED) ## Replay 60 daily and 24 hourly runs against a full refresh, and kill 40 (about 25 minutes).
 	$(BIN)/python tests/python/replay.py
