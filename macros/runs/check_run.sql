@@ -119,12 +119,21 @@
   {%- endif -%}
 {% endmacro %}
 
+{#- int_scoring_run as the run before left it, where this one would build upon what that one built; none for a full
+    refresh, where nothing is published, and for the second half of a run in plain dbt, which goes on with its first. -#}
+{% macro run_before(models) %}
+  {%- set begins = 'model.ciris_scoring.int_scoring_run' in models -%}
+  {%- if begins and not flags.FULL_REFRESH and last_publication() is not none -%}
+    {{ return(relation_as_left('int_scoring_run', 'intermediate')) }}
+  {%- endif -%}
+  {{ return(none) }}
+{% endmacro %}
+
 {#- A full refresh that did not end leaves part of the old history and part of the new in the tables that scores are
-    made of. Only its repetition can follow. (The second half of one in plain dbt does not build int_scoring_run.) -#}
+    made of. Only its repetition can follow. -#}
 {% macro check_unfinished_full_refresh(models) %}
-  {%- set left_behind = relation_as_left('int_scoring_run', 'intermediate') -%}
-  {%- set begins = models | select('equalto', 'model.ciris_scoring.int_scoring_run') | list | length > 0 -%}
-  {%- if begins and not flags.FULL_REFRESH and left_behind is not none and last_publication() is not none -%}
+  {%- set left_behind = run_before(models) -%}
+  {%- if left_behind is not none -%}
     {%- set rows = run_query("select started_at from " ~ left_behind ~ " where is_full_refresh and started_at > timestamptz '"
         ~ last_publication()[2] ~ "+00'") -%}
     {%- if rows | length > 0 -%}
@@ -138,9 +147,8 @@
 
 {#- A backfill that did not end has judged some traces again and not those after them. It has to come to its end. -#}
 {% macro check_unfinished_backfill(models) %}
-  {%- set left_behind = relation_as_left('int_scoring_run', 'intermediate') -%}
-  {%- set begins = models | select('equalto', 'model.ciris_scoring.int_scoring_run') | list | length > 0 -%}
-  {%- if begins and not flags.FULL_REFRESH and left_behind is not none and last_publication() is not none -%}
+  {%- set left_behind = run_before(models) -%}
+  {%- if left_behind is not none -%}
     {%- set as_text = " at time zone 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS\"Z\"')" -%}
     {%- set rows = run_query("
       select to_char(run.backfill_first" ~ as_text ~ ", to_char(run.backfill_last" ~ as_text ~ "

@@ -1,7 +1,8 @@
 {#- Incremental strategy replace_range: rewrite the run's range (is_rewritten), in the materialization's own
     transaction. Unlike delete+insert it also removes keys that the source no longer has. The model names the column
     in meta.range_column, and in meta.range_opens whether its times start a period (>=) or end one (>). Rows from
-    outside the range that the model selects are added; it must select only such as are not there, or name in meta.also_replaced_by the column by whose values they replace. -#}
+    outside the range that the model selects are added; it must select only such as are not there, or name in
+    meta.also_replaced_by the column by whose values they replace. -#}
 {% macro get_incremental_replace_range_sql(arg_dict) %}
   {%- set meta = config.get('meta') -%}
   {%- set columns = get_quoted_csv(arg_dict['dest_columns'] | map(attribute='name')) %}

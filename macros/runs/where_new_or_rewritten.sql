@@ -1,6 +1,6 @@
 {#- What an increment takes from int_capacity_scores into a table behind the gate: everything that the run
-    rewrites, and older rows that were scored since this table was last written and are not in it (they had waited for the Python
-    step). -#}
+    rewrites, and older rows that were scored since this table was last written and are not in it (they had waited for
+    the Python step). -#}
 {% macro where_new_or_rewritten(candidates) %}
   {%- set rewritten = is_rewritten(candidates ~ '.as_of', '>') %}
   {%- if is_incremental() %}

@@ -13,7 +13,7 @@ from psycopg import sql
 from psycopg.rows import namedtuple_row
 
 from ciris_scoring import as_of as as_of_time
-from ciris_scoring.connection import Project, one_row
+from ciris_scoring.connection import Project, one_row, table_exists
 from ciris_scoring.errors import InputError
 
 PERIOD_LENGTHS = {"day": timedelta(days=1), "hour": timedelta(hours=1)}
@@ -147,7 +147,7 @@ class _State:
     @classmethod
     def read(cls, connection: psycopg.Connection, project: Project) -> "_State":
         schema = f"{project.schema}_intermediate"
-        if not _exists(connection, schema, "int_score_publications"):
+        if not table_exists(connection, schema, "int_score_publications"):
             return cls(None, timedelta())
         log = sql.Identifier(schema, "int_score_publications")
         with connection.cursor(row_factory=namedtuple_row) as cursor:
@@ -195,8 +195,3 @@ def _first_trace(connection: psycopg.Connection, project: Project) -> datetime |
 def _floor(moment: datetime, period: timedelta) -> datetime:
     epoch = datetime(1970, 1, 1, tzinfo=moment.tzinfo)
     return moment - (moment - epoch) % period
-
-
-def _exists(connection: psycopg.Connection, schema: str, table: str) -> bool:
-    query = "select to_regclass(format('%%I.%%I', %s::text, %s::text)) is not null"
-    return one_row(connection.execute(query, [schema, table]))[0]

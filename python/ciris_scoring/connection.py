@@ -163,6 +163,12 @@ def one_row(cursor: psycopg.Cursor) -> tuple:
     return row
 
 
+def table_exists(database: psycopg.Connection | psycopg.Cursor, schema: str, table: str) -> bool:
+    """Return whether there is a table or view of that name."""
+    query = "select to_regclass(format('%%I.%%I', %s::text, %s::text)) is not null"
+    return one_row(database.execute(query, [schema, table]))[0]
+
+
 def where(project: Project) -> str:
     """What the project's target connects to, for messages."""
     credentials = project.credentials

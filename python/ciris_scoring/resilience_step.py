@@ -20,7 +20,7 @@ import psycopg
 from numpy.typing import NDArray
 from psycopg import IsolationLevel, sql
 
-from ciris_scoring.connection import one_row
+from ciris_scoring.connection import one_row, table_exists
 from ciris_scoring.errors import StepError
 from ciris_scoring.resilience import N_BINS, drift, resilience_score
 
@@ -168,8 +168,7 @@ def _columns(names: Iterable[str], of: str | None = None) -> sql.Composed:
 
 def _require_relations(cursor: psycopg.Cursor, schema: str) -> None:
     for name in ("int_scoring_parameters", "int_resilience_inputs", "int_resilience_scores"):
-        cursor.execute("select to_regclass(format('%%I.%%I', %s::text, %s::text))", [schema, name])
-        if one_row(cursor) == (None,):
+        if not table_exists(cursor, schema, name):
             raise StepError(
                 f"{schema}.{name} does not exist, so there is nothing to score yet.",
                 "Build the first half of a run: `dbt build --selector before_resilience`; "
@@ -179,8 +178,7 @@ def _require_relations(cursor: psycopg.Cursor, schema: str) -> None:
 
 def _require_published_parameters(cursor: psycopg.Cursor, schema: str) -> None:
     """Refuse the parameters of a run that was itself refused: the inputs were made with others."""
-    cursor.execute("select to_regclass(format('%%I.int_scoring_run', %s::text)) is null", [schema])
-    if one_row(cursor)[0]:
+    if not table_exists(cursor, schema, "int_scoring_run"):
         return
     cursor.execute(
         sql.SQL(
