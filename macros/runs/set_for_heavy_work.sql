@@ -1,7 +1,13 @@
 {#- Settings for the sorts, hashes and indexes of one large model, until the end of its own transaction. Compiling its
-    expressions (jit) takes seconds and saves less. -#}
-{% macro set_for_heavy_work() -%}
+    expressions (jit) takes seconds and saves less. Where a row costs far more than the planner believes, as unpacking
+    JSON does, even an increment is worth a second process. -#}
+{% macro set_for_heavy_work(costly_rows=false) -%}
   set local work_mem = '{{ var("scoring_work_mem") }}';
   set local maintenance_work_mem = '{{ var("scoring_work_mem") }}';
+  {%- if costly_rows %}
+  set local min_parallel_index_scan_size = 0;
+  set local parallel_setup_cost = 100;
+  set local parallel_tuple_cost = 0.01;
+  {%- endif %}
   set local jit = off
 {%- endmacro %}

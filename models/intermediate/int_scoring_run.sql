@@ -2,6 +2,7 @@
   config(
     materialized='table',
     post_hook=[
+      "analyze {{ this }}",
       {'sql': '{{ refuse_other_parameters(this) }}', 'transaction': false},
       {'sql': '{{ refuse_larger_lookback(this) }}', 'transaction': false},
     ],

@@ -102,21 +102,34 @@ hash_lengths as (
 
 ),
 
-by_sha256 as (
+-- The offset keeps PostgreSQL from comparing each deferral with each agent.
+sha256_prefixes as (
 
-    select distinct on (deferrals.deferral_number)
+    select
         deferrals.deferral_number,
-        agents.agent_id_hash
+        deferrals.created_at,
+        lengths.hash_length,
+        left(deferrals.agent_id_sha256, lengths.hash_length) as sha256_prefix
     from deferrals
     cross join hash_lengths as lengths
+    offset 0 -- noqa: AM09
+
+),
+
+by_sha256 as (
+
+    select distinct on (prefixes.deferral_number)
+        prefixes.deferral_number,
+        agents.agent_id_hash
+    from sha256_prefixes as prefixes
     inner join agents
         on
-            left(deferrals.agent_id_sha256, lengths.hash_length) = agents.agent_id_hash
-            and lengths.hash_length = agents.hash_length
-            and deferrals.created_at > agents.first_traced_at
+            prefixes.sha256_prefix = agents.agent_id_hash
+            and prefixes.hash_length = agents.hash_length
+            and prefixes.created_at > agents.first_traced_at
     order by
-        deferrals.deferral_number asc,
-        agents.hash_length desc
+        prefixes.deferral_number asc,
+        prefixes.hash_length desc
 
 ),
 

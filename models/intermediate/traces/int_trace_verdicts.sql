@@ -9,7 +9,7 @@
       {'columns': ['traced_at']},
       {'columns': ['delivery_hash']},
     ],
-    pre_hook="{{ set_for_heavy_work() }}",
+    pre_hook="{{ set_for_heavy_work(costly_rows=true) }}",
     post_hook=["{{ keep_views(this) }}", "{{ update_statistics() }}"],
   )
 }}
@@ -258,7 +258,8 @@ deliveries as (
 ),
 
 -- Three passes over one sort: where each trace stands, where the last known value of a trace that counts stood before
--- it, and what that value was.
+-- it, and what that value was. In an increment the first row of each agent also brings in the state in which the agent
+-- was left before: one look-up by index per agent.
 numbered as (
 
     select
@@ -287,9 +288,35 @@ numbered as (
 counted as (
 
     select
-        *,
-        agent_id_hash is not null and not is_duplicate as is_counted
+        numbered.*,
+        {% if is_incremental() %}
+        left_behind.is_known as is_carried_in,
+        left_behind.last_agent_name as carried_agent_name,
+        left_behind.last_audit_sequence_number as carried_audit_sequence_number,
+        left_behind.last_fragility_flag as carried_fragility_flag,
+        {% endif %}
+        numbered.agent_id_hash is not null and not numbered.is_duplicate as is_counted
     from numbered
+    {% if is_incremental() %}
+    left join lateral (
+        select
+            true as is_known,
+            verdicts.last_agent_name,
+            verdicts.last_audit_sequence_number,
+            verdicts.last_fragility_flag
+        from {{ this }} as verdicts
+        where
+            numbered.agent_position = 1
+            and verdicts.agent_id_hash = numbered.agent_id_hash
+            and verdicts.traced_at < {{ rejudged_from() }}
+            and verdicts.is_counted
+        order by
+            verdicts.traced_at desc,
+            verdicts.audit_sequence_number desc nulls first,
+            verdicts.trace_id collate "C" desc nulls first
+        limit 1
+    ) as left_behind on true
+    {% endif %}
 
 ),
 
@@ -314,6 +341,17 @@ looked_up as (
 
     select
         *,
+        {% if is_incremental() %}
+        first_value(is_carried_in) over so_far is true as is_agent_carried_in,
+        first_value(carried_agent_name) over so_far as agent_name_before,
+        first_value(carried_audit_sequence_number) over so_far as audit_sequence_number_before,
+        first_value(carried_fragility_flag) over so_far as fragility_flag_before,
+        {% else %}
+        false as is_agent_carried_in,
+        null::text as agent_name_before,
+        null::bigint as audit_sequence_number_before,
+        null::boolean as fragility_flag_before,
+        {% endif %}
         nth_value(agent_name, name_position::integer) over so_far as earlier_agent_name,
         nth_value(audit_sequence_number, number_position::integer) over so_far as earlier_audit_sequence_number,
         nth_value(idma_fragility_flag, flag_position::integer) over so_far as earlier_fragility_flag
@@ -322,59 +360,15 @@ looked_up as (
 
 ),
 
-{% if is_incremental() %}
--- The state in which each agent was left before the increment: one look-up by index per agent.
-carried_in as (
-
-    select
-        agents.agent_id_hash,
-        left_behind.last_agent_name,
-        left_behind.last_audit_sequence_number,
-        left_behind.last_fragility_flag
-    from (select distinct agent_id_hash from judged where agent_id_hash is not null) as agents
-    cross join lateral (
-        select
-            verdicts.last_agent_name,
-            verdicts.last_audit_sequence_number,
-            verdicts.last_fragility_flag
-        from {{ this }} as verdicts
-        where
-            verdicts.agent_id_hash = agents.agent_id_hash
-            and verdicts.traced_at < {{ rejudged_from() }}
-            and verdicts.is_counted
-        order by
-            verdicts.traced_at desc,
-            verdicts.audit_sequence_number desc nulls first,
-            verdicts.trace_id collate "C" desc nulls first
-        limit 1
-    ) as left_behind
-
-),
-{% else %}
-carried_in as (
-
-    select
-        null::text as agent_id_hash,
-        null::text as last_agent_name,
-        null::bigint as last_audit_sequence_number,
-        null::boolean as last_fragility_flag
-    where false
-
-),
-{% endif %}
-
 in_context as (
 
     select
-        looked_up.*,
-        looked_up.trace_position is null and carried_in.agent_id_hash is null as is_agents_first,
-        coalesce(looked_up.earlier_agent_name, carried_in.last_agent_name) as previous_agent_name,
-        coalesce(
-            looked_up.earlier_audit_sequence_number, carried_in.last_audit_sequence_number
-        ) as previous_audit_sequence_number,
-        coalesce(looked_up.earlier_fragility_flag, carried_in.last_fragility_flag) as previous_fragility_flag
+        *,
+        trace_position is null and not is_agent_carried_in as is_agents_first,
+        coalesce(earlier_agent_name, agent_name_before) as previous_agent_name,
+        coalesce(earlier_audit_sequence_number, audit_sequence_number_before) as previous_audit_sequence_number,
+        coalesce(earlier_fragility_flag, fragility_flag_before) as previous_fragility_flag
     from looked_up
-    left join carried_in on looked_up.agent_id_hash = carried_in.agent_id_hash
 
 ),
 

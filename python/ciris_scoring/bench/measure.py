@@ -9,20 +9,18 @@ import statistics
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pandas as pd
 import psycopg
 from psycopg import sql
 
-from ciris_scoring import run as job
 from ciris_scoring.as_of import text
-from ciris_scoring.bench import reads
+from ciris_scoring.bench import jobs, reads
 from ciris_scoring.bench.activity import Activity, watched
 from ciris_scoring.bench.fresh_process import in_fresh_process
 from ciris_scoring.bench.reads import Read, Size
-from ciris_scoring.connection import Project, connect, load_project, one_row
+from ciris_scoring.connection import Project, connect, one_row
 from ciris_scoring.errors import InputError
 from ciris_scoring.resilience_step import StepResult
 from ciris_scoring.run import report
@@ -242,20 +240,10 @@ def _server(connection: psycopg.Connection) -> str:
     return f"PostgreSQL {version}, shared_buffers {shared_buffers}, work_mem {work_mem}"
 
 
-# --- Runs in processes of their own --------------------------------------------------------------------------------
-
-_Place = tuple[Path, Path, str, Mapping[str, Any]]
-"""What a project is loaded from."""
-
-
-def _place(project: Project) -> _Place:
-    return project.project_dir, project.profiles_dir, project.target_name, project.cli_vars
-
-
 def _run(connection: psycopg.Connection, project: Project, as_of: datetime) -> RunCost:
     before = reads.temporary_bytes(connection)
     with watched(project) as activity:
-        finished = in_fresh_process(score_at, _place(project), as_of)
+        finished = in_fresh_process(jobs.score_at, jobs.place(project), as_of)
     written = reads.temporary_bytes(connection) - before
     return RunCost(activity, finished.result, finished.seconds, finished.peak_bytes, written)
 
@@ -264,16 +252,4 @@ def _step_peak_bytes(connection: psycopg.Connection, project: Project) -> int | 
     """Memory of `ciris-scoring resilience` with the whole history waiting."""
     scores = sql.Identifier(f"{project.schema}_intermediate", "int_resilience_scores")
     connection.execute(sql.SQL("truncate {}").format(scores))
-    return in_fresh_process(resilience_at, _place(project)).peak_bytes
-
-
-def score_at(place: _Place, as_of: datetime) -> StepResult:
-    """Do the job of `ciris-scoring run`."""
-    project = load_project(*place)
-    with connect(project) as connection:
-        return job.score(connection, project, as_of)
-
-
-def resilience_at(place: _Place) -> None:
-    """Do what `ciris-scoring resilience` does."""
-    job.resilience(load_project(*place))
+    return in_fresh_process(jobs.resilience_at, jobs.place(project)).peak_bytes

@@ -1,0 +1,39 @@
+"""The jobs that the benchmark runs in processes of their own.
+
+This module imports what `ciris-scoring run` does and no more, because a process that it starts pays for the imports.
+"""
+
+from collections.abc import Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from ciris_scoring import run
+from ciris_scoring.connection import Project, connect, load_project
+from ciris_scoring.resilience_step import StepResult
+
+Place = tuple[Path, Path, str, Mapping[str, Any]]
+"""What a project is loaded from."""
+
+
+def place(project: Project) -> Place:
+    """Where another process finds the same project and target."""
+    return project.project_dir, project.profiles_dir, project.target_name, project.cli_vars
+
+
+def score_at(place: Place, as_of: datetime) -> StepResult:
+    """Do the job of `ciris-scoring run`.
+
+    :raises CirisError: something expected went wrong.
+    """
+    project = load_project(*place)
+    with connect(project) as connection:
+        return run.score(connection, project, as_of)
+
+
+def resilience_at(place: Place) -> None:
+    """Do what `ciris-scoring resilience` does.
+
+    :raises CirisError: something expected went wrong.
+    """
+    run.resilience(load_project(*place))
