@@ -20,15 +20,16 @@ with scores as (
         score_status,
         scored_at
     from {{ ref('fct_capacity_scores') }}
-    {%- set rewritten = is_rewritten('as_of', '>') %}
     {% if is_incremental() %}
-    where
-        {{ rewritten }}
-        or as_of in (
-            select gained.as_of
-            from {{ ref('fct_capacity_scores') }} as gained
-            where gained.scored_at > (select coalesce(max(latest.latest_scored_at), '-infinity') from {{ this }} as latest)
-        )
+    where as_of in (
+        select rewritten.as_of
+        from {{ ref('fct_capacity_scores') }} as rewritten
+        where
+            {{ is_rewritten('rewritten.as_of', '>') }}
+            or rewritten.scored_at > (
+                select coalesce(max(latest.latest_scored_at), '-infinity') from {{ this }} as latest
+            )
+    )
     {% endif %}
 
 )
