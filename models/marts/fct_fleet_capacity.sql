@@ -20,13 +20,14 @@ with scores as (
         score_status,
         scored_at
     from {{ ref('fct_capacity_scores') }}
+    {%- set rewritten = is_rewritten('redone.as_of', '>') %}
     {% if is_incremental() %}
     where as_of in (
-        select rewritten.as_of
-        from {{ ref('fct_capacity_scores') }} as rewritten
+        select redone.as_of
+        from {{ ref('fct_capacity_scores') }} as redone
         where
-            {{ is_rewritten('rewritten.as_of', '>') }}
-            or rewritten.scored_at > (
+            {{ rewritten }}
+            or redone.scored_at > (
                 select coalesce(max(latest.latest_scored_at), '-infinity') from {{ this }} as latest
             )
     )
