@@ -259,3 +259,23 @@ def test_the_three_commands_of_a_scheduler_are_a_run_and_plain_dbt_may_follow(da
     after = marts(database, without=RUN_TIMES)
     for mart in ("fct_capacity_scores", "fct_factor_components", "fct_fleet_capacity"):
         assert after[f"{SCHEMA}.{mart}"] == expected[f"{SCHEMA}.{mart}"]
+
+
+def test_a_row_that_waited_until_the_lookback_had_passed_is_scored_when_its_r_comes(database, expected):
+    assert run(database, as_of=NEWEST).exit_code == 0
+    with database.connect() as connection:
+        [key] = connection.execute(
+            f"select agent_id_hash, as_of, window_days from {SCHEMA}.fct_capacity_scores order by as_of, 1, 3 limit 1"
+        ).fetchall()
+        of_the_row = "where (agent_id_hash, as_of, window_days) = (%s, %s, %s)"
+        for table in ("int_capacity_scores", "int_published_components"):
+            connection.execute(f"delete from {SCHEMA}_intermediate.{table} {of_the_row}", key)
+        connection.execute(f"delete from {SCHEMA}.fct_capacity_scores {of_the_row}", key)
+        written = connection.execute(
+            f"update {SCHEMA}_intermediate.int_resilience_scores set computed_at = now() {of_the_row}", key
+        )
+        assert written.rowcount == 1
+    assert marts(database, without=RUN_TIMES) != expected
+
+    assert run(database, as_of=NEWEST).exit_code == 0
+    assert marts(database, without=RUN_TIMES) == expected

@@ -18,6 +18,7 @@
     The gate: the blocking tests end here, and every mart descends from this model. An increment takes the as-ofs
     that the run scores, and older rows that were still waiting for the Python step when their turn came, or that have not
     been published since. -#}
+{%- set in_reach = 'as_of ' ~ since_oldest_candidate() %}
 with scoring_run as (
 
     select parameter_set_id
@@ -44,15 +45,18 @@ resilience as (
     from {{ ref('int_resilience') }} as resilience
     {% if is_incremental() %}
     where
-        {{ is_rewritten('resilience.as_of', '>') }}
-        or not exists (
-            select 1
-            from {{ this }} as scored
-            where
-                scored.agent_id_hash = resilience.agent_id_hash
-                and scored.as_of = resilience.as_of
-                and scored.window_days = resilience.window_days
-                and scored.scored_at <= (select run.last_published_at from {{ ref('int_scoring_run') }} as run)
+        resilience.{{ in_reach }}
+        and (
+            {{ is_rewritten('resilience.as_of', '>') }}
+            or not exists (
+                select 1
+                from {{ this }} as scored
+                where
+                    scored.agent_id_hash = resilience.agent_id_hash
+                    and scored.as_of = resilience.as_of
+                    and scored.window_days = resilience.window_days
+                    and scored.scored_at <= (select run.last_published_at from {{ ref('int_scoring_run') }} as run)
+            )
         )
     {% endif %}
 
@@ -73,6 +77,9 @@ core_identity as (
         conscience_failure_rate,
         c_score
     from {{ ref('int_core_identity') }}
+    {% if is_incremental() %}
+    where {{ in_reach }}
+    {% endif %}
 
 ),
 
@@ -95,6 +102,9 @@ integrity as (
         n_replayed,
         i_int_score
     from {{ ref('int_integrity') }}
+    {% if is_incremental() %}
+    where {{ in_reach }}
+    {% endif %}
 
 ),
 
@@ -111,6 +121,9 @@ incompleteness_awareness as (
         u_unsafe,
         i_inc_score
     from {{ ref('int_incompleteness_awareness') }}
+    {% if is_incremental() %}
+    where {{ in_reach }}
+    {% endif %}
 
 ),
 
@@ -125,6 +138,9 @@ sustained_coherence as (
         is_s_measured,
         s_score
     from {{ ref('int_sustained_coherence') }}
+    {% if is_incremental() %}
+    where {{ in_reach }}
+    {% endif %}
 
 ),
 

@@ -4,7 +4,10 @@
     full_refresh=false,
     on_schema_change='append_new_columns',
     contract={'enforced': true},
-    indexes=[{'columns': ['agent_id_hash', 'as_of', 'window_days'], 'unique': true}],
+    indexes=[
+      {'columns': ['agent_id_hash', 'as_of', 'window_days'], 'unique': true},
+      {'columns': ['computed_at']},
+    ],
   )
 }}
 {#- Grain: one row per agent, as-of and window that the Python step has scored. dbt owns the table and its columns,
