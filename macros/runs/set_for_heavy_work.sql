@@ -1,13 +1,19 @@
 {#- Settings for the sorts, hashes and indexes of one large model, until the end of its own transaction. Compiling its
-    expressions (jit) takes seconds and saves less. Where a row costs far more than the planner believes, as unpacking
-    JSON does, even an increment is worth a second process. -#}
-{% macro set_for_heavy_work(costly_rows=false) -%}
+    expressions (jit) takes seconds and saves less.
+    costly_rows: a row costs far more than the planner believes, as unpacking JSON does, so that even an increment is
+    worth a second process.
+    joins_by_key: it joins by agent, as-of and window, which the planner takes for independent and so expects one row
+    where there are tens of thousands; by nested loops that would never end. -#}
+{% macro set_for_heavy_work(costly_rows=false, joins_by_key=false) -%}
   set local work_mem = '{{ var("scoring_work_mem") }}';
   set local maintenance_work_mem = '{{ var("scoring_work_mem") }}';
   {%- if costly_rows %}
   set local min_parallel_index_scan_size = 0;
   set local parallel_setup_cost = 100;
   set local parallel_tuple_cost = 0.01;
+  {%- endif %}
+  {%- if joins_by_key %}
+  set local enable_nestloop = off;
   {%- endif %}
   set local jit = off
 {%- endmacro %}

@@ -10,7 +10,7 @@
       {'columns': ['scored_at']},
       {'columns': ['capacity_score_id']},
     ],
-    pre_hook="{{ set_for_heavy_work() }}",
+    pre_hook="{{ set_for_heavy_work(joins_by_key=true) }}",
     post_hook="{{ update_statistics() }}",
   )
 }}

@@ -7,7 +7,7 @@
     indexes=[
       {'columns': ['agent_id_hash', 'traced_at']},
       {'columns': ['traced_at']},
-      {'columns': ['delivery_hash']},
+      {'columns': ['delivery_hash', 'traced_at']},
     ],
     pre_hook="{{ set_for_heavy_work(costly_rows=true) }}",
     post_hook=["{{ keep_views(this) }}", "{{ update_statistics() }}"],

@@ -187,8 +187,6 @@ def _measure_at(
 
     report(f"Full history: {days} as-ofs.")
     history = _run(connection, project, as_of)
-    report("The Python step again, in a process of its own.")
-    step_peak_bytes = _step_peak_bytes(connection, project)
     runs = []
     for number in range(1, increments + 1):
         as_of += timedelta(days=1)
@@ -196,6 +194,9 @@ def _measure_at(
         append_traces(connection, arriving.before(as_of), project.source_schema, project.source_tables)
         runs.append(_run(connection, project, as_of))
 
+    # Last, because to the next increment all of history would be newly scored.
+    report("The Python step again, in a process of its own.")
+    step_peak_bytes = _step_peak_bytes(connection, project)
     report("Reading the marts.")
     source_size, sizes = reads.sizes(connection, project)
     return Measurements(
