@@ -3,7 +3,8 @@
     costly_rows: a row costs far more than the planner believes, as unpacking JSON does, so that even an increment is
     worth a second process.
     joins_by_key: it joins by agent, as-of and window, which the planner takes for independent and so expects one row
-    where there are tens of thousands; by nested loops that would never end. -#}
+    where there are tens of thousands. Nested loops would never end, and merges compare each row of an agent with each
+    other; hashes of the whole key do neither. -#}
 {% macro set_for_heavy_work(costly_rows=false, joins_by_key=false) -%}
   set local work_mem = '{{ var("scoring_work_mem") }}';
   set local maintenance_work_mem = '{{ var("scoring_work_mem") }}';
@@ -14,6 +15,7 @@
   {%- endif %}
   {%- if joins_by_key %}
   set local enable_nestloop = off;
+  set local enable_mergejoin = off;
   {%- endif %}
   set local jit = off
 {%- endmacro %}

@@ -1,6 +1,12 @@
-{#- Fails for each value outside [minimum, maximum]; NaN sorts above everything and fails too. Null passes. -#}
-{% test in_range(model, column_name, minimum, maximum) %}
-select {{ column_name }}
+{#- Fails for each row that the run has written with a value outside [minimum, maximum] in one of the columns. NaN
+    sorts above everything and fails too. Null passes. -#}
+{% test in_range(model, columns, minimum, maximum) %}
+select {{ columns | join(', ') }}
 from {{ model }}
-where {{ column_name }} < {{ minimum }} or {{ column_name }} > {{ maximum }}
+where
+    {{ in_increment(model) }}
+    and (
+        least({{ columns | join(', ') }}) < {{ minimum }}
+        or greatest({{ columns | join(', ') }}) > {{ maximum }}
+    )
 {% endtest %}

@@ -1,4 +1,4 @@
-{{ config(materialized='table') }}
+{{ config(materialized='table', pre_hook="{{ set_for_heavy_work() }}") }}
 {#- Grain: one row per agent (null: fleet), period (null: no finite time) and issue. -#}
 with scoring_run as (
 
@@ -97,51 +97,45 @@ late_window as (
 
 ),
 
--- By time and agent alone, so that an index is enough.
-source_counts as (
+-- Where the source and the verdicts hold the same rows, their times have the same number and sum. Indexes on time are
+-- enough to see that; only the periods where they differ are counted by agent.
+source_times as (
 
     select
-        agent_id_hash,
         {{ period_start('traced_at') }} as period_start,
-        count(*) as n
+        count(*) as n,
+        sum(traced_at - {{ period_start('traced_at') }}) as time_in_period
     from {{ ref('stg_cirislens__covenant_traces') }}
     where
         traced_at >= (select bounds.late_from from late_window as bounds)
         and traced_at < (select bounds.late_until from late_window as bounds)
         and traced_at > '-infinity'
-    group by 1, 2
+    group by 1
 
 ),
 
--- How many rows have a verdict: the ones that count and the duplicates, from sums that are there already, and the ones
--- without an agent.
-verdict_counts as (
+verdict_times as (
 
     select
-        agent_id_hash,
-        period_start,
-        n_traces as n
-    from {{ ref('int_agent_periods') }}
-
-    union all
-
-    select
-        agent_id_hash,
-        period_start,
-        n
-    from trace_issues
-    where issue = 'duplicate_trace'
-
-    union all
-
-    select
-        agent_id_hash,
-        period_start,
-        1 as n
+        {{ period_start('traced_at') }} as period_start,
+        count(*) as n,
+        sum(traced_at - {{ period_start('traced_at') }}) as time_in_period
     from {{ ref('int_trace_verdicts') }}
     where
-        agent_id_hash is null
-        and traced_at >= (select bounds.late_from from late_window as bounds)
+        traced_at >= (select bounds.late_from from late_window as bounds)
+        and traced_at < (select bounds.late_until from late_window as bounds)
+    group by 1
+
+),
+
+changed_periods as (
+
+    select source_times.period_start
+    from source_times
+    left join verdict_times on source_times.period_start = verdict_times.period_start
+    where
+        source_times.n is distinct from verdict_times.n
+        or source_times.time_in_period is distinct from verdict_times.time_in_period
 
 ),
 
@@ -149,31 +143,35 @@ verdict_counts as (
 late_traces as (
 
     select
-        agent_id_hash,
-        period_start,
-        sum(n_more) as n
-    from (
+        differences.agent_id_hash,
+        changed_periods.period_start,
+        sum(differences.n_more) as n
+    from changed_periods
+    cross join lateral (
         select
-            agent_id_hash,
-            period_start,
-            n as n_more
-        from source_counts
+            traces.agent_id_hash,
+            count(*) as n_more
+        from {{ ref('stg_cirislens__covenant_traces') }} as traces
+        where
+            traces.traced_at >= changed_periods.period_start
+            and traces.traced_at < changed_periods.period_start + {{ period_length() }}
+        group by traces.agent_id_hash
 
         union all
 
         select
-            agent_id_hash,
-            period_start,
-            -n as n_more
-        from verdict_counts
+            verdicts.agent_id_hash,
+            -count(*) as n_more
+        from {{ ref('int_trace_verdicts') }} as verdicts
         where
-            period_start >= (select bounds.late_from from late_window as bounds)
-            and period_start < (select bounds.late_until from late_window as bounds)
+            verdicts.traced_at >= changed_periods.period_start
+            and verdicts.traced_at < changed_periods.period_start + {{ period_length() }}
+        group by verdicts.agent_id_hash
     ) as differences
     group by
-        agent_id_hash,
-        period_start
-    having sum(n_more) > 0
+        differences.agent_id_hash,
+        changed_periods.period_start
+    having sum(differences.n_more) > 0
 
 ),
 

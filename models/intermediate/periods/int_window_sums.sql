@@ -5,7 +5,7 @@
     on_schema_change='fail',
     meta={'range_column': 'as_of', 'range_opens': '>'},
     indexes=[{'columns': ['as_of', 'window_days', 'agent_id_hash']}, {'columns': ['agent_id_hash', 'window_days', 'as_of']}],
-    pre_hook="{{ set_for_heavy_work() }}",
+    pre_hook="{{ set_for_heavy_work(joins_by_key=true) }}",
     post_hook="{{ update_statistics() }}",
   )
 }}

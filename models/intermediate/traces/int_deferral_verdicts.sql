@@ -1,4 +1,11 @@
-{{ config(materialized='table', indexes=[{'columns': ['agent_id_hash']}], post_hook="analyze {{ this }}") }}
+{{
+  config(
+    materialized='table',
+    indexes=[{'columns': ['agent_id_hash']}],
+    pre_hook="{{ set_for_heavy_work() }}",
+    post_hook="analyze {{ this }}",
+  )
+}}
 {#- Grain: one row per source row of wbd_deferrals created before the latest as-of, or never dated. To which agent it
     belongs, judged by what preceded it, and how good it was (section 6, Q_deferral). Rebuilt at every run: deferrals
     are few and are read as they are. -#}

@@ -14,7 +14,7 @@ from threading import Event
 
 from ciris_scoring.connection import APPLICATION_NAME, Project, connect
 
-INTERVAL_SECONDS = 0.005
+INTERVAL_SECONDS = 0.01
 
 NO_NODE = "dbt's own queries"
 
