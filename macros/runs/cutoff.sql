@@ -19,6 +19,11 @@
   {{ return("timestamptz '" ~ rows[0][0] ~ "+00'") }}
 {% endmacro %}
 
+{#- Before the cutoff by the longest scoring window: no window that this run scores begins earlier. -#}
+{% macro windows_from() %}
+  {{ return(cutoff() ~ " - (select max(" ~ days('windows.window_days') ~ ") from " ~ ref('scoring_windows') ~ " as windows)") }}
+{% endmacro %}
+
 {#- Before the cutoff by the longest memory a score has: the scoring window plus its baseline or its coherence
     window. -#}
 {% macro read_from() %}

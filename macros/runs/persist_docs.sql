@@ -1,11 +1,26 @@
-{#- The descriptions as comments on a table and its columns. dbt's own first asks the database which columns there are,
-    which for most models takes longer than an increment of them; a described column that is not there is an error. -#}
+{#- The descriptions as comments on a table and its columns, where they have changed: a comment waits for an autovacuum of
+    the table, and an increment would write hundreds that are there already. dbt's own also asks which columns there
+    are; here a described column that is not there is an error. -#}
 {% macro postgres__persist_docs(relation, model, for_relation, for_columns) %}
-  {%- set kind = 'view' if relation.type == 'view' else 'table' -%}
-  {%- call statement('persist_docs') %}
-  comment on {{ kind }} {{ relation }} is {{ postgres_escape_comment(model.description) }};
-  {%- for column in model.columns.values() %}
-  comment on column {{ relation }}.{{ adapter.quote(column.name) }} is {{ postgres_escape_comment(column.description) }};
-  {%- endfor %}
-  {%- endcall -%}
+  {%- set descriptions = {'': model.description} -%}
+  {%- for column in model.columns.values() -%}
+    {%- do descriptions.update({column.name: column.description}) -%}
+  {%- endfor -%}
+  {%- set comments = {} -%}
+  {%- set rows = run_query(
+      "select coalesce(a.attname, ''), d.description from pg_description as d left join pg_attribute as a"
+      ~ " on d.objoid = a.attrelid and d.objsubid = a.attnum and a.attnum > 0 where d.classoid = 'pg_class'::regclass"
+      ~ " and d.objoid = to_regclass('" ~ relation | string | replace("'", "''") ~ "')") -%}
+  {%- for row in rows -%}
+    {%- do comments.update({row[0]: row[1]}) -%}
+  {%- endfor -%}
+  {%- set changes = [] -%}
+  {%- for name, description in descriptions.items() if comments.get(name, '') != description -%}
+    {%- set what = 'column ' ~ relation ~ '.' ~ adapter.quote(name) if name
+        else ('view ' if relation.type == 'view' else 'table ') ~ relation -%}
+    {%- do changes.append('comment on ' ~ what ~ ' is ' ~ postgres_escape_comment(description)) -%}
+  {%- endfor -%}
+  {%- if changes -%}
+    {%- do run_query(changes | join(';\n')) -%}
+  {%- endif -%}
 {% endmacro %}

@@ -17,6 +17,7 @@ with spine_periods as (
         period_start,
         as_of
     from {{ ref('int_agent_spine') }}
+    where period_start >= {{ windows_from() }}
 
 ),
 
@@ -55,7 +56,7 @@ calibration_bins as (
         sum_confidence,
         n_successes
     from {{ ref('int_calibration_bins') }}
-    where period_start >= {{ read_from() }}
+    where period_start >= {{ windows_from() }}
 
 ),
 
@@ -117,7 +118,7 @@ judged_deferrals as (
     where
         agent_id_hash is not null
         and is_judged
-        and created_at >= {{ read_from() }}
+        and created_at >= {{ windows_from() }}
         and isfinite(created_at)
 
 ),

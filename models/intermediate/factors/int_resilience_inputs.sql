@@ -15,13 +15,27 @@
     scoring_parameter_text('drift_pseudo_count'), scoring_parameter_text('drift_min_sample'),
     scoring_parameter_text('mttr_scale_hours'), scoring_parameter_text('norm_k'), scoring_parameter_text('norm_x0'),
 ] | join('|') -%}
+-- At a window's edge a scoring or a baseline window of this run begins or ends: only totals there are looked up again.
 with spine_periods as (
 
-    select distinct
+    select
+        agent_id_hash,
+        period_start,
+        as_of,
+        bool_or(
+            as_of > {{ cutoff() }}
+            {% for periods in ['window_periods', '(window_periods + baseline_periods)'] %}
+            or (
+                as_of + {{ periods }} * {{ period_length() }} > {{ cutoff() }}
+                and as_of + {{ periods }} * {{ period_length() }} <= {{ as_of() }}
+            )
+            {% endfor %}
+        ) as is_window_edge
+    from {{ ref('int_agent_spine') }}
+    group by
         agent_id_hash,
         period_start,
         as_of
-    from {{ ref('int_agent_spine') }}
 
 ),
 
@@ -75,9 +89,7 @@ recoveries as (
     from {{ ref('int_fragility_events') }}
     where
         event = 'recovery'
-        and traced_at >= {{ cutoff() }} - (
-            select max({{ days('windows.window_days') }}) from {{ ref('scoring_windows') }} as windows
-        )
+        and traced_at >= {{ windows_from() }}
         and traced_at < {{ as_of() }}
 
 ),
@@ -101,6 +113,7 @@ running_totals as (
     select
         spine_periods.agent_id_hash,
         spine_periods.as_of,
+        spine_periods.is_window_edge,
         {% for metric in drift_metrics() %}
         {% for bin in range(1, 11) %}
         sum(histograms.{{ metric }}_histogram[{{ bin }}]) over so_far as {{ metric }}_{{ bin }},
@@ -122,6 +135,14 @@ running_totals as (
         order by spine_periods.as_of
         rows between unbounded preceding and current row
     )
+
+),
+
+totals_at_edges as (
+
+    select *
+    from running_totals
+    where is_window_edge
 
 ),
 
@@ -149,15 +170,15 @@ windowed as (
         {{ window_sum('n_recoveries', 'at_end', 'at_window_start') }} as n_recoveries,
         {{ window_sum('recovery_microseconds', 'at_end', 'at_window_start') }} as recovery_microseconds
     from spine
-    inner join running_totals as at_end
+    inner join totals_at_edges as at_end
         on
             spine.agent_id_hash = at_end.agent_id_hash
             and spine.as_of = at_end.as_of
-    left join running_totals as at_window_start
+    left join totals_at_edges as at_window_start
         on
             spine.agent_id_hash = at_window_start.agent_id_hash
             and spine.as_of - spine.window_periods * {{ period_length() }} = at_window_start.as_of
-    left join running_totals as at_baseline_start
+    left join totals_at_edges as at_baseline_start
         on
             spine.agent_id_hash = at_baseline_start.agent_id_hash
             and spine.as_of - (spine.window_periods + spine.baseline_periods) * {{ period_length() }}

@@ -123,6 +123,7 @@ states as (
         on
             at_end.agent_id_hash = at_start.agent_id_hash
             and at_end.as_of - memories.coherence_periods * {{ period_length() }} = at_start.as_of
+    where at_end.as_of > {{ windows_from() }}
 
 ),
 

@@ -18,6 +18,7 @@ with spine_periods as (
         period_start,
         as_of
     from {{ ref('int_agent_spine') }}
+    where period_start >= {{ windows_from() }}
 
 ),
 
@@ -44,7 +45,7 @@ agent_periods as (
         {{ counter }}{% if not loop.last %},{% endif %}
         {% endfor %}
     from {{ ref('int_agent_periods') }}
-    where period_start >= {{ read_from() }}
+    where period_start >= {{ windows_from() }}
 
 ),
 
