@@ -74,7 +74,10 @@ def start(state_folder: Path) -> Server:
 
 def stop(state_folder: Path) -> bool:
     """Stop the server of a state folder; return whether one was running."""
-    data_folder = (state_folder / "pgdata").resolve()
+    return _stop((state_folder / "pgdata").resolve())
+
+
+def _stop(data_folder: Path) -> bool:
     info = PostmasterInfo.read_from_pgdata(data_folder)
     if info is None or not info.is_running():
         return False
@@ -105,6 +108,8 @@ def throw_away(*, default_settings: bool = False) -> Iterator[Server]:
                 _prefer_speed(server)
             yield server
         finally:
+            # The library knows the process that it started, not one that took its place in a restart.
+            _stop(handle.pgdata)
             handle.cleanup()
     finally:
         shutil.rmtree(folder, ignore_errors=True)

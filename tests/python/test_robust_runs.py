@@ -254,3 +254,12 @@ def _failure(
         happens()
         assert command.wait() == 1
         return command.said.splitlines()[-2:]
+
+
+def test_a_throw_away_server_ends_even_when_it_was_restarted():
+    with embedded.throw_away() as server:
+        data = data_folder(server)
+        restart(server, data)
+        restarted = int((data / "postmaster.pid").read_text().split()[0])
+    with pytest.raises(ProcessLookupError):
+        os.kill(restarted, 0)
