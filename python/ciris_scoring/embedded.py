@@ -108,9 +108,9 @@ def throw_away(*, default_settings: bool = False) -> Iterator[Server]:
                 _prefer_speed(server)
             yield server
         finally:
+            handle.cleanup()
             # The library knows the process that it started, not one that took its place in a restart.
             _stop(handle.pgdata)
-            handle.cleanup()
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 

@@ -6,6 +6,7 @@ import contextlib
 import os
 import re
 import resource
+import shutil
 import signal
 import subprocess
 import time
@@ -256,10 +257,21 @@ def _failure(
         return command.said.splitlines()[-2:]
 
 
-def test_a_throw_away_server_ends_even_when_it_was_restarted():
+def test_a_throw_away_server_is_stopped_even_when_it_has_crashed_and_started_again(monkeypatch):
+    delete, left_running = shutil.rmtree, []
+
+    def delete_folder(folder: Path, ignore_errors: bool = False) -> None:
+        left_running.extend(folder.rglob("postmaster.pid"))
+        delete(folder, ignore_errors)
+
     with embedded.throw_away() as server:
         data = data_folder(server)
-        restart(server, data)
-        restarted = int((data / "postmaster.pid").read_text().split()[0])
-    with pytest.raises(ProcessLookupError):
-        os.kill(restarted, 0)
+        first = int((data / "postmaster.pid").read_text().split()[0])
+        crash(server, data)
+        with contextlib.suppress(ProcessLookupError):
+            while True:
+                os.kill(first, 0)
+                time.sleep(0.1)
+        monkeypatch.setattr(embedded.shutil, "rmtree", delete_folder)
+    assert not data.exists()
+    assert left_running == []
