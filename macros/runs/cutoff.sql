@@ -21,7 +21,8 @@
 
 {#- Before the cutoff by the longest scoring window: no window that this run scores begins earlier. -#}
 {% macro windows_from() %}
-  {{ return(cutoff() ~ " - (select max(" ~ days('windows.window_days') ~ ") from " ~ ref('scoring_windows') ~ " as windows)") }}
+  {%- set longest_window = 'select max(' ~ days('windows.window_days') ~ ') from ' ~ ref('scoring_windows') ~ ' as windows' -%}
+  {{ return(cutoff() ~ ' - (' ~ longest_window ~ ')') }}
 {% endmacro %}
 
 {#- Before the cutoff by the longest memory a score has: the scoring window plus its baseline or its coherence

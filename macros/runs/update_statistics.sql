@@ -5,6 +5,8 @@
   {%- set columns = config.get('indexes', []) | map(attribute='columns') | sum(start=[]) -%}
   {%- if is_incremental() -%}
   set local default_statistics_target = 10;
-  {%- endif %}
-  analyze {% if is_incremental() %}(skip_locked) {% endif %}{{ this }} ({{ (columns + [config.get('meta')['range_column']]) | unique | join(', ') }})
+  analyze (skip_locked)
+  {%- else -%}
+  analyze
+  {%- endif %} {{ this }} ({{ (columns + [config.get('meta')['range_column']]) | unique | join(', ') }})
 {%- endmacro %}

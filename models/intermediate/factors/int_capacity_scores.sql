@@ -77,9 +77,7 @@ core_identity as (
         conscience_failure_rate,
         c_score
     from {{ ref('int_core_identity') }}
-    {% if is_incremental() %}
     where {{ in_reach }}
-    {% endif %}
 
 ),
 
@@ -102,9 +100,7 @@ integrity as (
         n_replayed,
         i_int_score
     from {{ ref('int_integrity') }}
-    {% if is_incremental() %}
     where {{ in_reach }}
-    {% endif %}
 
 ),
 
@@ -121,9 +117,7 @@ incompleteness_awareness as (
         u_unsafe,
         i_inc_score
     from {{ ref('int_incompleteness_awareness') }}
-    {% if is_incremental() %}
     where {{ in_reach }}
-    {% endif %}
 
 ),
 
@@ -138,9 +132,7 @@ sustained_coherence as (
         is_s_measured,
         s_score
     from {{ ref('int_sustained_coherence') }}
-    {% if is_incremental() %}
     where {{ in_reach }}
-    {% endif %}
 
 ),
 

@@ -99,13 +99,16 @@ late_window as (
 
 -- Where the source and the verdicts hold the same rows, their times have the same number and sum. Indexes on time are
 -- enough to see that; only the periods where they differ are counted by agent.
-source_times as (
+{% for times, traces in [
+    ('source_times', ref('stg_cirislens__covenant_traces')), ('verdict_times', ref('int_trace_verdicts')),
+] %}
+{{ times }} as (
 
     select
         {{ period_start('traced_at') }} as period_start,
         count(*) as n,
         sum(traced_at - {{ period_start('traced_at') }}) as time_in_period
-    from {{ ref('stg_cirislens__covenant_traces') }}
+    from {{ traces }}
     where
         traced_at >= (select bounds.late_from from late_window as bounds)
         and traced_at < (select bounds.late_until from late_window as bounds)
@@ -114,20 +117,7 @@ source_times as (
 
 ),
 
-verdict_times as (
-
-    select
-        {{ period_start('traced_at') }} as period_start,
-        count(*) as n,
-        sum(traced_at - {{ period_start('traced_at') }}) as time_in_period
-    from {{ ref('int_trace_verdicts') }}
-    where
-        traced_at >= (select bounds.late_from from late_window as bounds)
-        and traced_at < (select bounds.late_until from late_window as bounds)
-    group by 1
-
-),
-
+{% endfor %}
 changed_periods as (
 
     select source_times.period_start
