@@ -31,9 +31,12 @@ stop: $(INSTALLED) ## Stop the embedded PostgreSQL.
 
 test: lint parse pytest ## Everything CI checks.
 
-lint: $(INSTALLED) ## Check the style of Python and SQL.
+lint: $(INSTALLED) parse ## Check the style of Python and SQL, Python's types and the conventions of the dbt project.
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/dbt-bouncer --show-all-failures
+	$(BIN)/dbt-score lint --show failing-rules
 	$(WITH_DATABASE) $(BIN)/sqlfluff lint --disable-progress-bar models tests/singular
 
 format: $(INSTALLED) ## Correct the style of Python and SQL.
@@ -55,5 +58,5 @@ bench: $(INSTALLED) ## Measure a million traces on a throw-away PostgreSQL (abou
 	$(BIN)/ciris-scoring bench --embedded $(BENCH)
 
 clean: ## Stop the embedded PostgreSQL and delete everything that was made, the environment included.
-	@test ! -x $(BIN)/ciris-scoring || $(BIN)/python -m ciris_scoring.embedded stop
-	rm -rf .ciris target logs $(VENV) .pytest_cache .ruff_cache .hypothesis
+	@test ! -x $(BIN)/ciris-scoring || $(BIN)/python -m ciris_scoring.embedded stop --delete
+	rm -rf .ciris target logs $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis

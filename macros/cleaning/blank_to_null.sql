@@ -1,9 +1,11 @@
 {#- Empty or whitespace-only text becomes null (section 2); anything else stays as it is. Unicode's white space
-    counts. The first test settles nearly every value without looking further than its first character. -#}
+    counts. The first test settles nearly every value without looking further than its first character. Trimming
+    takes PostgreSQL several times the text's size in memory, so no more than a million characters are tried: text
+    that begins with as much white space is blank. -#}
 {% macro blank_to_null(column) -%}
   case
     when ascii({{ column }}) between 33 and 126 then {{ column }}
-    when btrim({{ column }}, {{ white_space() }}) <> '' then {{ column }}
+    when btrim(left({{ column }}, 1000000), {{ white_space() }}) <> '' then {{ column }}
   end
 {%- endmacro %}
 

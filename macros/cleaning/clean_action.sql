@@ -1,14 +1,15 @@
 {#- An action's bare name (section 2): trimmed, upper case, without a leading HANDLERACTIONTYPE. The first two tests
-    settle what CIRIS agents send; the third does the work for whatever else there is. -#}
+    settle what CIRIS agents send; the third does the work for whatever else there is. No more than a million
+    characters are looked at, as in blank_to_null, and no more than 200 are kept of the name. -#}
 {% macro clean_action(column) -%}
   {%- set actions = ['SPEAK', 'TOOL', 'OBSERVE', 'REJECT', 'PONDER', 'DEFER', 'MEMORIZE', 'RECALL', 'FORGET',
                      'TASK_COMPLETE'] -%}
   case
     when {{ column }} in ('{{ actions | join("', '") }}') then {{ column }}
     when {{ column }} in ('HandlerActionType.{{ actions | join("', 'HandlerActionType.") }}') then substr({{ column }}, 19)
-    else nullif(btrim(
-      regexp_replace(upper(btrim({{ column }}, {{ white_space() }})), '^HANDLERACTIONTYPE[.]', ''),
+    else nullif(left(btrim(
+      regexp_replace(upper(btrim(left({{ column }}, 1000000), {{ white_space() }})), '^HANDLERACTIONTYPE[.]', ''),
       {{ white_space() }}
-    ), '')
+    ), 200), '')
   end
 {%- endmacro %}

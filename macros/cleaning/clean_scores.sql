@@ -1,9 +1,39 @@
 {#- A score outside [0, 1], NaN or infinite becomes null (section 2). PostgreSQL sorts NaN above infinity. -#}
-{% macro clean_unit_score(column) -%}
-  case when {{ column }}::numeric between 0 and 1 then {{ column }}::numeric end
+{% macro clean_unit_score(column, type) -%}
+  case when {{ column }}::numeric between 0 and 1 then {{ cut_decimals(column, type) }} end
+{%- endmacro %}
+
+{#- A number as numeric, no finer than 30 decimals: sums keep every decimal of every number in them, and a single one
+    of 16,000 would swell each later running total of its agent. Cutting off, unlike rounding, moves no score into
+    another bin. Numbers declared with few decimals are taken as they are. -#}
+{% macro cut_decimals(column, type) -%}
+  {%- if type.kind in ['int2', 'int4', 'int8'] or modules.re.match('numeric[(][0-9]+,[0-9][)]$', type.declared | default('')) -%}
+  {{ column }}::numeric
+  {%- else -%}
+  case when scale({{ column }}::numeric) <= 30 then {{ column }}::numeric else trunc({{ column }}::numeric, 30) end
+  {%- endif -%}
 {%- endmacro %}
 
 {#- A negative, NaN or infinite number becomes null (section 2, idma_k_eff). -#}
 {% macro clean_non_negative(column) -%}
   case when {{ column }}::numeric >= 0 and {{ column }}::numeric < 'Infinity' then {{ column }}::numeric end
+{%- endmacro %}
+
+{#- A whole number as bigint; one with a fraction or beyond the bounds, NaN or infinite becomes null. Whole numbers of
+    production's type cost nothing. -#}
+{% macro clean_whole_number(column, type, lowest=none, highest=none) -%}
+  {%- set is_whole = type.kind in ['int2', 'int4', 'int8'] -%}
+  {%- if is_whole and lowest is none -%}
+  {{ column }}::bigint
+  {%- else -%}
+  case
+    when
+      {{ column }} between {{ -9223372036854775808 if lowest is none else lowest }}
+      and {{ 9223372036854775807 if highest is none else highest }}
+      {%- if not is_whole %}
+      and trunc({{ column }}::numeric) = {{ column }}
+      {%- endif %}
+      then {{ column }}::bigint
+  end
+  {%- endif -%}
 {%- endmacro %}

@@ -20,7 +20,8 @@
 
 {#- Every column that cleaning can turn into null. -#}
 {% macro repairable_columns() %}
-  {{ return(trace_text_columns() + ['selected_action'] + trace_score_columns() + ['idma_k_eff']) }}
+  {{ return(trace_text_columns() + ['selected_action'] + trace_score_columns() + ['idma_k_eff', 'audit_sequence_number']
+            + (trace_components() if scoring_parameter('replay_enabled') else [])) }}
 {% endmacro %}
 
 {#- Every repair of a trace that fct_data_quality counts, as issue name (section 8); the staging model flags each in
@@ -30,8 +31,12 @@
   {%- for column in trace_text_columns() + ['selected_action'] -%}
     {%- do repairs.append('blank_' ~ column) -%}
   {%- endfor -%}
-  {%- for column in trace_score_columns() + ['idma_k_eff'] -%}
+  {%- for column in trace_score_columns() + ['idma_k_eff', 'audit_sequence_number'] -%}
     {%- do repairs.append('out_of_range_' ~ column) -%}
+  {%- endfor -%}
+  {%- do repairs.append('oversized_id') -%}
+  {%- for component in trace_components() if scoring_parameter('replay_enabled') -%}
+    {%- do repairs.append('unreadable_' ~ component) -%}
   {%- endfor -%}
   {{ return(repairs) }}
 {% endmacro %}
@@ -39,4 +44,9 @@
 {#- The three scores whose drift R measures (section 5). -#}
 {% macro drift_metrics() %}
   {{ return(['csdma_plausibility_score', 'dsdma_domain_alignment', 'coherence_level']) }}
+{% endmacro %}
+
+{#- The counts of covenant_trace_batches. -#}
+{% macro batch_counts() %}
+  {{ return(['traces_received', 'traces_accepted', 'traces_rejected']) }}
 {% endmacro %}

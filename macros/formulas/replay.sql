@@ -8,7 +8,7 @@
 
 {#- Of two JSON values the first that is present. -#}
 {% macro first_json(value, other) -%}
-  case when jsonb_typeof({{ value }}) <> 'null' then {{ value }} else {{ other }} end
+  coalesce(nullif({{ value }}, jsonb 'null'), {{ other }})
 {%- endmacro %}
 
 {#- What nearly every conscience_result says: every faculty passed, no guardrail was met, nothing was overridden. One
@@ -100,10 +100,57 @@
   end
 {%- endmacro %}
 
-{#- The comparisons in the order in which int_trace_verdicts makes them. -#}
-{% macro replay_comparison_names() %}
-  {{ return(['entropy_passed follows from its score', 'coherence_passed follows from its score',
-             'conscience_passed follows from its verdicts', 'csdma_plausibility_score', 'dsdma_domain_alignment',
-             'entropy_level', 'coherence_level', 'coherence_passed', 'conscience_passed', 'action_was_overridden',
-             'action_success', 'audit_sequence_number', 'audit_entry_hash']) }}
+{#- The same of a verdict that usual_conscience settles. -#}
+{% macro replay_verdict(column) -%}
+  case
+    when is_conscience_usual then {{ column }} = {{ usual_conscience_values()[column] }}
+    else {{ replay_boolean(column, 'json_' ~ column) }}
+  end
+{%- endmacro %}
+
+{#- The JSON values that the comparisons read, by name, each looked up once in the unpacked components. -#}
+{% macro replayed_json() %}
+  {%- set values = {
+    'json_csdma_plausibility_score': first_json(
+      "dma_results #> '{csdma,plausibility_score}'", "dma_results -> 'csdma_plausibility_score'"),
+    'json_dsdma_domain_alignment': first_json(
+      "dma_results #> '{dsdma,domain_alignment}'", "dma_results -> 'dsdma_domain_alignment'"),
+    'json_action_success': first_json("action_result -> 'execution_success'", "action_result -> 'success'"),
+    'json_audit_sequence_number': "action_result -> 'audit_sequence_number'",
+    'json_audit_entry_hash': "action_result -> 'audit_entry_hash'",
+  } -%}
+  {%- for key in ['entropy_score', 'entropy_threshold', 'coherence_score', 'coherence_threshold', 'entropy_level',
+                  'coherence_level'] -%}
+    {%- do values.update({'json_' ~ key: "conscience_result -> '" ~ key ~ "'"}) -%}
+  {%- endfor -%}
+  {%- for key, value in usual_conscience_values().items() -%}
+    {%- do values.update({'json_' ~ key:
+      "case when is_conscience_usual then jsonb '" ~ value ~ "' else conscience_result -> '" ~ key ~ "' end"}) -%}
+  {%- endfor -%}
+  {{ return(values) }}
+{% endmacro %}
+
+{#- Every comparison by name, in the order in which replay_outcome has a letter for each. -#}
+{% macro replay_comparisons() %}
+  {{ return({
+    'entropy_passed follows from its score':
+      replay_faculty('json_entropy_passed', 'json_entropy_score', '<=', 'json_entropy_threshold'),
+    'coherence_passed follows from its score':
+      replay_faculty('json_coherence_passed', 'json_coherence_score', '>=', 'json_coherence_threshold'),
+    'conscience_passed follows from its verdicts': 'is_conscience_usual or ' ~ replay_conscience(
+      'json_conscience_passed',
+      ['json_entropy_passed', 'json_coherence_passed', 'json_optimization_veto_passed',
+       'json_epistemic_humility_passed'],
+      ['json_thought_depth_triggered', 'json_updated_status_detected']),
+    'csdma_plausibility_score': replay_number('csdma_plausibility_score', 'json_csdma_plausibility_score', 2),
+    'dsdma_domain_alignment': replay_number('dsdma_domain_alignment', 'json_dsdma_domain_alignment', 2),
+    'entropy_level': replay_number('entropy_level', 'json_entropy_level', 4),
+    'coherence_level': replay_number('coherence_level', 'json_coherence_level', 4),
+    'coherence_passed': replay_verdict('coherence_passed'),
+    'conscience_passed': replay_verdict('conscience_passed'),
+    'action_was_overridden': replay_verdict('action_was_overridden'),
+    'action_success': replay_boolean('action_success', 'json_action_success'),
+    'audit_sequence_number': replay_number('audit_sequence_number', 'json_audit_sequence_number'),
+    'audit_entry_hash': replay_text('audit_entry_hash', 'json_audit_entry_hash'),
+  }) }}
 {% endmacro %}

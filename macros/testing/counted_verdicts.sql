@@ -13,5 +13,6 @@
     'n_chain_duplicates': 'is_chain_duplicate',
     'n_replay_sampled': 'is_replay_sampled',
     'n_unsafe': 'is_unsafe',
+    'n_recoveries': 'is_fragility_recovered',
   }) }}
 {% endmacro %}

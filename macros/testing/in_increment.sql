@@ -1,8 +1,7 @@
 {#- For tests: the rows of a model that this run has written, so that no test scans years of history. They are the
-    range that the strategy replace_range rewrites (the model's meta.range_column and meta.range_opens), rows outside
-    any range and, where meta.written_at_column names one, older rows that came in since the last publication. All
-    rows of a model without a range, or when the run scored everything. Literals, so that the planner sees how few
-    they are. -#}
+    range that the run rewrites (the model's meta.scored_range or meta.judged_range), rows outside any range and, where
+    meta.written_at_column names one, older rows that came in since the last publication. All rows of a model without a
+    range, or when the run scored everything. Literals, so that the planner sees how few they are. -#}
 {% macro in_increment(relation, alias=none) %}
   {%- set scoring_run = ref('int_scoring_run') -%}
   {%- set publications = relation_as_left('int_score_publications', 'intermediate') -%}
@@ -10,23 +9,25 @@
   {%- set model = graph.nodes.values() | selectattr('resource_type', 'equalto', 'model')
       | selectattr('alias', 'equalto', relation.identifier) | first -%}
   {%- set meta = model['config']['meta'] -%}
-  {%- if 'range_column' not in meta -%} {{ return('true') }} {%- endif -%}
-  {%- set as_text = "at time zone 'UTC', 'YYYY-MM-DD HH24:MI:SS.US'" -%}
+  {%- set is_scored = 'scored_range' in meta -%}
+  {%- if not is_scored and 'judged_range' not in meta -%} {{ return('true') }} {%- endif -%}
   {%- set rows = run_query(
-      "select to_char(cutoff " ~ as_text ~ "), to_char(rejudged_from " ~ as_text ~ "), to_char(as_of " ~ as_text
-      ~ "), (select to_char(max(published_at) " ~ as_text ~ ") from " ~ publications ~ ") from " ~ scoring_run
+      "select " ~ utc_text('cutoff' if is_scored else 'rejudged_from') ~ " as since, " ~ utc_text('as_of') ~ " as until,"
+      ~ " (select " ~ utc_text('max(published_at)') ~ " from " ~ publications ~ ") as published_at from " ~ scoring_run
       ~ " where isfinite(rejudged_from)") -%}
   {%- if rows | length == 0 -%} {{ return('true') }} {%- endif -%}
+  {%- set since, until = utc_literal(rows[0]['since']), utc_literal(rows[0]['until']) -%}
   {%- set prefix = '' if alias is none else alias ~ '.' -%}
-  {%- set range_column = prefix ~ meta['range_column'] -%}
-  {%- set is_by_as_of = meta.get('range_opens') == '>' -%}
-  {%- set written = [
-    '(' ~ range_column ~ (' > ' if is_by_as_of else ' >= ') ~ "timestamptz '" ~ rows[0][0 if is_by_as_of else 1]
-      ~ "+00' and " ~ range_column ~ (' <= ' if is_by_as_of else ' < ') ~ "timestamptz '" ~ rows[0][2] ~ "+00')",
-    range_column ~ ' is null',
-  ] -%}
+  {%- if is_scored -%}
+    {%- set column = prefix ~ meta['scored_range'] -%}
+    {%- set in_range = '(' ~ column ~ ' > ' ~ since ~ ' and ' ~ column ~ ' <= ' ~ until ~ ')' -%}
+  {%- else -%}
+    {%- set column = prefix ~ meta['judged_range'] -%}
+    {%- set in_range = '(' ~ column ~ ' >= ' ~ since ~ ' and ' ~ column ~ ' < ' ~ until ~ ')' -%}
+  {%- endif -%}
+  {%- set written = [in_range, column ~ ' is null'] -%}
   {%- if 'written_at_column' in meta -%}
-    {%- do written.append(prefix ~ meta['written_at_column'] ~ " > timestamptz '" ~ rows[0][3] ~ "+00'") -%}
+    {%- do written.append(prefix ~ meta['written_at_column'] ~ ' > ' ~ utc_literal(rows[0]['published_at'])) -%}
   {%- endif -%}
   {{ return('(' ~ written | join(' or ') ~ ')') }}
 {% endmacro %}

@@ -14,39 +14,30 @@ reference_window as (
 
 ),
 
-identity_events as (
-
-    select
-        agent_id_hash,
-        traced_at,
-        audit_sequence_number,
-        trace_id,
-        is_first_trace,
-        is_first_name or is_identity_change as is_naming,
-        agent_name
-    from {{ ref('int_identity_events') }}
-
-),
-
 agents as (
 
     select
         agent_id_hash,
-        min(traced_at) filter (where is_first_trace) as first_traced_at,
-        (array_agg(
-            agent_name
-            order by traced_at desc, audit_sequence_number desc nulls first, trace_id collate "C" desc nulls first
-        ) filter (where is_naming))[1] as agent_name,
-        array_agg(distinct agent_name) filter (where is_naming) as all_names
-    from identity_events
+        first_traced_at
+    from {{ ref('int_agents') }}
+
+),
+
+names as (
+
+    select
+        agent_id_hash,
+        max(agent_name) filter (where named_until is null) as agent_name,
+        array_agg(distinct agent_name) as all_names
+    from {{ ref('int_agent_names') }}
     group by agent_id_hash
 
 )
 
 select
     agents.agent_id_hash,
-    agents.agent_name,
-    coalesce(array_remove(agents.all_names, agents.agent_name), '{}') as former_names,
+    names.agent_name,
+    coalesce(array_remove(names.all_names, names.agent_name), '{}') as former_names,
     agents.first_traced_at,
     last_periods.last_traced_at,
     latest_scores.as_of as latest_as_of,
@@ -54,8 +45,12 @@ select
     latest_scores.capacity_score as latest_capacity_score,
     latest_scores.category as latest_category,
     latest_scores.score_status as latest_score_status,
-    scoring_run.latest_as_of as described_at
+    scoring_run.latest_as_of as described_at,
+    latest_scores.capacity_score_low as latest_capacity_score_low,
+    latest_scores.capacity_score_high as latest_capacity_score_high,
+    latest_scores.category_certainty as latest_category_certainty
 from agents
+left join names on agents.agent_id_hash = names.agent_id_hash
 cross join scoring_run
 cross join reference_window
 left join lateral (
@@ -71,7 +66,10 @@ left join lateral (
         scores.window_days,
         scores.capacity_score,
         scores.category,
-        scores.score_status
+        scores.score_status,
+        scores.capacity_score_low,
+        scores.capacity_score_high,
+        scores.category_certainty
     from {{ ref('fct_capacity_scores') }} as scores
     where
         scores.agent_id_hash = agents.agent_id_hash

@@ -1,5 +1,7 @@
-{#- Grain: one row per parameter, as in force. Waits for the gate. -#}
--- depends_on: {{ ref('int_capacity_scores') }}
+{{ config(post_hook="{{ keep_views(this) }}") }}
+{#- Grain: one row per parameter, as in force. Waits for the scores and their components: views read all three, and two
+    of them that are swapped at the same time would wait for each other. -#}
+-- depends_on: {{ ref('int_published_components') }}
 select
     parameters.parameter_name,
     parameters.parameter_value,

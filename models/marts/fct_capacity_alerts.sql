@@ -1,5 +1,6 @@
 {{ config(indexes=[{'columns': ['agent_id_hash']}]) }}
-{#- Grain: one row per agent, window and kind of alert, at the fleet's latest as-of (section 8). -#}
+{#- Grain: one row per agent, window and kind of alert, at the fleet's latest as-of (section 8; certainty, section 4,
+    for the severity of low_capacity and for falling). -#}
 with scoring_run as (
 
     select latest_as_of as as_of
@@ -24,7 +25,8 @@ scores as (
         scores.as_of,
         scores.window_days,
         scores.window_start,
-        scores.capacity_score
+        scores.capacity_score,
+        scores.capacity_score_high
     from {{ ref('fct_capacity_scores') }} as scores
     cross join scoring_run
     where scores.as_of = scoring_run.as_of
@@ -36,7 +38,8 @@ earlier_scores as (
     select
         scores.agent_id_hash,
         scores.window_days,
-        earlier.capacity_score
+        earlier.capacity_score,
+        earlier.capacity_score_low
     from scores
     inner join {{ ref('fct_capacity_scores') }} as earlier
         on
@@ -67,13 +70,21 @@ low_capacity as (
         agent_name,
         window_days,
         'low_capacity' as kind,
-        'critical' as severity,
+        case
+            when capacity_score_high < {{ scoring_parameter('low_capacity_threshold') }}::double precision
+                then 'critical'
+            else 'warning'
+        end as severity,
         capacity_score as value,
         {{ scoring_parameter('low_capacity_threshold') }}::double precision as threshold,
         format(
-            'Capacity %s is below %s.',
+            'Capacity %s is below %s%s.',
             round(capacity_score::numeric, 3),
-            {{ scoring_parameter('low_capacity_threshold') }}
+            {{ scoring_parameter('low_capacity_threshold') }},
+            case
+                when capacity_score_high < {{ scoring_parameter('low_capacity_threshold') }}::double precision then ''
+                else ', which may be noise'
+            end
         ) as message
     from scores
     where capacity_score < {{ scoring_parameter('low_capacity_threshold') }}::double precision
@@ -106,30 +117,66 @@ broken_chain as (
 
 ),
 
-falling as (
+falls as (
 
     select
         scores.agent_id_hash,
         scores.agent_name,
         scores.window_days,
-        'falling' as kind,
-        'warning' as severity,
-        earlier_scores.capacity_score - scores.capacity_score as value,
-        {{ scoring_parameter('falling_threshold') }}::double precision as threshold,
-        format(
-            'Capacity fell from %s to %s in %s days.',
-            round(earlier_scores.capacity_score::numeric, 3),
-            round(scores.capacity_score::numeric, 3),
-            scores.window_days
-        ) as message
+        earlier_scores.capacity_score as earlier_score,
+        scores.capacity_score,
+        {{ capacity_fall('earlier_scores.capacity_score', 'scores.capacity_score') }} as fall,
+        {{ least_fall(
+            'earlier_scores.capacity_score', 'earlier_scores.capacity_score_low', 'scores.capacity_score',
+            'scores.capacity_score_high',
+        ) }} as least_fall
     from scores
     inner join earlier_scores
         on
             scores.agent_id_hash = earlier_scores.agent_id_hash
             and scores.window_days = earlier_scores.window_days
+
+),
+
+-- The part of each score that lost most points since one window ago.
+greatest_losses as (
+
+    select
+        agent_id_hash,
+        window_days,
+        part
+    from {{ ref('fct_score_changes') }}
     where
-        earlier_scores.capacity_score - scores.capacity_score
-        >= {{ scoring_parameter('falling_threshold') }}::double precision
+        as_of = (select run.as_of from scoring_run as run)
+        and compared_with = 'window'
+        and rank = 1
+        and points < 0
+
+),
+
+falling as (
+
+    select
+        falls.agent_id_hash,
+        falls.agent_name,
+        falls.window_days,
+        'falling' as kind,
+        'warning' as severity,
+        falls.fall::double precision as value,
+        falls.least_fall::double precision as threshold,
+        format(
+            'Capacity fell from %s to %s in %s days, by more than chance%s.',
+            round(falls.earlier_score::numeric, 3),
+            round(falls.capacity_score::numeric, 3),
+            falls.window_days,
+            '; most was lost to ' || greatest_losses.part
+        ) as message
+    from falls
+    left join greatest_losses
+        on
+            falls.agent_id_hash = greatest_losses.agent_id_hash
+            and falls.window_days = greatest_losses.window_days
+    where falls.fall >= falls.least_fall
 
 ),
 
@@ -240,7 +287,7 @@ alerts as (
 )
 
 select
-    md5(concat_ws('|', alerts.agent_id_hash, alerts.window_days, alerts.kind)) as capacity_alert_id,
+    {{ surrogate_key(['alerts.agent_id_hash', 'alerts.window_days', 'alerts.kind']) }} as capacity_alert_id,
     alerts.agent_id_hash,
     alerts.agent_name,
     scoring_run.as_of,

@@ -1,15 +1,13 @@
 {{
   config(
     materialized='incremental',
-    incremental_strategy='replace_range',
-    on_schema_change='append_new_columns',
-    meta={'range_column': 'as_of', 'range_opens': '>'},
+    meta={'scored_range': 'as_of'},
     indexes=[
       {'columns': ['agent_id_hash', 'window_days', 'as_of'], 'unique': true},
       {'columns': ['as_of', 'window_days']},
       {'columns': ['scored_at']},
     ],
-    post_hook=["{{ keep_views(this) }}", "{{ update_statistics() }}"],
+    post_hook="{{ keep_views(this) }}",
   )
 }}
 {#- Grain: one row per agent, as-of and window. The candidates that passed every blocking test. -#}

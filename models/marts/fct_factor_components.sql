@@ -21,6 +21,9 @@ components as (
         {% for component in components() %}
         {{ component }},
         {% endfor %}
+        {% for column in component_limit_columns() %}
+        {{ column }},
+        {% endfor %}
         scored_at
     from {{ ref('int_published_components') }}
 
@@ -40,28 +43,35 @@ published as (
 )
 
 select
-    md5(concat_ws(
-        '|',
-        published.agent_id_hash,
-        extract(epoch from published.as_of),
-        published.window_days,
-        unpivoted.factor,
-        unpivoted.component
-    )) as factor_component_id,
+    {{ surrogate_key([
+        'published.agent_id_hash', epoch('published.as_of'), 'published.window_days', 'unpivoted.factor',
+        'unpivoted.component',
+    ]) }} as factor_component_id,
     published.agent_id_hash,
     published.as_of,
     published.window_days,
     unpivoted.factor,
     unpivoted.component,
-    unpivoted.component_value
+    unpivoted.component_value,
+    unpivoted.component_low,
+    unpivoted.component_high,
+    unpivoted.design_effect
 from published
 cross join lateral (
     values
     {% for factor, names in components_by_factor().items() %}
     {%- set is_last_factor = loop.last -%}
     {% for name in names %}
-    ('{{ factor }}', '{{ name }}', published.{{ name }}::double precision)
+    {%- set has_limits, has_effect = name in components_with_limits(), name in components_with_design_effect() %}
+    (
+        '{{ factor }}',
+        '{{ name }}',
+        published.{{ name }}::double precision,
+        {{ 'published.' ~ name ~ '_low' if has_limits else 'null::double precision' }},
+        {{ 'published.' ~ name ~ '_high' if has_limits else 'null::double precision' }},
+        {{ 'published.' ~ name ~ '_design_effect' if has_effect else 'null::double precision' }}
+    )
     {%- if not (is_last_factor and loop.last) %},{% endif %}
     {% endfor %}
     {% endfor %}
-) as unpivoted (factor, component, component_value)
+) as unpivoted (factor, component, component_value, component_low, component_high, design_effect)

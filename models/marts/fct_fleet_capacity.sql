@@ -1,9 +1,7 @@
 {{
   config(
     materialized='incremental',
-    incremental_strategy='replace_range',
-    on_schema_change='append_new_columns',
-    meta={'range_column': 'as_of', 'range_opens': '>', 'also_replaced_by': 'as_of'},
+    meta={'scored_range': 'as_of', 'also_replaced_by': 'as_of'},
     indexes=[{'columns': ['as_of', 'window_days'], 'unique': true}],
   )
 }}
@@ -20,7 +18,7 @@ with scores as (
         score_status,
         scored_at
     from {{ ref('fct_capacity_scores') }}
-    {%- set rewritten = is_rewritten('redone.as_of', '>') %}
+    {%- set rewritten = in_scored_range('redone.as_of') %}
     {% if is_incremental() %}
     where as_of in (
         select redone.as_of
@@ -36,7 +34,7 @@ with scores as (
 )
 
 select
-    md5(concat_ws('|', extract(epoch from as_of), window_days)) as fleet_capacity_id,
+    {{ surrogate_key([epoch('as_of'), 'window_days']) }} as fleet_capacity_id,
     as_of,
     window_days,
     count(*)::integer as n_agents,

@@ -1,9 +1,7 @@
 {{
   config(
     materialized='incremental',
-    incremental_strategy='replace_range',
-    on_schema_change='append_new_columns',
-    meta={'range_column': 'hour_start'},
+    meta={'judged_range': 'hour_start'},
     indexes=[{'columns': ['hour_start'], 'unique': true}],
   )
 }}
@@ -16,7 +14,7 @@ with agent_hours as (
         mean_coherence_level
     from {{ ref('int_agent_hours') }}
     where
-        {{ is_rewritten('hour_start') }}
+        {{ in_judged_range('hour_start') }}
         and mean_coherence_level is not null
 
 )

@@ -92,7 +92,7 @@ select
     verdicts.is_replayable,
     array_remove(array[
         case when not verdicts.is_thought_start_recorded then 'thought_start' end,
-        {% for name in replay_comparison_names() %}
+        {% for name in replay_comparisons() %}
         case when substr(verdicts.replay_outcome, {{ loop.index }}, 1) = 'f' then '{{ name }}' end
         {%- if not loop.last %},{% endif %}
         {% endfor %}

@@ -6,15 +6,15 @@ because what precedes a trace decides about it. Only the as-ofs of the range are
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 import psycopg
 from psycopg import sql
-from psycopg.rows import namedtuple_row
 
 from ciris_scoring import as_of as as_of_time
-from ciris_scoring.connection import Project, one_row, table_exists
+from ciris_scoring.connection import one_row, table_exists
 from ciris_scoring.errors import InputError
+from ciris_scoring.project import Project
 
 PERIOD_LENGTHS = {"day": timedelta(days=1), "hour": timedelta(hours=1)}
 
@@ -74,7 +74,7 @@ def plan_steps(
             yield Step(begin, step_end, begin if is_scored else step_end)
             begin = step_end
 
-    scored_from = max(start, first - period)
+    scored_from = max(start, before(first, period))
     return (
         *stretch(start, scored_from, False),
         *stretch(scored_from, last, True),
@@ -109,13 +109,16 @@ def plan_backfill(
             "Both are as-ofs, and both are scored.",
         )
     state = _State.read(connection, project)
-    if state.reached is not None and (state.first, state.last) == (first, last) and not restart:
-        steps = plan_steps(state.reached, first, last, state.until, period, length)
-        return Backfill(first, last, state.until, steps, is_resumed=True)
+    stopped = state.stopped
+    if stopped is not None and (stopped.first, stopped.last) == (first, last) and not restart:
+        steps = plan_steps(stopped.reached, first, last, stopped.until, period, length)
+        return Backfill(first, last, stopped.until, steps, is_resumed=True)
 
     if state.newest is None:
-        earliest = _first_trace(connection, project)
-        start = first - period if earliest is None else min(_floor(earliest, period), first - period)
+        earliest = _first_trace(connection, project, last)
+        start = before(first, period)
+        if earliest is not None:
+            start = min(_floor(earliest, period), start)
         until = last
     else:
         if first > state.newest + period:
@@ -126,11 +129,21 @@ def plan_backfill(
             )
         if not allow_rescoring:
             _refuse_published(connection, project, first, last)
-        start = first - state.longest_memory
+        start = before(first, state.longest_memory)
         until = max(last, state.newest)
     return Backfill(
         first, last, until, plan_steps(start, first, last, until, period, length), is_resumed=False
     )
+
+
+@dataclass(frozen=True)
+class _Stopped:
+    """A backfill that stopped on its way: its range, where it was to end, and where it had got to."""
+
+    first: datetime
+    last: datetime
+    until: datetime
+    reached: datetime
 
 
 @dataclass(frozen=True)
@@ -139,10 +152,7 @@ class _State:
 
     newest: datetime | None
     longest_memory: timedelta
-    first: datetime | None = None
-    last: datetime | None = None
-    until: datetime | None = None
-    reached: datetime | None = None
+    stopped: _Stopped | None = None
 
     @classmethod
     def read(cls, connection: psycopg.Connection, project: Project) -> "_State":
@@ -150,22 +160,23 @@ class _State:
         if not table_exists(connection, schema, "int_score_publications"):
             return cls(None, timedelta())
         log = sql.Identifier(schema, "int_score_publications")
-        with connection.cursor(row_factory=namedtuple_row) as cursor:
-            latest = cursor.execute(
-                sql.SQL(
-                    "select run_as_of, newest_as_of, backfill_first, backfill_last, backfill_until, backfill_reached"
-                    " from {} order by published_at desc limit 1"
-                ).format(log)
-            ).fetchone()
-            run = cursor.execute(
-                sql.SQL("select longest_memory from {}").format(sql.Identifier(schema, "int_scoring_run"))
-            ).fetchone()
+        latest = connection.execute(
+            sql.SQL(
+                "select run_as_of, newest_as_of, backfill_first, backfill_last, backfill_until, backfill_reached"
+                " from {} order by published_at desc limit 1"
+            ).format(log)
+        ).fetchone()
+        run = connection.execute(
+            sql.SQL("select longest_memory from {}").format(sql.Identifier(schema, "int_scoring_run"))
+        ).fetchone()
         if latest is None or run is None:
             return cls(None, timedelta())
-        newest = None if latest.newest_as_of is None else latest.run_as_of
-        if latest.backfill_first is None or latest.backfill_reached == latest.backfill_until:
-            return cls(newest, run.longest_memory)
-        return cls(newest, run.longest_memory, *latest[2:])
+        run_as_of, newest_as_of, *backfill = latest
+        [longest_memory] = run
+        newest = None if newest_as_of is None else run_as_of
+        first, last, until, reached = backfill
+        is_over = first is None or reached == until
+        return cls(newest, longest_memory, None if is_over else _Stopped(first, last, until, reached))
 
 
 def _refuse_published(
@@ -184,12 +195,18 @@ def _refuse_published(
         )
 
 
-def _first_trace(connection: psycopg.Connection, project: Project) -> datetime | None:
+def _first_trace(connection: psycopg.Connection, project: Project, last: datetime) -> datetime | None:
+    """Return the time of the first trace that takes part in a score of the range, if there is one."""
     table = sql.Identifier(project.source_schema, project.source_tables["covenant_traces"])
-    query = sql.SQL(
-        """select min("timestamp") from {} where "timestamp" > '-infinity' and "timestamp" < 'infinity'"""
-    )
-    return one_row(connection.execute(query.format(table)))[0]
+    query = sql.SQL("""select min("timestamp") from {} where "timestamp" >= %s and "timestamp" < %s""")
+    times = [as_of_time.traces_from(project.variables), last]
+    earliest: datetime | None = one_row(connection.execute(query.format(table), times))[0]
+    return earliest
+
+
+def before(moment: datetime, length: timedelta) -> datetime:
+    """Return the time that lies so long before another, or the first that there is."""
+    return moment - min(length, moment - datetime.min.replace(tzinfo=UTC))
 
 
 def _floor(moment: datetime, period: timedelta) -> datetime:

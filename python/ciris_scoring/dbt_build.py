@@ -11,8 +11,10 @@ from typing import Any
 
 import click
 
-from ciris_scoring.connection import Project
+from ciris_scoring.connection import SETTINGS_NOT_TO_INHERIT
 from ciris_scoring.errors import DbtFailed
+from ciris_scoring.project import Project
+from ciris_scoring.terminal import printable, say
 
 CHECK_INTERVAL = "client_connection_check_interval"
 
@@ -96,7 +98,7 @@ class DbtBuild:
                 "--no-send-anonymous-usage-stats",
             ),
         ]
-        with _queries_end_with_this_process():
+        with _environment_of_sessions():
             outcome: Any = dbtRunner(**runner).invoke([*command, *options])
         if isinstance(outcome.exception, KeyboardInterrupt | SystemExit):
             raise outcome.exception
@@ -147,7 +149,8 @@ class _Progress:
                 self._finished += 1
                 self._show(data.node_info, data.run_result)
             elif name in ("JinjaLogInfo", "JinjaLogWarning", "PrintEvent"):
-                click.echo(f"  {event.info.msg}", err=True)
+                for line in event.info.msg.splitlines():
+                    say(f"  {line}")
 
     def _show(self, node: Any, result: Any) -> None:
         status = _SHOWN.get(result.status, result.status)
@@ -155,7 +158,7 @@ class _Progress:
         count = f"{self._finished:>{width}} of {self._total}"
         kind = node.resource_type.replace("_", " ")
         label = click.style(f"{status:<7}", fg=_COLOURS.get(status))
-        note = f"  {_core(result.message)}" if status in ("WARN", "FAIL", "ERROR") else ""
+        note = f"  {printable(_core(result.message))}" if status in ("WARN", "FAIL", "ERROR") else ""
         click.echo(
             f"  {count}  {label}  {result.execution_time:6.1f} s  {kind} {node.node_name}{note}", err=True
         )
@@ -172,15 +175,24 @@ def _core(message: str) -> str:
 
 
 @contextmanager
-def _queries_end_with_this_process() -> Iterator[None]:
-    """Have the server end the queries of a dbt whose process was killed, so that they do not meet the next run's."""
-    before = os.environ.get("PGOPTIONS")
-    if CHECK_INTERVAL not in (before or ""):
-        os.environ["PGOPTIONS"] = f"{before or ''} -c {CHECK_INTERVAL}=1s".strip()
+def _environment_of_sessions() -> Iterator[None]:
+    """Give dbt's sessions the settings that they are not to inherit, through the environment that libpq reads.
+
+    And have the server end the queries of a dbt whose process was killed, so that they do not meet the next run's.
+    What the caller's PGOPTIONS say comes after, and holds.
+    """
+    settings = {**SETTINGS_NOT_TO_INHERIT, CHECK_INTERVAL: "1s"}
+    options = [
+        f"-c {name}={value}".replace("read committed", r"read\ committed") for name, value in settings.items()
+    ]
+    before = {name: os.environ.get(name) for name in ("PGOPTIONS", "PGCLIENTENCODING")}
+    os.environ["PGOPTIONS"] = " ".join([*options, before["PGOPTIONS"] or ""]).strip()
+    os.environ["PGCLIENTENCODING"] = "UTF8"
     try:
         yield
     finally:
-        if before is None:
-            os.environ.pop("PGOPTIONS", None)
-        else:
-            os.environ["PGOPTIONS"] = before
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value

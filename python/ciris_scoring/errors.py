@@ -45,3 +45,17 @@ class StepError(CirisError):
 
 class BenchFailed(CirisError):
     """The benchmark could not be carried through."""
+
+
+def one_line(error: BaseException | str) -> str:
+    """Message of an error, or a text, on one line, without indentation and line breaks."""
+    return " ".join(str(error).split())
+
+
+def shown(value: object) -> str:
+    """Write a value as a message shows it, much as YAML does: text in quotes, so that '6' is not taken for 6."""
+    if isinstance(value, str):
+        return repr(value)
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    return str(value)

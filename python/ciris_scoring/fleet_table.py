@@ -1,29 +1,29 @@
 """The fleet as a table for people, from the marts."""
 
-import unicodedata
-from collections.abc import Iterable, Sequence
 from datetime import datetime
+from decimal import ROUND_DOWN, Decimal
+from typing import Any
 
 import psycopg
 from psycopg import sql
 from psycopg.rows import dict_row
 
 from ciris_scoring import as_of
+from ciris_scoring.terminal import aligned, fitted, printable, width
 
 MAX_ROWS = 40
 """Agents shown per window; the rest is counted."""
 
-AGENT_WIDTH = 23
-ALERTS_WIDTH = 26
+AGENT_WIDTH = 20
+ALERTS_WIDTH = 20
 FACTORS = {
     "C": "c_score",
     "I_int": "i_int_score",
     "R": "r_score",
     "I_inc": "i_inc_score",
     "S": "s_score",
-    "capacity": "capacity_score",
 }
-HEADINGS = ("agent", *FACTORS, "category", "status", "weakest", "alerts")
+HEADINGS = ("agent", *FACTORS, "capacity", "category", "status", "weakest", "alerts")
 NUMERIC = frozenset(FACTORS)
 
 
@@ -52,13 +52,15 @@ def fleet_tables(connection: psycopg.Connection, schema: str, moment: datetime) 
     )
 
 
-def _read(connection: psycopg.Connection, schema: str, mart: str, moment: datetime) -> list[dict]:
+def _read(connection: psycopg.Connection, schema: str, mart: str, moment: datetime) -> list[dict[str, Any]]:
     query = sql.SQL("select * from {} where as_of = %s").format(sql.Identifier(schema, mart))
     with connection.cursor(row_factory=dict_row) as cursor:
         return cursor.execute(query, [moment]).fetchall()
 
 
-def _window_table(window: int, moment: datetime, scores: list[dict], alerts: list[dict]) -> str:
+def _window_table(
+    window: int, moment: datetime, scores: list[dict[str, Any]], alerts: list[dict[str, Any]]
+) -> str:
     kinds: dict[str, list[str]] = {}
     for alert in sorted(alerts, key=lambda row: (row["severity"], row["kind"])):
         kinds.setdefault(alert["agent_id_hash"], []).append(alert["kind"])
@@ -68,6 +70,7 @@ def _window_table(window: int, moment: datetime, scores: list[dict], alerts: lis
         (
             agent_label(row["agent_name"], row["agent_id_hash"]),
             *(_number(row[column]) for column in FACTORS.values()),
+            _capacity(row),
             row["category"] or "-",
             row["score_status"],
             row["weakest_factor"],
@@ -107,6 +110,18 @@ def _number(value: float | None) -> str:
     return "-" if value is None else f"{value:.3f}"
 
 
+def _capacity(row: dict[str, Any]) -> str:
+    """Score and 95 % interval, cut and not rounded: 0.848 must not look like 0.85, which is another category."""
+    score, low, high = (row[f"capacity_score{end}"] for end in ("", "_low", "_high"))
+    if score is None or low is None:
+        return "-" if score is None else _cut(score, 3)
+    return f"{_cut(score, 3)} [{_cut(low, 2)}, {_cut(high, 2)}]"
+
+
+def _cut(value: float, places: int) -> str:
+    return str(Decimal(repr(value)).quantize(Decimal(1).scaleb(-places), ROUND_DOWN))
+
+
 def _sortable(value: float | None) -> float:
     return 2.0 if value is None else value
 
@@ -116,57 +131,4 @@ def agent_label(name: str | None, agent_id_hash: str) -> str:
     short_hash = fitted(printable(agent_id_hash), 8, ellipsis="")
     if not name:
         return f"({short_hash})"
-    return f"{fitted(printable(name), AGENT_WIDTH - len(short_hash) - 3)} ({short_hash})"
-
-
-# --- Text of any script in columns ---------------------------------------------------------------------------------
-
-
-def aligned(headings: Sequence[str], rows: Iterable[Sequence[str]], right: Iterable[str] = ()) -> list[str]:
-    """Lay out rows in columns, two spaces apart, under a rule.
-
-    :param headings: of the columns.
-    :param rows: cells of text, as many as there are headings.
-    :param right: headings of the columns to align to the right.
-    """
-    rows = list(rows)
-    right = set(right)
-    widths = [max(map(width, column)) for column in zip(headings, *rows, strict=True)]
-
-    def line(cells: Sequence[str]) -> str:
-        padded = []
-        for heading, cell, columns in zip(headings, cells, widths, strict=True):
-            space = " " * (columns - width(cell))
-            padded.append(space + cell if heading in right else cell + space)
-        return "  ".join(padded).rstrip()
-
-    return [line(headings), "  ".join("-" * columns for columns in widths), *map(line, rows)]
-
-
-def width(text: str) -> int:
-    """Columns that a text takes in a terminal: wide characters two, combining ones none."""
-    return sum(map(_character_width, text))
-
-
-def _character_width(character: str) -> int:
-    if unicodedata.category(character) in ("Mn", "Me", "Cf"):
-        return 0
-    return 2 if unicodedata.east_asian_width(character) in "WF" else 1
-
-
-def fitted(text: str, columns: int, ellipsis: str = "…") -> str:
-    """Cut a text down to a number of columns, with an ellipsis for what was cut."""
-    if width(text) <= columns:
-        return text
-    kept, used = [], width(ellipsis)
-    for character in text:
-        used += _character_width(character)
-        if used > columns:
-            break
-        kept.append(character)
-    return "".join(kept).rstrip() + ellipsis
-
-
-def printable(text: str) -> str:
-    """Replace what would move the cursor or hide text: control characters and such."""
-    return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
+    return f"{fitted(printable(name), AGENT_WIDTH - width(short_hash) - 3)} ({short_hash})"

@@ -37,7 +37,8 @@ def smoothed(counts: ArrayLike, pseudo_count: float) -> Floats:
     if not pseudo_count > 0:
         raise ValueError(f"the pseudo-count must be positive, got {pseudo_count}")
     raised = np.asarray(counts, dtype=np.float64) + pseudo_count
-    return raised / raised.sum(axis=-1, keepdims=True)
+    probabilities: Floats = raised / raised.sum(axis=-1, keepdims=True)
+    return probabilities
 
 
 def kl_divergence(p: ArrayLike, q: ArrayLike) -> Floats:
@@ -48,7 +49,8 @@ def kl_divergence(p: ArrayLike, q: ArrayLike) -> Floats:
     :returns: (...), 0 or more, up to rounding.
     """
     p, q = np.asarray(p, dtype=np.float64), np.asarray(q, dtype=np.float64)
-    return np.sum(p * np.log(p / q), axis=-1)
+    divergence: Floats = np.sum(p * np.log(p / q), axis=-1)
+    return divergence
 
 
 def bias_corrected(kl: ArrayLike, recent: ArrayLike, baseline: ArrayLike) -> Floats:

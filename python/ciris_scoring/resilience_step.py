@@ -6,39 +6,54 @@ window) and the same digest of the inputs. The step computes the waiting rows, w
 whose inputs are gone, in one transaction: afterwards there is one row of scores per row of inputs, or nothing has
 changed. Running it again finds nothing waiting.
 
-Only numbers travel, as PostgreSQL's binary COPY of rows of one fixed width, which numpy reads and writes without a
-loop; the keys stay in the database, in a temporary table that numbers the waiting rows. Memory is bounded by the
-chunk, not by the number of rows.
+Only numbers travel, by COPY in binary; the keys stay in the database, in a temporary table that numbers the waiting
+rows. Memory is bounded by the chunk, not by the number of rows.
 """
 
 import time
-from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 import numpy as np
 import psycopg
 from numpy.typing import NDArray
-from psycopg import IsolationLevel, sql
+from psycopg import sql
 
-from ciris_scoring.connection import one_row, table_exists
+from ciris_scoring.connection import one_row
 from ciris_scoring.errors import StepError
 from ciris_scoring.resilience import N_BINS, drift, resilience_score
+from ciris_scoring.steps import (
+    ANALYZE_ROWS,
+    Report,
+    StepResult,
+    analyze,
+    column_list,
+    one_transaction,
+    read_parameter_texts,
+    require_published_parameters,
+    require_relations,
+)
 
 METRICS = ("csdma_plausibility_score", "dsdma_domain_alignment", "coherence_level")
 DELTAS = tuple(f"delta_{metric}" for metric in METRICS)
 KEY = ("agent_id_hash", "as_of", "window_days")
 
 CHUNK_ROWS = 20_000
-"""Rows in memory at a time: about 16 MB as they arrive, and some 60 MB of working arrays."""
-
-ANALYZE_ROWS = 1_000
-"""Statistics are renewed when a run has changed at least this many rows."""
+"""Rows in memory at a time; with the working arrays some 75 MB."""
 
 N_COUNTS = len(METRICS) * 2 * N_BINS
-COPY_HEADER = b"PGCOPY\n\xff\r\n\0" + bytes(8)
-COPY_TRAILER = b"\xff\xff"
 
-Report = Callable[[str], None]
+_RESULT_TYPES = {
+    "row_id": "int8",
+    **dict.fromkeys(DELTAS, "float8"),
+    "delta_drift": "float8",
+    "n_measured_metrics": "int4",
+    "r_score": "float8",
+}
+"""Columns of the temporary table of results, with their types."""
+
+Integers = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Numbers = Integers | Floats
 
 
 class Parameters(NamedTuple):
@@ -49,15 +64,6 @@ class Parameters(NamedTuple):
     mttr_scale_hours: float
     norm_k: float
     norm_x0: float
-
-
-class StepResult(NamedTuple):
-    """What one step did: rows found waiting, rows written, rows deleted, seconds."""
-
-    waiting: int
-    written: int
-    deleted: int
-    seconds: float
 
 
 def run_step(
@@ -79,21 +85,17 @@ def run_step(
     """
     started = time.monotonic()
     schema = f"{target_schema}_intermediate"
-    connection.isolation_level = IsolationLevel.REPEATABLE_READ
-    try:
-        with connection.transaction(), connection.cursor() as cursor:
-            _require_relations(cursor, schema)
-            _require_published_parameters(cursor, schema)
-            parameters, spelling = read_parameters(cursor, schema)
-            waiting, orphaned = _find_differences(cursor, schema, spelling)
-            written = _score(cursor, schema, waiting, parameters, chunk_rows, report) if waiting else 0
-            deleted = _delete_orphans(cursor, schema) if orphaned else 0
-    finally:
-        if not connection.closed:
-            connection.isolation_level = None
+    with one_transaction(connection) as cursor:
+        require_relations(
+            cursor, schema, ("int_scoring_parameters", "int_resilience_inputs", "int_resilience_scores")
+        )
+        require_published_parameters(cursor, schema)
+        parameters, spelling = read_parameters(cursor, schema)
+        waiting, orphaned = _find_differences(cursor, schema, spelling)
+        written = _score(cursor, schema, waiting, parameters, chunk_rows, report) if waiting else 0
+        deleted = _delete_orphans(cursor, schema) if orphaned else 0
     if written + deleted >= ANALYZE_ROWS:
-        with connection.transaction():
-            connection.execute(sql.SQL("analyze {}").format(_scores(schema)))
+        analyze(connection, _scores(schema))
     return StepResult(waiting, written, deleted, time.monotonic() - started)
 
 
@@ -103,9 +105,7 @@ def read_parameters(cursor: psycopg.Cursor, schema: str) -> tuple[Parameters, st
     :returns: the numbers, and their published spelling as the inputs have it in ``step_parameters``.
     :raises StepError: one is missing or not a number.
     """
-    query = sql.SQL("select parameter_name, parameter_value from {} where parameter_name = any(%s)")
-    cursor.execute(query.format(sql.Identifier(schema, "int_scoring_parameters")), [list(Parameters._fields)])
-    values: dict[str, str | None] = dict(cursor.fetchall())
+    values = read_parameter_texts(cursor, schema, Parameters._fields)
     numbers = []
     for name in Parameters._fields:
         try:
@@ -119,7 +119,7 @@ def read_parameters(cursor: psycopg.Cursor, schema: str) -> tuple[Parameters, st
     return Parameters(*numbers), "|".join(str(values[name]) for name in Parameters._fields)
 
 
-def compute(counts: NDArray, mttr_hours: NDArray, rho: NDArray, parameters: Parameters) -> dict[str, NDArray]:
+def compute(counts: Integers, mttr_hours: Floats, rho: Floats, parameters: Parameters) -> dict[str, Numbers]:
     """Drift and R of n rows.
 
     :param counts: (n, 60) counts: per metric, in the order of ``METRICS``, recent then baseline, 10 bins each.
@@ -161,40 +161,6 @@ def _scores(schema: str) -> sql.Identifier:
     return sql.Identifier(schema, "int_resilience_scores")
 
 
-def _columns(names: Iterable[str], of: str | None = None) -> sql.Composed:
-    """List of columns, each qualified by the table ``of`` where given."""
-    return sql.SQL(", ").join(sql.Identifier(*filter(None, (of, name))) for name in names)
-
-
-def _require_relations(cursor: psycopg.Cursor, schema: str) -> None:
-    for name in ("int_scoring_parameters", "int_resilience_inputs", "int_resilience_scores"):
-        if not table_exists(cursor, schema, name):
-            raise StepError(
-                f"{schema}.{name} does not exist, so there is nothing to score yet.",
-                "Build the first half of a run: `dbt build --selector before_resilience`; "
-                "`ciris-scoring run` does it all.",
-            )
-
-
-def _require_published_parameters(cursor: psycopg.Cursor, schema: str) -> None:
-    """Refuse the parameters of a run that was itself refused: the inputs were made with others."""
-    if not table_exists(cursor, schema, "int_scoring_run"):
-        return
-    cursor.execute(
-        sql.SQL(
-            "select parameter_set_id, published_parameter_set_id from {}"
-            " where parameter_set_id <> published_parameter_set_id and not is_full_refresh"
-        ).format(sql.Identifier(schema, "int_scoring_run"))
-    )
-    refused = cursor.fetchone()
-    if refused is not None:
-        raise StepError(
-            f"The last run's parameters (parameter_set_id {refused[0]}) are not those of the published scores "
-            f"({refused[1]}), so it was refused and its inputs were not built.",
-            "Run again with the published parameters, or score everything again: --full-refresh --allow-rescoring.",
-        )
-
-
 def _find_differences(cursor: psycopg.Cursor, schema: str, parameters: str) -> tuple[int, int]:
     """Put what differs between inputs and scores into the temporary table ``ciris_differences``.
 
@@ -227,7 +193,9 @@ def _find_differences(cursor: psycopg.Cursor, schema: str, parameters: str) -> t
         from {inputs} as inputs
         full join {scores} as scores using ({key})
         where scores.agent_id_hash is null or scores.inputs_digest is distinct from inputs.inputs_digest
-        """).format(histograms=histograms, inputs=_inputs(schema), scores=_scores(schema), key=_columns(KEY))
+        """).format(
+            histograms=histograms, inputs=_inputs(schema), scores=_scores(schema), key=column_list(KEY)
+        )
     )
     cursor.execute("create unique index on ciris_differences (row_id)")
     cursor.execute("analyze ciris_differences")
@@ -272,24 +240,15 @@ def _score(
     report: Report,
 ) -> int:
     """Compute the waiting rows chunk by chunk into ``ciris_results``, then upsert them; return how many."""
-    cursor.execute(
-        sql.SQL("""
-        create temporary table ciris_results (
-            row_id bigint, {deltas}, delta_drift double precision, n_measured_metrics integer,
-            r_score double precision
-        ) on commit drop
-        """).format(
-            deltas=sql.SQL(", ").join(
-                sql.SQL("{} double precision").format(sql.Identifier(d)) for d in DELTAS
-            )
-        )
+    columns = sql.SQL(", ").join(
+        sql.SQL("{} {}").format(sql.Identifier(name), sql.SQL(column_type))
+        for name, column_type in _RESULT_TYPES.items()
     )
+    cursor.execute(sql.SQL("create temporary table ciris_results ({}) on commit drop").format(columns))
     for first in range(1, waiting + 1, chunk_rows):
         last = min(first + chunk_rows - 1, waiting)
-        rows = _read_chunk(cursor, first, last)
-        counts = rows["counts"]["elements"]["value"].astype(np.int64)
-        results = compute(counts, rows["mttr_hours"], rows["rho_regression"], parameters)
-        _write_chunk(cursor, rows["row_id"], results)
+        row_ids, counts, mttr_hours, rho = _read_chunk(cursor, first, last)
+        _write_chunk(cursor, row_ids, compute(counts, mttr_hours, rho, parameters))
         report(f"resilience: {last:,} of {waiting:,} rows computed")
     cursor.execute("analyze ciris_results")
 
@@ -303,10 +262,10 @@ def _score(
         on conflict ({key}) do update set ({written}) = row({excluded})
         """).format(
             scores=_scores(schema),
-            key=_columns(KEY),
-            written=_columns(written),
+            key=column_list(KEY),
+            written=column_list(written),
             deltas=sql.SQL(", ").join(sql.SQL("nullif({}, 'NaN')").format(sql.Identifier(d)) for d in DELTAS),
-            excluded=_columns(written, of="excluded"),
+            excluded=column_list(written, of="excluded"),
         )
     )
     return cursor.rowcount
@@ -321,39 +280,15 @@ def _delete_orphans(cursor: psycopg.Cursor, schema: str) -> int:
         where differences.row_id is null and ({scores_key}) = ({differences_key})
         """).format(
             scores=_scores(schema),
-            scores_key=_columns(KEY, of="scores"),
-            differences_key=_columns(KEY, of="differences"),
+            scores_key=column_list(KEY, of="scores"),
+            differences_key=column_list(KEY, of="differences"),
         )
     )
     return cursor.rowcount
 
 
-# --- Binary COPY ---------------------------------------------------------------------------------------------------
-# A row is the number of its fields (2 bytes), then each field's length (4 bytes) and value, all big-endian. An array's
-# value is a header of 20 bytes, then its elements, each with its length like a field. No field of ours is null or of
-# varying length, so every row of a COPY has the same layout, and a whole COPY is one numpy array.
-
-
-def _row_layout(**fields: np.dtype | str) -> np.dtype:
-    members: list[tuple] = [("n_fields", ">i2")]
-    for name, layout in fields.items():
-        members += [(f"{name}_length", ">i4"), (name, layout)]
-    return np.dtype(members)
-
-
-_COUNTS = np.dtype([("header", "V20"), ("elements", [("length", ">i4"), ("value", ">i8")], (N_COUNTS,))])
-_INPUT_ROW = _row_layout(row_id=">i8", counts=_COUNTS, mttr_hours=">f8", rho_regression=">f8")
-_RESULT_ROW = _row_layout(
-    row_id=">i8",
-    **dict.fromkeys(DELTAS, ">f8"),
-    delta_drift=">f8",
-    n_measured_metrics=">i4",
-    r_score=">f8",
-)
-
-
-def _read_chunk(cursor: psycopg.Cursor, first: int, last: int) -> NDArray:
-    """Waiting rows ``first`` to ``last``, as an array of ``_INPUT_ROW``."""
+def _read_chunk(cursor: psycopg.Cursor, first: int, last: int) -> tuple[Integers, Integers, Floats, Floats]:
+    """Waiting rows ``first`` to ``last``: number, (n, 60) counts, MTTR in hours and ρ."""
     query = """
         copy (
             select row_id, counts, mttr_hours, rho_regression from ciris_differences
@@ -361,21 +296,21 @@ def _read_chunk(cursor: psycopg.Cursor, first: int, last: int) -> NDArray:
         ) to stdout (format binary)
         """
     with cursor.copy(query, [first, last]) as copy:
-        data = b"".join(copy)
-    n_rows = last - first + 1
-    if len(data) != len(COPY_HEADER) + n_rows * _INPUT_ROW.itemsize + len(COPY_TRAILER):
-        raise StepError(f"The database sent {len(data)} bytes for {n_rows} rows, which is not their size.")
-    return np.frombuffer(data, _INPUT_ROW, count=n_rows, offset=len(COPY_HEADER))
+        copy.set_types(["int8", "int8[]", "float8", "float8"])
+        row_ids, counts, mttr_hours, rho = zip(*copy.rows(), strict=True)
+    return (
+        np.array(row_ids, np.int64),
+        np.array(counts, np.int64),
+        np.array(mttr_hours, np.float64),
+        np.array(rho, np.float64),
+    )
 
 
-def _write_chunk(cursor: psycopg.Cursor, row_ids: NDArray, results: dict[str, NDArray]) -> None:
+def _write_chunk(cursor: psycopg.Cursor, row_ids: Integers, results: dict[str, Numbers]) -> None:
     """Append the results, by column, to ``ciris_results``."""
-    rows = np.empty(len(row_ids), _RESULT_ROW)
+    query = sql.SQL("copy ciris_results ({}) from stdin (format binary)").format(column_list(_RESULT_TYPES))
     columns = {"row_id": row_ids, **results}
-    rows["n_fields"] = len(columns)
-    for name, values in columns.items():
-        rows[f"{name}_length"] = rows.dtype[name].itemsize
-        rows[name] = values
-    query = sql.SQL("copy ciris_results ({}) from stdin (format binary)").format(_columns(columns))
     with cursor.copy(query) as copy:
-        copy.write(COPY_HEADER + rows.tobytes() + COPY_TRAILER)
+        copy.set_types(list(_RESULT_TYPES.values()))
+        for row in zip(*(columns[name].tolist() for name in _RESULT_TYPES), strict=True):
+            copy.write_row(row)

@@ -1,8 +1,10 @@
 """The main job: build the first half, compute resilience, build the second half, show the fleet."""
 
+import shlex
 import time
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import click
 import psycopg
@@ -10,20 +12,18 @@ from psycopg import sql
 
 from ciris_scoring import as_of as as_of_time
 from ciris_scoring.backfill import plan_backfill
-from ciris_scoring.connection import (
-    LOST_HINT,
-    Project,
-    check_rights,
-    connect,
-    find_project,
-    load_project,
-    one_row,
-    run_lock,
-)
+from ciris_scoring.connection import LOST_HINT, connect, one_row
 from ciris_scoring.dbt_build import DbtBuild
 from ciris_scoring.errors import DbtFailed, InputError
 from ciris_scoring.fleet_table import fleet_tables
-from ciris_scoring.resilience_step import StepResult, run_step
+from ciris_scoring.limits_step import run_limits_step
+from ciris_scoring.project import Project, find_project, load_project
+from ciris_scoring.resilience_step import run_step
+from ciris_scoring.rights import check_rights
+from ciris_scoring.run_lock import run_lock
+from ciris_scoring.steps import StepResult
+from ciris_scoring.terminal import printable
+from ciris_scoring.terminal import say as report
 
 NEXT_STEPS = """
 The embedded PostgreSQL keeps running; `make stop` stops it.
@@ -51,11 +51,6 @@ What to look at next:
   select as_of, n_agents, n_high_fragility, mean_capacity_score, min_capacity_score
   from {schema}.fct_fleet_capacity
   where window_days = 7 order by as_of;"""
-
-
-def report(line: str) -> None:
-    """Tell a person how far things are, on stderr."""
-    click.echo(line, err=True)
 
 
 def run(project: Project, as_of: str | None, *, full_refresh: bool, allow_rescoring: bool) -> datetime:
@@ -98,8 +93,7 @@ def score(
 
 def _build_halves(connection: psycopg.Connection, project: Project, build: DbtBuild) -> StepResult:
     _build(build, "before_resilience", connection)
-    step = run_step(connection, project.schema, report=report)
-    report_step(step)
+    step = _run_steps(connection, project)
     connection.execute("select")  # the session lives, so the lock is still ours
     _build(build, "after_resilience", connection)
     return step
@@ -131,7 +125,11 @@ def run_backfill(
         )
     period = project.variables.get("scoring_period", "day")
     now = datetime.now(UTC)
-    range_ = as_of_time.resolve(first, period, now, "--from"), as_of_time.resolve(last, period, now, "--to")
+    earliest = as_of_time.traces_from(project.variables)
+    range_ = (
+        as_of_time.resolve(first, period, now, "--from", earliest),
+        as_of_time.resolve(last, period, now, "--to", earliest),
+    )
     with connect(project) as connection:
         check_rights(connection, project)
         with run_lock(connection, project.schema, report) as pid:
@@ -173,7 +171,12 @@ def _build(build: DbtBuild, selector: str, connection: psycopg.Connection) -> No
 
 
 def run_embedded(
-    project_dir: Path | None, cli_vars: dict, as_of: str | None, *, full_refresh: bool, allow_rescoring: bool
+    project_dir: Path | None,
+    cli_vars: dict[str, Any],
+    as_of: str | None,
+    *,
+    full_refresh: bool,
+    allow_rescoring: bool,
 ) -> None:
     """Run the whole job on the embedded PostgreSQL, with the sample where it holds no traces.
 
@@ -182,7 +185,8 @@ def run_embedded(
     :raises CirisError: something expected went wrong.
     """
     from ciris_scoring import embedded
-    from ciris_scoring.simulate import TargetHoldsTraces, load_sample, sample_info
+    from ciris_scoring.simulation.load import TargetHoldsTraces
+    from ciris_scoring.simulation.sample import load_sample, sample_info
 
     project_dir = find_project(project_dir)
     state_folder = project_dir / embedded.STATE_FOLDER
@@ -206,7 +210,7 @@ def run_embedded(
             server=server,
             database=embedded.DATABASE,
             psql=server.psql_command(),
-            profiles=_short(state_folder),
+            profiles=shlex.quote(str(_short(state_folder))),
             schema=project.schema,
             agent=agent,
             as_of=as_of_time.text(moment),
@@ -220,7 +224,7 @@ def _lowest_agent(connection: psycopg.Connection, project: Project, moment: date
         "select agent_id_hash from {} where as_of = %s order by capacity_score, agent_id_hash limit 1"
     ).format(sql.Identifier(project.schema, "fct_capacity_scores"))
     row = connection.execute(query, [moment]).fetchone()
-    return row[0] if row else "AGENT"
+    return printable(row[0]) if row else "AGENT"
 
 
 def _short(path: Path) -> Path:
@@ -229,20 +233,26 @@ def _short(path: Path) -> Path:
 
 
 def resilience(project: Project) -> StepResult:
-    """Run the resilience step alone, under the lock of a run.
+    """Run the Python steps alone, under the lock of a run.
 
     :raises CirisError: something expected went wrong; nothing was changed.
     """
     with connect(project) as connection, run_lock(connection, project.schema, report):
-        result = run_step(connection, project.schema, report=report)
-    report_step(result)
-    return result
+        return _run_steps(connection, project)
 
 
-def report_step(result: StepResult) -> None:
-    """Say what the resilience step did."""
+def _run_steps(connection: psycopg.Connection, project: Project) -> StepResult:
+    """Compute R, then the intervals, and say what was done; return the numbers of R and the seconds of both."""
+    resilience = run_step(connection, project.schema, report=report)
+    _report_step("resilience", resilience)
+    limits = run_limits_step(connection, project.schema, report=report)
+    _report_step("intervals", limits)
+    return resilience._replace(seconds=resilience.seconds + limits.seconds)
+
+
+def _report_step(name: str, result: StepResult) -> None:
     report(
-        f"resilience: {result.waiting:,} waiting, {result.written:,} written, {result.deleted:,} deleted "
+        f"{name}: {result.waiting:,} waiting, {result.written:,} written, {result.deleted:,} deleted "
         f"in {result.seconds:.1f} s"
     )
 
@@ -250,14 +260,16 @@ def report_step(result: StepResult) -> None:
 def resolve_as_of(project: Project, given: str | None) -> datetime:
     """The as-of of a run: ``--as-of``, or ``as_of`` in ``--vars``, or now; cut down to a period end.
 
-    :raises InputError: both are given, or the time is malformed or in the future.
+    :raises InputError: both are given, or the time is malformed, in the future, or before the
+        variable traces_from.
     """
     variable = project.variables.get("as_of")
     if given is not None and project.cli_vars.get("as_of") is not None:
         raise InputError("The as-of is given twice, by --as-of and in --vars.", "Leave one of them out.")
     value, name = (variable, "The variable as_of") if given is None else (given, "--as-of")
     period = project.variables.get("scoring_period", "day")
-    return as_of_time.resolve(value, period, datetime.now(UTC), name)
+    earliest = as_of_time.traces_from(project.variables)
+    return as_of_time.resolve(value, period, datetime.now(UTC), name, earliest)
 
 
 def _remarks(connection: psycopg.Connection, project: Project, moment: datetime) -> list[str]:

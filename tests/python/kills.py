@@ -25,6 +25,7 @@ import psycopg
 from click.testing import Result
 
 from ciris_scoring import embedded
+from ciris_scoring.connection import one_row
 from ciris_scoring.embedded import SCHEMA
 from conftest import REPOSITORY, Database, _fresh_database
 from pipeline import RUN_TIMES, create_loose_sources, table_differences
@@ -39,27 +40,53 @@ UNDISTURBED = "undisturbed"
 EVIDENCE = f"{SCHEMA}.fct_trace_verdicts"
 """The mart that shows the verdicts of the run in progress, as documented."""
 
-COMPONENTS = f"{SCHEMA}.fct_factor_components"
-CONTRADICTIONS = f"""
-    select count(*)
-    from {SCHEMA}.fct_capacity_scores as scores
-    inner join (
-        select
-            agent_id_hash, as_of, window_days,
-            max(component_value) filter (where component = 'i_chain')
-            * max(component_value) filter (where component = 'i_coverage')
-            * max(component_value) filter (where component = 'i_replay') as i_int,
-            max(component_value) filter (where component = 'u_unsafe') as u_unsafe,
-            max(component_value) filter (where component = 'ece') as ece,
-            max(component_value) filter (where component = 'q_deferral') as q_deferral
-        from {COMPONENTS}
-        group by agent_id_hash, as_of, window_days
-    ) as explained using (agent_id_hash, as_of, window_days)
-    where
-        abs(i_int_score - i_int) > 1e-12
-        or abs(i_inc_score - (1 - ece) * q_deferral * (1 - u_unsafe)) > 1e-12
-    """
-"""Scores that the components shown with them do not explain."""
+CONTRADICTIONS = {
+    f"{SCHEMA}.fct_factor_components": f"""
+        select count(*)
+        from {SCHEMA}.fct_capacity_scores as scores
+        inner join (
+            select
+                agent_id_hash, as_of, window_days,
+                max(component_value) filter (where component = 'i_chain')
+                * max(component_value) filter (where component = 'i_coverage')
+                * max(component_value) filter (where component = 'i_replay') as i_int,
+                max(component_value) filter (where component = 'u_unsafe') as u_unsafe,
+                max(component_value) filter (where component = 'ece') as ece,
+                max(component_value) filter (where component = 'q_deferral') as q_deferral
+            from {SCHEMA}.fct_factor_components
+            group by agent_id_hash, as_of, window_days
+        ) as explained using (agent_id_hash, as_of, window_days)
+        where
+            abs(i_int_score - i_int) > 1e-12
+            or abs(i_inc_score - (1 - ece) * q_deferral * (1 - u_unsafe)) > 1e-12
+        """,
+    f"{SCHEMA}.fct_score_attribution": f"""
+        select count(*)
+        from (
+            select agent_id_hash, as_of, window_days, sum(points_lost) as points_lost
+            from {SCHEMA}.fct_score_attribution
+            group by agent_id_hash, as_of, window_days
+        ) as explained
+        left join {SCHEMA}.fct_capacity_scores as scores using (agent_id_hash, as_of, window_days)
+        where (abs(1 - scores.capacity_score - explained.points_lost) <= 1e-12) is not true
+        """,
+    f"{SCHEMA}.fct_score_changes": f"""
+        select count(*)
+        from (
+            select agent_id_hash, as_of, window_days, compared_as_of, sum(points) as points
+            from {SCHEMA}.fct_score_changes
+            group by agent_id_hash, as_of, window_days, compared_with, compared_as_of
+        ) as explained
+        left join {SCHEMA}.fct_capacity_scores as later using (agent_id_hash, as_of, window_days)
+        left join {SCHEMA}.fct_capacity_scores as earlier
+            on
+                earlier.agent_id_hash = explained.agent_id_hash
+                and earlier.as_of = explained.compared_as_of
+                and earlier.window_days = explained.window_days
+        where (abs(later.capacity_score - earlier.capacity_score - explained.points) <= 1e-12) is not true
+        """,
+}
+"""Of the marts that explain scores from a second table: rows that contradict the scores shown with them."""
 LAYERS = ("", "_staging", "_intermediate")
 OF_THE_RUN = ("int_scoring_run", "int_scoring_parameters")
 SLOW_PYTHON_STEP = f"""
@@ -182,12 +209,13 @@ class Outcome:
 def marts(database: Database) -> dict[str, str]:
     """Fingerprints of the marts; of the one that is live only that it can be read.
 
-    Components may be missing between the two tables that they and the scores stand in, but never contradict a score.
+    What explains a score may be missing until the second of the two tables that it stands in is written, but never
+    contradicts a score.
     """
     with database.connect() as connection:
         found = _fingerprints(connection, SCHEMA, "rv")
-        if COMPONENTS in found:
-            found[COMPONENTS] = f"{connection.execute(CONTRADICTIONS).fetchone()[0]} contradictions"
+        for name in CONTRADICTIONS.keys() & found.keys():
+            found[name] = f"{one_row(connection.execute(CONTRADICTIONS[name]))[0]} contradictions"
     return {n: "live" if n == EVIDENCE else rows for n, rows in found.items()}
 
 

@@ -121,14 +121,14 @@ def components(rng: random.Random, row: Row) -> Row:
 
 
 def nasty_fleet(
-    seed: int, *, agents: int = 6, days: int = 12, traces_per_day: int = 14
+    seed: int, *, agents: int = 6, days: int = 12, traces_per_day: int = 14, start: datetime = START
 ) -> dict[str, list[Row]]:
     """Traces, deferrals and keys by table name, as psycopg takes and returns them (JSON as Python values)."""
     rng = random.Random(seed)
     ids = agent_ids(rng, agents)
     keys: list[Row] = []
     for k in range(5):
-        at = START + timedelta(days=rng.random() * days)
+        at = start + timedelta(days=rng.random() * days)
         keys.append(
             {
                 "key_id": f"key-{k}",
@@ -142,15 +142,15 @@ def nasty_fleet(
     traces: list[Row] = []
     for n, (_, agent) in enumerate(ids):
         sequence, fragile, name = 0, False, rng.choice(NAMES)
-        first = START + timedelta(days=0 if n % 3 else rng.random() * days / 2)
+        first = start + timedelta(days=0 if n % 3 else rng.random() * days / 2)
         moments = sorted(
             # Whole minutes for some, so that ties, period edges and a key's very moment of revocation occur.
             first
-            + timedelta(minutes=rng.randrange(int((days * 1440) - (first - START).total_seconds() // 60)))
+            + timedelta(minutes=rng.randrange(int((days * 1440) - (first - start).total_seconds() // 60)))
             for _ in range(rng.randrange(traces_per_day * days // 3, traces_per_day * days))
         )
         if n == 1:
-            moments = [m for m in moments if not timedelta(days=5) < m - START < timedelta(days=8)]
+            moments = [m for m in moments if not timedelta(days=5) < m - start < timedelta(days=8)]
         for index, moment in enumerate(moments):
             if rng.random() < 0.02:
                 moment = moment.replace(hour=0, minute=0)
@@ -207,12 +207,12 @@ def nasty_fleet(
                 traces.append({**row, "audit_sequence_number": row["audit_sequence_number"] + 1})
     for row in rng.sample(traces, 3):
         traces.append(
-            {**row, "trace_id": f"future-{rng.random()}", "timestamp": START + timedelta(days=days + 40)}
+            {**row, "trace_id": f"future-{rng.random()}", "timestamp": start + timedelta(days=days + 40)}
         )
     deferrals: list[Row] = []
     for d in range(60):
         identity, agent = rng.choice(ids)
-        created = START + timedelta(minutes=rng.randrange(days * 1440))
+        created = start + timedelta(minutes=rng.randrange(days * 1440))
         if rng.random() < 0.2:
             created = created.replace(hour=0, minute=0)
         deferrals.append(

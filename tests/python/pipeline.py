@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime
+import math
+from collections import Counter
+from collections.abc import Callable, Container, Iterable, Mapping
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -16,14 +18,17 @@ from psycopg.rows import dict_row
 from psycopg.types.datetime import TimestamptzLoader
 from psycopg.types.json import set_json_loads
 
+from brute_force import attribution
 from brute_force import scoring as brute_force
-from ciris_scoring.connection import Project, load_project
+from brute_force.limits import limit_fleet
+from ciris_scoring.project import Project, load_project
 from ciris_scoring.run import run
 from ciris_scoring.source_schema import create_source_tables
 
 REPOSITORY = Path(__file__).parents[2]
 SOURCES = ("covenant_traces", "wbd_deferrals", "covenant_public_keys")
 TOLERANCE = 1e-9
+EXACT = 1e-12
 
 
 def create_loose_sources(connection: psycopg.Connection) -> None:
@@ -77,21 +82,38 @@ def score(
     return project
 
 
-class InfinityLoader(TimestamptzLoader):
-    """Infinite timestamps as the first and the last that Python has."""
+class AnyTimeLoader(TimestamptzLoader):
+    """Timestamps that Python does not have: infinite ones as its first and its last, those before the year 1 as its
+    second day, those after 9999 as its last day."""
 
     def load(self, data: Buffer) -> datetime:
-        infinite = {b"infinity": datetime.max, b"-infinity": datetime.min}.get(bytes(data))
-        return super().load(data) if infinite is None else infinite.replace(tzinfo=UTC)
+        text = bytes(data)
+        infinite = {b"infinity": datetime.max, b"-infinity": datetime.min}.get(text)
+        if infinite is not None:
+            return infinite.replace(tzinfo=UTC)
+        if text.endswith(b"BC"):
+            return datetime(1, 1, 2, tzinfo=UTC)
+        return datetime(9999, 12, 31, tzinfo=UTC) if text.index(b"-") > 4 else super().load(data)
 
 
-def read_sources(connection: psycopg.Connection) -> tuple[list[dict], list[dict], list[dict]]:
+def read_sources(
+    connection: psycopg.Connection, source_schema: str = "cirislens"
+) -> tuple[list[dict], list[dict], list[dict]]:
     """Traces, deferrals and keys as the brute-force implementation wants them."""
-    connection.adapters.register_loader("timestamptz", InfinityLoader)
-    set_json_loads(lambda text: json.loads(text, parse_float=Decimal), connection)
+    connection.adapters.register_loader("timestamptz", AnyTimeLoader)
+
+    def load_json(text: str | bytes) -> Any:
+        # Python refuses to read, of its own accord, an integer of more than 4300 digits.
+        return json.loads(
+            text, parse_float=Decimal, parse_int=lambda n: int(n) if len(n) < 4000 else Decimal(n)
+        )
+
+    set_json_loads(load_json, connection)
     with connection.cursor(row_factory=dict_row) as cursor:
         traces, deferrals, keys = (
-            cursor.execute(sql.SQL("select * from {}").format(sql.Identifier("cirislens", table))).fetchall()
+            cursor.execute(
+                sql.SQL("select * from {}").format(sql.Identifier(source_schema, table))
+            ).fetchall()
             for table in SOURCES
         )
     return traces, deferrals, keys
@@ -105,9 +127,10 @@ def differences_from_brute_force(
     period: str = "day",
     as_ofs: Iterable[datetime] | None = None,
     parameters: Mapping[str, Any] | None = None,
+    source_schema: str = "cirislens",
 ) -> list[str]:
     """Everything in which the published marts differ from the brute-force implementation; as_ofs: all by default."""
-    traces, deferrals, keys = read_sources(connection)
+    traces, deferrals, keys = read_sources(connection, source_schema)
     rows = _query(
         connection,
         "select scores.*, components.components from {schema}.fct_capacity_scores as scores"
@@ -127,18 +150,7 @@ def differences_from_brute_force(
     for key in expected.keys() & found.keys():
         wrong += [f"{key} {line}" for line in _unequal(expected[key], found[key])]
     common = {"run_as_of": run_as_of, "period": period, "parameters": parameters}
-    quality = brute_force.data_quality(traces, deferrals, keys, **common)
-    found_quality = {
-        (r["agent_id_hash"], r["period_start"], r["issue"]): r["n"]
-        for r in _query(
-            connection, "select * from {schema}.fct_data_quality where issue not like 'ingestion%%'", schema
-        )
-    }
-    wrong += [
-        f"data quality {key}: {quality.get(key)} expected, {found_quality.get(key)} found"
-        for key in quality.keys() | found_quality.keys()
-        if quality.get(key) != found_quality.get(key)
-    ]
+    wrong += _wrong_counts(connection, schema, brute_force.data_quality(traces, deferrals, keys, **common))
     alerts = {
         (a["agent_id_hash"], a["window_days"], a["kind"], a["severity"])
         for a in brute_force.alerts(traces, deferrals, keys, **common)
@@ -148,6 +160,8 @@ def differences_from_brute_force(
         for a in _query(connection, "select * from {schema}.fct_capacity_alerts", schema)
     }
     wrong += [f"alert {alert} in one of the two only" for alert in alerts ^ found_alerts]
+    fleet = brute_force.Fleet(traces, deferrals, keys, run_as_of, parameters, period, None)
+    wrong += limit_differences(connection, schema, fleet, wanted)
     hours = brute_force.fleet_coherence_hourly(traces, run_as_of)
     found_hours = {
         r["hour_start"]: r
@@ -156,7 +170,194 @@ def differences_from_brute_force(
     wrong += [f"hour {hour} in one of the two only" for hour in hours.keys() ^ found_hours.keys()]
     for hour in hours.keys() & found_hours.keys():
         wrong += [f"hour {hour} {line}" for line in _unequal(hours[hour], found_hours[hour])]
+    length = timedelta(days=1) if period == "day" else timedelta(hours=1)
+    return wrong + attribution_differences(
+        connection, schema, length, lambda _: parameters or {}, as_ofs=set(wanted)
+    )
+
+
+def attribution_differences(
+    connection: psycopg.Connection,
+    schema: str,
+    period: timedelta,
+    parameters_of: Callable[[str], Mapping[str, Any]],
+    as_ofs: Container[datetime] | None = None,
+) -> list[str]:
+    """Everything in which the attribution of the published scores and their changes differs from the independent one.
+
+    Scores and components are taken as published. parameters_of: the overrides that belong to a parameter_set_id.
+    as_ofs: the as-ofs to look at, all by default.
+    """
+    scores: dict[tuple, dict[str, Any]] = {}
+    for row in _query(
+        connection,
+        "select s.agent_id_hash, s.as_of, s.window_days, s.capacity_score, s.s_score, s.parameter_set_id, c.components"
+        " from {schema}.fct_capacity_scores as s"
+        " left join (select agent_id_hash, as_of, window_days,"
+        " json_object_agg(component, component_value) as components from {schema}.fct_factor_components"
+        " group by 1, 2, 3) as c using (agent_id_hash, as_of, window_days)",
+        schema,
+    ):
+        # In UTC, for subtracting days from a time of another zone would go by its clock.
+        scores[row["agent_id_hash"], row["as_of"].astimezone(UTC), row["window_days"]] = row
+    states = {
+        key: {name: float(value) for name, value in row["components"].items() if value is not None}
+        | {"s_score": row["s_score"]}
+        for key, row in scores.items()
+    }
+    wrong = []
+
+    expected: dict[tuple, dict[str, Any]] = {}
+    for key, row in scores.items():
+        if row["capacity_score"] is not None:
+            level = attribution.level(states[key], parameters_of(row["parameter_set_id"]))
+            for part in attribution.PARTS:
+                loss = level.loss[part]
+                expected[*key, part] = {
+                    "loss": None if math.isinf(loss) else loss,
+                    "points_lost": level.points[part],
+                }
+    found = _by_key(connection, schema, "fct_score_attribution", "part")
+    wrong += _unequal_rows("attribution", expected, found, as_ofs)
+    wrong += _wrong_ranks("attribution", found, "points_lost", -1)
+
+    comparisons, changes = {}, {}
+    for key, row in scores.items():
+        agent, as_of, window = key
+        for name, length in (("window", timedelta(days=window)), ("as_of", period)):
+            before = scores.get((agent, as_of - length, window))
+            pair = [None if r is None else r["capacity_score"] for r in (before, row)]
+            if before is None:
+                reason = "no_earlier_score"
+            elif before["parameter_set_id"] != row["parameter_set_id"]:
+                reason = "other_parameter_set"
+            else:
+                reason = "no_score" if None in pair else None
+            comparisons[*key, name] = {
+                "compared_as_of": as_of - length,
+                "score_before": pair[0],
+                "score_now": pair[1],
+                "change": None if reason else pair[1] - pair[0],
+                "not_comparable_because": reason,
+            }
+            if reason is None:
+                parameters = parameters_of(row["parameter_set_id"])
+                earlier, later = states[agent, as_of - length, window], states[key]
+                losses = attribution.change_of_losses(earlier, later, parameters)
+                points = attribution.change(earlier, later, parameters)
+                for part in attribution.PARTS:
+                    # An infinite loss that stays infinite has not moved.
+                    loss = 0.0 if math.isnan(losses[part]) else losses[part]
+                    changes[*key, name, part] = {
+                        "loss_change": None if math.isinf(loss) else loss,
+                        "points": points[part],
+                    }
+    found = _by_key(connection, schema, "fct_score_comparisons", "compared_with")
+    wrong += _unequal_rows("comparison", comparisons, found, as_ofs)
+    found = _by_key(connection, schema, "fct_score_changes", "compared_with", "part")
+    wrong += _unequal_rows("change", changes, found, as_ofs)
+    return wrong + _wrong_ranks("change", found, "points", 1)
+
+
+def _by_key(connection: psycopg.Connection, schema: str, mart: str, *names: str) -> dict[tuple, dict]:
+    rows = _query(connection, f"select * from {{schema}}.{mart}", schema)
+    found = {tuple(row[n] for n in ("agent_id_hash", "as_of", "window_days", *names)): row for row in rows}
+    assert len(found) == len(rows), f"a key of {mart} is there twice"
+    return found
+
+
+def _unequal_rows(
+    what: str,
+    expected: Mapping[tuple, Mapping[str, Any]],
+    found: Mapping[tuple, Mapping[str, Any]],
+    as_ofs: Container[datetime] | None,
+) -> list[str]:
+    wrong = [f"{what} {key} in one of the two only" for key in expected.keys() ^ found.keys()]
+    for key in expected.keys() & found.keys():
+        if as_ofs is None or key[1] in as_ofs:
+            wrong += [f"{what} {key} {line}" for line in _unequal(expected[key], found[key], EXACT)]
     return wrong
+
+
+def _wrong_ranks(what: str, found: Mapping[tuple, Mapping[str, Any]], column: str, sign: int) -> list[str]:
+    """Ranks other than those by the published points, ties in the order of the parts."""
+    groups: dict[tuple, list[tuple]] = {}
+    for key, row in found.items():
+        place = (sign * row[column], attribution.PARTS.index(row["part"]), row["rank"])
+        groups.setdefault(key[:-1], []).append(place)
+    return [
+        f"{what} {key}: ranks {[place[2] for place in sorted(places)]}"
+        for key, places in groups.items()
+        if [place[2] for place in sorted(places)] != list(range(1, len(attribution.PARTS) + 1))
+    ]
+
+
+def limit_differences(
+    connection: psycopg.Connection, schema: str, fleet: brute_force.Fleet, as_ofs: list[datetime]
+) -> list[str]:
+    """Everything in which published limits and fleet values at the as-ofs differ from the naive ones."""
+    expected, values = limit_fleet(fleet, as_ofs)
+    assert any(row["capacity_score_low"] is not None for row in expected.values()), "nothing to compare"
+    scores = score_rows(connection, schema)
+    components: dict[tuple, dict[str, Any]] = {}
+    for row in _query(
+        connection,
+        "select * from {schema}.fct_factor_components where component_high is not null or design_effect is not null",
+        schema,
+    ):
+        key = (row["agent_id_hash"], row["as_of"], row["window_days"])
+        components.setdefault(key, {})[row["component"]] = row
+    wrong = []
+    for key, limits in expected.items():
+        drivers = limits.pop("drivers")
+        wrong += [f"{key} {line}" for line in _unequal(limits, scores[key] | {"components": components[key]})]
+        if scores[key]["interval_driver"] not in drivers:
+            wrong.append(f"{key} interval_driver: {drivers} expected, {scores[key]['interval_driver']} found")
+    found_values = {
+        (row["as_of"], row["window_days"]): row
+        for row in _query(connection, "select * from {schema}.fct_interval_calibration", schema)
+    }
+    for as_of_and_window, value in values.items():
+        found = found_values[as_of_and_window]
+        wrong += [f"fleet values {as_of_and_window} {line}" for line in _unequal(value, found)]
+    return wrong
+
+
+def score_rows(connection: psycopg.Connection, schema: str) -> dict[tuple, dict[str, Any]]:
+    """Published scores by agent, as-of and window, but for when they were made."""
+    rows = _query(connection, "select * from {schema}.fct_capacity_scores", schema)
+    return {
+        (row["agent_id_hash"], row["as_of"], row["window_days"]): {
+            name: value for name, value in row.items() if name not in RUN_TIMES
+        }
+        for row in rows
+    }
+
+
+def wrong_counts(
+    connection: psycopg.Connection, schema: str, run_as_of: datetime, source_schema: str = "cirislens"
+) -> list[str]:
+    """Every count of fct_data_quality that the brute-force implementation has otherwise."""
+    traces, deferrals, keys = read_sources(connection, source_schema)
+    return _wrong_counts(
+        connection, schema, brute_force.data_quality(traces, deferrals, keys, run_as_of=run_as_of)
+    )
+
+
+def _wrong_counts(connection: psycopg.Connection, schema: str, expected: Mapping[tuple, int]) -> list[str]:
+    found: Counter = Counter()
+    for row in _query(
+        connection,
+        "select * from {schema}.fct_data_quality"
+        " where issue not like 'ingestion%%' and issue not like '%%traces\\_%%'",
+        schema,
+    ):
+        found[row["agent_id_hash"], row["period_start"], row["issue"]] += row["n"]
+    return [
+        f"data quality {key}: {expected.get(key)} expected, {found.get(key)} found"
+        for key in expected.keys() | found.keys()
+        if expected.get(key) != found.get(key)
+    ]
 
 
 def _query(connection: psycopg.Connection, query: str, schema: str) -> list[dict]:
@@ -164,42 +365,68 @@ def _query(connection: psycopg.Connection, query: str, schema: str) -> list[dict
         return cursor.execute(sql.SQL(query).format(schema=sql.Identifier(schema))).fetchall()
 
 
-def _unequal(expected: Mapping[str, Any], found: Mapping[str, Any]) -> list[str]:
+def _unequal(
+    expected: Mapping[str, Any], found: Mapping[str, Any], tolerance: float = TOLERANCE
+) -> list[str]:
     wrong = []
     for name, value in expected.items():
         other = found[name]
         if isinstance(value, Mapping):
-            wrong += [f"{name}.{line}" for line in _unequal(value, other)]
+            wrong += [f"{name}.{line}" for line in _unequal(value, other, tolerance)]
         elif isinstance(value, int | float | Decimal) and not isinstance(value, bool) and other is not None:
-            if not abs(float(value) - float(other)) <= TOLERANCE * max(1.0, abs(float(value))):
+            if not abs(float(value) - float(other)) <= tolerance * max(1.0, abs(float(value))):
                 wrong.append(f"{name}: {value} expected, {other} found")
         elif value != other:
             wrong.append(f"{name}: {value!r} expected, {other!r} found")
     return wrong
 
 
-# What differs by nature between an increment and a full refresh: the times of the runs, and the two tables that
-# describe one run and nothing older.
+# What differs by nature between an increment and a full refresh: the times of the runs, and what describes one run and
+# nothing older.
 RUN_TIMES = {"scored_at", "computed_at", "latest_scored_at", "published_at", "started_at"}
 OF_ONE_RUN = {"int_scoring_run", "int_agent_spine", "int_score_publications"}
 
 
+# Views whose rows rest on more than one row of a table; the others follow from their tables.
+ATTRIBUTION = ("fct_score_attribution", "fct_score_comparisons", "fct_score_changes")
+
+
 def table_differences(connection: psycopg.Connection, schema: str, other: str) -> list[str]:
-    """Rows that differ between the tables of two target schemas: exactly, doubles to 1e-12 of their size."""
+    """Rows that differ between the tables and the attribution of two target schemas.
+
+    Exactly, doubles to 1e-12 of their size.
+    """
     wrong = []
     for layer in ("", "_intermediate"):
         left, right = schema + layer, other + layer
-        tables = _tables(connection, left)
-        assert tables.keys() == _tables(connection, right).keys()
-        assert tables, f"no tables in {left}"
-        for table, columns in tables.items():
-            if table in OF_ONE_RUN:
-                continue
-            keys = (
-                ["agent_id_hash", "as_of", "window_days"]
-                if table == "int_resilience_scores"
-                else [next(iter(columns))]
-            )
+        tables = _tables(connection, left, "BASE TABLE")
+        assert tables.keys() == _tables(connection, right, "BASE TABLE").keys()
+        wrong += relation_differences(connection, left, right, tables)
+    views = _tables(connection, schema, "VIEW")
+    attributed = {name: views[name] for name in ATTRIBUTION}
+    return wrong + relation_differences(connection, schema, other, attributed)
+
+
+def mart_differences(connection: psycopg.Connection, schema: str, other: str) -> list[str]:
+    """The same for the marts alone, views included, and for the columns and marts that both schemas have."""
+    ours, theirs = _tables(connection, schema), _tables(connection, other)
+    common = {
+        mart: {name: kind for name, kind in columns.items() if name in theirs[mart]}
+        for mart, columns in ours.items()
+        if mart in theirs
+    }
+    return relation_differences(connection, schema, other, common)
+
+
+def relation_differences(
+    connection: psycopg.Connection, left: str, right: str, relations: Mapping[str, Mapping[str, str]]
+) -> list[str]:
+    """Rows that differ between relations of two schemas, given with the types of the columns to compare."""
+    assert relations, f"nothing to compare in {left}"
+    wrong = []
+    for table, columns in relations.items():
+        if table not in OF_ONE_RUN:
+            keys = _unique_columns(connection, left, table) or [next(iter(columns))]
             unequal = sql.SQL(" or ").join(
                 sql.SQL(
                     "a.{c} is distinct from b.{c}"
@@ -228,16 +455,37 @@ def table_differences(connection: psycopg.Connection, schema: str, other: str) -
     return wrong
 
 
-def _tables(connection: psycopg.Connection, schema: str) -> dict[str, dict[str, str]]:
+def _unique_columns(connection: psycopg.Connection, schema: str, table: str) -> list[str]:
+    """Columns of the first unique index of a table; none of a view or a table without."""
+    [[columns]] = connection.execute(
+        """
+        select array_agg(a.attname order by k.position)
+        from (
+            select indrelid, indkey from pg_index
+            where indisunique and indrelid = to_regclass(format('%%I.%%I', %s::text, %s::text))
+            order by indexrelid limit 1
+        ) as i
+        cross join lateral unnest(i.indkey) with ordinality as k (attnum, position)
+        join pg_attribute as a on a.attrelid = i.indrelid and a.attnum = k.attnum
+        """,
+        [schema, table],
+    ).fetchall()
+    return columns or []
+
+
+def _tables(
+    connection: psycopg.Connection, schema: str, kind: str | None = None
+) -> dict[str, dict[str, str]]:
+    """Relations of a schema, all or of one kind, with their columns and types."""
     rows = connection.execute(
         """
         select c.table_name, c.column_name, c.data_type
         from information_schema.columns as c
         join information_schema.tables as t using (table_schema, table_name)
-        where c.table_schema = %s and t.table_type = 'BASE TABLE'
+        where c.table_schema = %s and t.table_type = coalesce(%s, t.table_type)
         order by c.table_name, c.ordinal_position
         """,
-        [schema],
+        [schema, kind],
     ).fetchall()
     tables: dict[str, dict[str, str]] = {}
     for table, column, kind in rows:

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ciris_scoring.as_of import parse_time, resolve, text
-from ciris_scoring.errors import InputError
+from ciris_scoring.as_of import parse_time, resolve, text, traces_from
+from ciris_scoring.errors import InputError, shown
 
 NOW = datetime(2026, 6, 15, 13, 45, 30, 999999, tzinfo=UTC)
 
@@ -60,13 +60,36 @@ def test_an_as_of_is_cut_down_to_the_end_of_an_hour(given, expected):
 def test_what_is_not_a_time_is_named(value):
     with pytest.raises(InputError, match="--as-of is .* not a time") as caught:
         resolve(value, "day", NOW)
-    assert repr(str(value)) in caught.value.message
+    assert f"--as-of is {shown(value)}, which" in caught.value.message
     assert "ISO 8601" in caught.value.hint
 
 
 def test_a_time_that_utc_cannot_express_is_refused():
-    with pytest.raises(InputError, match="not a time"):
-        parse_time("0001-01-01T00:00+14:00", "--as-of")
+    for value in ("0001-01-01T00:00+14:00", "9999-12-31T23:59-05:00"):
+        with pytest.raises(InputError, match="outside the years 0001 to 9999") as caught:
+            parse_time(value, "--as-of")
+        assert repr(value) in caught.value.message
+
+
+def test_a_year_has_four_digits():
+    assert text(datetime(1, 2, 3, 4, 5, 6, 7, tzinfo=UTC)) == "0001-02-03T04:05:06Z"
+
+
+def test_nothing_before_the_first_trace_can_be_scored():
+    earliest = traces_from({"traces_from": date(2020, 1, 1)})
+    assert resolve("2020-01-01T12:00Z", "day", NOW, earliest=earliest) == earliest
+    message = "--to is 0001-01-01T00:00:00Z, which lies before the variable traces_from, 2020-01-01T00:00:00Z"
+    with pytest.raises(InputError, match=message):
+        resolve("0001-01-01", "day", NOW, "--to", earliest)
+    with pytest.raises(InputError, match="The as-of is 2026-06-15T00:00:00Z, which lies before"):
+        resolve(None, "day", NOW, earliest=NOW)
+
+
+@pytest.mark.parametrize("value", [None, "", "soon", "6", False, "2026-02-30"])
+def test_traces_from_is_a_time(value):
+    with pytest.raises(InputError) as caught:
+        traces_from({"traces_from": value})
+    assert caught.value.message == f"The variable traces_from is {shown(value)}, which is not a time."
 
 
 def test_the_future_is_refused():

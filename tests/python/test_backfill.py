@@ -12,9 +12,9 @@ import pytest
 
 from ciris_scoring import embedded
 from ciris_scoring.backfill import Step, plan_steps
-from ciris_scoring.connection import load_project
 from ciris_scoring.dbt_build import DbtBuild
 from ciris_scoring.errors import CirisError, DbtFailed, InputError
+from ciris_scoring.project import load_project
 from ciris_scoring.run import run_backfill
 from conftest import REPOSITORY
 from nasty_fleet import START, nasty_fleet

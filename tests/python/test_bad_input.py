@@ -23,10 +23,11 @@ from click.testing import CliRunner, Result
 from psycopg import sql
 
 from ciris_scoring.cli import main
-from ciris_scoring.connection import run_lock
 from ciris_scoring.embedded import SCHEMA, Server
-from ciris_scoring.simulate import load_fleet
+from ciris_scoring.errors import shown
+from ciris_scoring.run_lock import run_lock
 from ciris_scoring.simulation import simulate_fleet
+from ciris_scoring.simulation.load import load_fleet
 from conftest import REPOSITORY, Database, _fresh_database
 
 NEWEST, OLDER = "2026-06-15T00:00:00Z", "2026-06-14"
@@ -245,20 +246,36 @@ def missing_column(table: str, column: str, *further: str) -> Case:
 
 def bad_parameter(name: str, value: Any, allowed: str) -> Case:
     expected = [
-        f"Scoring parameter {name} is {value}, but must be",
-        allowed,
+        f"Scoring parameter {name} is {shown(value)}, but must be {allowed}",
         "the variable scoring_parameters",
     ]
     return Case(f"{name} {value}", expected, {"scoring_parameters": {name: value}})
 
 
 def no_dictionary(value: Any) -> Case:
-    expected = [f"Variable scoring_parameters is {value}, but must be a dictionary"]
+    expected = [f"Variable scoring_parameters is {shown(value)}, but must be a dictionary"]
     return Case(f"parameters {value}", expected, {"scoring_parameters": value})
 
 
 def bad_variable(name: str, value: Any, allowed: str) -> Case:
-    return Case(f"{name} {value}", [f"ariable {name} is", str(value), allowed], {name: value})
+    return Case(f"{name} {value}", [f"ariable {name} is {shown(value)}", allowed], {name: value})
+
+
+def wrong_type(
+    table: str, column: str, kind: str, using: str, cast: str, declared: str | None = None
+) -> Case:
+    expected = [
+        f"cirislens.{table} has columns of types that cannot be read",
+        f"{column} is {declared or kind} and must be ",
+        cast,
+        f"the variable {table}_table to a view that selects them so",
+    ]
+    change = f"""
+        alter table cirislens.{table} rename to as_it_was;
+        create table cirislens.{table} as select * from cirislens.as_it_was limit 0;
+        alter table cirislens.{table} alter "{column}" type {kind} using {using}
+    """
+    return Case(f"{column} {kind}", expected, change=change)
 
 
 MISSING_TABLE = missing_table("covenant_traces")
@@ -277,12 +294,74 @@ SOURCES = [
         {"source_schema": "nowhere"},
     ),
 ]
-OUT_OF_RANGE = bad_parameter("lambda_c", 1.9, "number in [2, 10]")
+WRONG_TYPE = wrong_type(
+    "covenant_traces",
+    "timestamp",
+    "timestamp",
+    "null",
+    """"timestamp" at time zone 'UTC'""",
+    "timestamp without time zone",
+)
+TYPES = [
+    WRONG_TYPE,
+    wrong_type(
+        "covenant_traces", "timestamp", "date", "null", """"timestamp"::timestamp at time zone 'UTC'"""
+    ),
+    wrong_type("covenant_traces", "timestamp", "text", "null", '"timestamp"::timestamptz'),
+    wrong_type(
+        "covenant_traces", "timestamp", "bigint", "null", 'to_timestamp("timestamp") where it counts seconds'
+    ),
+    wrong_type("covenant_traces", "signature_verified", "integer", "null", '"signature_verified" <> 0'),
+    wrong_type("covenant_traces", "action_success", "text", "null", '"action_success"::boolean'),
+    wrong_type("covenant_traces", "coherence_level", "text", "null", '"coherence_level"::numeric'),
+    wrong_type("covenant_traces", "idma_k_eff", "boolean", "null", '"idma_k_eff"::integer'),
+    wrong_type(
+        *("covenant_traces", "audit_sequence_number", "double precision", "null"),
+        '"audit_sequence_number"::numeric',
+    ),
+    wrong_type(
+        "covenant_traces", "audit_sequence_number", "text", "null", '"audit_sequence_number"::numeric'
+    ),
+    wrong_type("covenant_traces", "agent_id_hash", "bytea", "null", """encode("agent_id_hash", 'hex')"""),
+    wrong_type("covenant_traces", "trace_id", "bigint", "null", '"trace_id"::text'),
+    wrong_type("covenant_traces", "agent_name", "jsonb", "null", """"agent_name" #>> '{}'"""),
+    wrong_type("covenant_traces", "thought_start", "text", "null", '"thought_start"::jsonb'),
+    wrong_type(
+        "covenant_traces", "dma_results", "bytea", "null", """convert_from("dma_results", 'UTF8')::jsonb"""
+    ),
+    wrong_type("covenant_traces", "action_result", "text[]", "null", 'to_jsonb("action_result")'),
+    wrong_type("wbd_deferrals", "deferral_id", "bytea", "null", """encode("deferral_id", 'hex')"""),
+    wrong_type(
+        "covenant_public_keys", "revoked_at", "date", "null", """"revoked_at"::timestamp at time zone 'UTC'"""
+    ),
+    wrong_type("covenant_trace_batches", "traces_received", "text", "null", '"traces_received"::numeric'),
+    wrong_type("covenant_trace_batches", "batch_id", "numeric", "null", '"batch_id"::text'),
+    Case(
+        "several types and a missing column",
+        [
+            "cirislens.wbd_deferrals has no column status, and it has columns of types that cannot be read",
+            """resolved_at is date and must be timestamptz: "resolved_at"::timestamp at time zone 'UTC'; """,
+            """created_at is timestamp without time zone and must be timestamptz: "created_at" at time zone 'UTC'""",
+            "the variable wbd_deferrals_table to a view that selects them so",
+        ],
+        change="""
+            alter table cirislens.wbd_deferrals rename to as_it_was;
+            create table cirislens.wbd_deferrals as
+            select deferral_id, agent_id, agent_name, resolution_summary, resolved_at::date, created_at::timestamp
+            from cirislens.as_it_was
+        """,
+    ),
+]
+OUT_OF_RANGE = bad_parameter("lambda_c", 1.9, "a number in [2, 10]")
 PARAMETERS = [
     OUT_OF_RANGE,
-    bad_parameter("mu_c", "five", "number in [5, 20]"),
-    bad_parameter("min_traces", 2.5, "whole number in [1, 1000000]"),
+    bad_parameter("mu_c", "five", "a number in [5, 20]"),
+    bad_parameter("min_traces", 2.5, "a whole number in [1, 1000000]"),
+    bad_parameter("min_traces", "30", "a whole number in [1, 1000000]"),
+    bad_parameter("lambda_c", None, "a number in [2, 10]"),
     bad_parameter("require_registered_keys", 1, "true or false"),
+    bad_parameter("require_registered_keys", "true", "true or false"),
+    bad_parameter("replay_sample_salt", True, "text, in quotes"),
     Case(
         "unknown name",
         ["Unknown scoring parameter 'lamda_c' (value 5)", "Known are:", " lambda_c,"],
@@ -293,6 +372,7 @@ PARAMETERS = [
         ["weight_c, weight_i_int, weight_r, weight_i_inc, weight_s sum to 1.25, but must sum to 1"],
         {"scoring_parameters": {"weight_c": 0.45}},
     ),
+    Case("value of an unknown name", ["'lamda_c' (value '5')"], {"scoring_parameters": {"lamda_c": "5"}}),
     no_dictionary("text"),
     no_dictionary(["mu_c"]),
     no_dictionary(0),
@@ -302,7 +382,14 @@ VARIABLES = [
     bad_variable("scoring_period", "week", "day"),
     LOOKBACK,
     bad_variable("lookback_periods", "three", "whole number of 0 or more"),
+    bad_variable("lookback_periods", "6", "whole number of 0 or more"),
     bad_variable("late_detection_periods", -1, "whole number"),
+    bad_variable("late_detection_periods", "6", "whole number"),
+    bad_variable("scoring_work_mem", 6, "a size such as 256MB"),
+    bad_variable("scoring_work_mem", "6", "a size such as 256MB"),
+    bad_variable("traces_from", "soon", "time"),
+    bad_variable("traces_from", None, "time"),
+    bad_variable("traces_from", "0001-01-01T00:00+05:00", "outside the years 0001 to 9999"),
 ]
 AS_OFS = [
     Case("malformed", ["--as-of is 'last week'", "ISO 8601"], as_of="last week"),
@@ -311,6 +398,30 @@ AS_OFS = [
     Case("malformed variable", ["as_of is 'soon'", "ISO 8601"], {"as_of": "soon"}, as_of=None),
     Case("impossible variable", ["as_of", "2026-02-30"], "{as_of: 2026-02-30}", as_of=None),
     Case("future variable", ["as_of is '2999-01-01'", "in the future"], {"as_of": "2999-01-01"}, as_of=None),
+]
+TOO_EARLY = [
+    Case(
+        "before any trace",
+        ["--as-of is 0001-01-01T00:00:00Z, which lies before the variable traces_from, 2020-01-01T00:00:00Z"],
+        as_of="0001-01-01",
+    ),
+    Case(
+        "before traces_from",
+        ["--as-of is 2026-06-14T00:00:00Z", "the variable traces_from, 2026-06-15T00:00:00Z"],
+        {"traces_from": "2026-06-15T02:00+02:00"},
+        as_of=OLDER,
+    ),
+    Case(
+        "backfill before any trace",
+        ["--from is 0999-12-31T00:00:00Z, which lies before the variable traces_from, 2020-01-01T00:00:00Z"],
+        arguments=["--from", "0999-12-31T01:00:00Z", "--to", OLDER],
+        as_of=None,
+    ),
+    Case(
+        "at the end",
+        ["--as-of is '9999-12-31T23:59-05:00'", "years 0001 to 9999"],
+        as_of="9999-12-31T23:59-05:00",
+    ),
 ]
 OLDER_EXPECTED = ["2026-06-14", "precedes the newest published one, 2026-06-15", "Leave as_of out"]
 REFRESH_EXPECTED = ["schema ciris", "int_trace_verdicts", "allow_rescoring: true", "leave --full-refresh out"]
@@ -321,7 +432,7 @@ PUBLISHED = [
 
 
 @pytest.mark.parametrize(
-    "case", [*SOURCES, *PARAMETERS, *VARIABLES, *AS_OFS, *PUBLISHED], ids=lambda case: case.name
+    "case", [*SOURCES, *TYPES, *PARAMETERS, *VARIABLES, *AS_OFS, *PUBLISHED], ids=lambda case: case.name
 )
 def test_a_run_stops_before_building(published, published_marts, case):
     with published.connect() as connection:
@@ -338,6 +449,14 @@ DBT_AS_OFS = [
     Case("impossible", ["as_of is '2026-02-30'", "ISO 8601"], {"as_of": "2026-02-30"}),
     Case("future", ["as_of is 2999-01-01", "in the future"], {"as_of": "2999-01-01"}),
     Case("older than the newest", OLDER_EXPECTED, {"as_of": OLDER}),
+    Case(
+        "before any trace",
+        ["as_of is 0001-01-01 00:00:00+00:00, which lies before the variable traces_from, 2020-01-01"],
+        {"as_of": "0001-01-01"},
+    ),
+    Case("too early for UTC", ["outside the years 0001 to 9999"], {"as_of": "0001-01-01T00:00+05:00"}),
+    Case("too late for UTC", ["outside the years 0001 to 9999"], {"as_of": "9999-12-31T23:59-05:00"}),
+    Case("no offset", ["as_of is '2026-06-15T00:00+99:99'", "ISO 8601"], {"as_of": "2026-06-15T00:00+99:99"}),
 ]
 DBT_FULL_REFRESH = [
     Case("full refresh", REFRESH_EXPECTED, arguments=["--full-refresh"]),
@@ -356,7 +475,7 @@ DBT_FULL_REFRESH = [
 
 @pytest.mark.parametrize(
     "case",
-    [MISSING_TABLE, MISSING_COLUMN, *DBT_FULL_REFRESH, OUT_OF_RANGE, *VARIABLES[:2], *DBT_AS_OFS],
+    [MISSING_TABLE, MISSING_COLUMN, WRONG_TYPE, *DBT_FULL_REFRESH, OUT_OF_RANGE, *VARIABLES[:2], *DBT_AS_OFS],
     ids=lambda case: case.name,
 )
 def test_plain_dbt_stops_before_building(published, published_marts, case):

@@ -22,6 +22,7 @@ from brute_force import (  # noqa: E402
 )
 from brute_force.scoring import (  # noqa: E402
     DEFAULT_PARAMETERS,
+    _capacity_fall,
     _clean_trace,
     _drift,
     _replayable,
@@ -559,7 +560,8 @@ def test_a_healthy_agent_end_to_end():
 
 def test_alerts():
     """Replay is off. R = 1/(1+e^-2.5) and I_inc = 0.95 for all.
-    A: 0.95 R at T - 7; at T one of 30 is a gap and one is overridden: 0.95 R * 29/30 * e^(-1/3) = 0.608."""
+    A: 0.95 R at T - 7; at T one of 30 is a gap and one is overridden: 0.95 R * 29/30 * e^(-1/3) = 0.608, which
+    chance may have done."""
     traces = [trace(ago(10, minutes=-i), i) for i in range(30)]
     traces += [trace(ago(1, minutes=-i), 50 + i, action_was_overridden=i == 9) for i in range(30)]
     # B: three days ago, the numbers run backwards: 29 rewinds, I_chain = 1/30
@@ -570,6 +572,12 @@ def test_alerts():
     traces += [trace(ago(3, minutes=i), i, agent="d" * 16) for i in range(29)]
     # E: one at T - 2 days exactly breaks the silence; without numbers I_chain = 0
     traces += [trace(ago(2, minutes=i), agent="e" * 16) for i in range(31)]
+    # F: 0.95 R at T - 7; at T 30 of 300 are overridden: 0.95 R / e, by more than chance
+    traces += [trace(ago(10, minutes=-i), i, agent="f" * 16) for i in range(300)]
+    traces += [
+        trace(ago(1, minutes=-i), 300 + i, agent="f" * 16, action_was_overridden=i % 10 == 0)
+        for i in range(300)
+    ]
     options = {"run_as_of": T + timedelta(hours=9), "windows": WEEK, "parameters": {"replay_enabled": False}}
     raised = alerts(traces, [], KEYS, **options)
     found = {
@@ -579,11 +587,7 @@ def test_alerts():
     assert len(raised) == len(found) == 8
     assert found == {
         ("a", "broken_chain"): ("critical", 7, 1),
-        ("a", "falling"): (
-            "warning",
-            7,
-            pytest.approx(capacity * (1 - 29 / 30 * math.exp(-1 / 3)), rel=1e-9),
-        ),
+        ("f", "falling"): ("warning", 7, pytest.approx(capacity * (1 - math.exp(-1)), rel=1e-9)),
         ("b", "broken_chain"): ("critical", 7, 29),
         ("b", "low_capacity"): ("critical", 7, pytest.approx(capacity / 30, rel=1e-9)),
         ("b", "silent"): ("warning", 7, 30),
@@ -591,6 +595,15 @@ def test_alerts():
         ("d", "broken_chain"): ("critical", 7, 28),
         ("e", "low_capacity"): ("critical", 7, 0),
     }
+
+
+def test_a_fall_is_an_exact_decimal():
+    assert 0.95 - 0.80 < 0.15
+    assert _capacity_fall(0.95, 0.80) == Fraction(15, 100)
+    assert _capacity_fall(0.3, 0.15) == Fraction(15, 100)
+    assert _capacity_fall(0.9499999, 0.80) == Fraction(1499999, 10**7)
+    assert _capacity_fall(0.95, 0.8000000000001) == Fraction(15, 100)
+    assert _capacity_fall(0.95, 0.800000000001) == Fraction(149999999999, 10**12)
 
 
 def test_future_and_infinite_traces_and_blank_agents():

@@ -2,6 +2,7 @@
 
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -15,12 +16,13 @@ import yaml
 from click.testing import CliRunner, Result
 
 from ciris_scoring import as_of as as_of_time
-from ciris_scoring import connection as connecting
-from ciris_scoring import embedded
+from ciris_scoring import data_folder, embedded
+from ciris_scoring import run_lock as locking
 from ciris_scoring.cli import main
-from ciris_scoring.connection import load_project, parse_vars, run_lock
 from ciris_scoring.errors import InputError
-from ciris_scoring.simulate import sample_info
+from ciris_scoring.project import load_project, parse_vars
+from ciris_scoring.run_lock import run_lock
+from ciris_scoring.simulation.sample import sample_info
 from ciris_scoring.source_schema import create_source_tables
 from conftest import REPOSITORY, Database
 
@@ -76,7 +78,7 @@ def change_profile(database: Database, **changes: object) -> None:
 # --- help ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("command", ["run", "resilience", "simulate", "bench"])
+@pytest.mark.parametrize("command", ["run", "explain", "resilience", "calibrate", "simulate", "bench"])
 def test_help_explains_and_gives_examples(command):
     result = invoke(command, "--help")
     assert result.exit_code == 0
@@ -94,8 +96,45 @@ def test_help_explains_and_gives_examples(command):
 def test_help_names_the_commands_and_the_exit_codes():
     assert all(
         word in invoke("--help").stdout
-        for word in ("run", "resilience", "simulate", "bench", "exit code", "--embedded")
+        for word in (
+            "run",
+            "explain",
+            "resilience",
+            "calibrate",
+            "simulate",
+            "bench",
+            "exit code",
+            "--embedded",
+        )
     )
+
+
+# --- what reaches the terminal -------------------------------------------------------------------------------------
+
+
+def test_messages_hold_no_control_characters(database):
+    error, _ = refused(invoke("run", *at(database), "--as-of", "a\x1b[31m\nb\u202e"), 2)
+    assert error.isprintable()
+    variables = yaml.safe_dump({"source_schema": "a\x1b[31m\nb\u202e"})
+    result = invoke("run", *at(database), "--as-of", "2026-06-15", "--vars", variables)
+    assert result.exit_code == 1
+    assert all(line.isprintable() for line in result.stderr.splitlines()), result.stderr
+
+
+def test_stdout_need_not_know_every_character(sources, small_project):
+    command = [
+        sys.executable,
+        "-m",
+        "ciris_scoring.cli",
+        "run",
+        *at(sources, small_project),
+        "--as-of",
+        "2026-06-15",
+    ]
+    environment = {**os.environ, "PYTHONIOENCODING": "iso8859-5"}
+    done = subprocess.run(command, capture_output=True, env=environment, check=False)
+    assert done.returncode == 0, done.stderr
+    assert b"?gir (agent)  1.000" in done.stdout
 
 
 # --- profile and project -------------------------------------------------------------------------------------------
@@ -207,6 +246,24 @@ def test_vars_are_a_yaml_dictionary():
         parse_vars("- a")
 
 
+@pytest.mark.parametrize(
+    ("variables", "meant"),
+    [
+        (
+            "{scoring_perid: hour}",
+            "'scoring_perid', which is no variable of the project; did you mean scoring_period?",
+        ),
+        ("{as_of: 2026-06-15, nonsense: 1}", "'nonsense', which is no variable of the project."),
+        ("{1: 2}", "names 1, which is no variable of the project."),
+    ],
+)
+@pytest.mark.parametrize("command", ["run", "resilience", "calibrate", "simulate", "bench"])
+def test_an_unknown_variable_is_refused(database, command, variables, meant):
+    error, hint = refused(invoke(command, *at(database), "--vars", variables), 2)
+    assert error.endswith(meant)
+    assert "lookback_periods" in hint and "scoring_parameters" in hint
+
+
 def test_embedded_has_a_profile_of_its_own(database):
     result = invoke("run", "--embedded", *at(database))
     assert "--embedded brings its own profile" in refused(result, 2)[0]
@@ -232,7 +289,7 @@ def test_a_malformed_end_is_named(database):
 # --- the database --------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("command", ["run", "resilience", "simulate"])
+@pytest.mark.parametrize("command", ["run", "resilience", "calibrate", "simulate"])
 def test_a_database_that_is_down(database, command):
     change_profile(database, host="127.0.0.1", port=1)
     error, hint = refused(invoke(command, *at(database)))
@@ -331,7 +388,7 @@ def test_a_schema_of_someone_else(sources, role):
 
 @pytest.mark.parametrize("command", ["run", "resilience"])
 def test_a_second_run_stops_and_names_the_first(sources, command, monkeypatch):
-    monkeypatch.setattr(connecting, "LOCK_SECONDS", 0.5)
+    monkeypatch.setattr(locking, "LOCK_SECONDS", 0.5)
     with sources.connect() as first, run_lock(first, "ciris") as pid:
         error, hint = refused(invoke(command, *at(sources)))
     assert "Another run is at work on schema 'ciris'" in error
@@ -361,7 +418,7 @@ PROJECT = {
     "dbt_project.yml": """
         name: small
         profile: ciris_scoring
-        vars: {scoring_period: day, as_of: null, lock_holder_pid: null, failing: nothing}
+        vars: {scoring_period: day, as_of: null, traces_from: 2020-01-01, lock_holder_pid: null, failing: nothing}
         on-run-start: ["{% if execute %}{{ check_run() }}{% endif %}"]
         models: {small: {intermediate: {+schema: intermediate}, +materialized: table}}
         """,
@@ -403,10 +460,23 @@ PROJECT = {
         inner join {{ ref('int_resilience_scores') }} as scores
             using (agent_id_hash, as_of, window_days, inputs_digest)
         """,
+    "models/intermediate/int_interval_inputs.sql": """
+        select null::timestamptz as as_of, null::integer as window_days, null::text as inputs_digest,
+            null::integer as n_agents, null::text as step_parameters
+        where false
+        """,
+    "models/intermediate/int_interval_fleet_values.sql": """
+        select as_of, window_days, inputs_digest from {{ ref('int_interval_inputs') }}
+        """,
+    "models/intermediate/int_score_limits.sql": """
+        select as_of, window_days from {{ ref('int_interval_fleet_values') }}
+        """,
+    "models/intermediate/int_score_intervals.sql": "select * from {{ ref('int_score_limits') }}",
     "models/marts/fct_capacity_scores.sql": """
         select agent_id_hash, 'Ægir' as agent_name, as_of, window_days, 1::float8 as c_score, 1::float8 as i_int_score,
             r_score, 1::float8 as i_inc_score, 1::float8 as s_score, r_score as capacity_score,
-            'high_capacity' as category, 'final' as score_status, 'R' as weakest_factor
+            'high_capacity' as category, 'final' as score_status, 'R' as weakest_factor,
+            0.5::float8 as capacity_score_low, r_score as capacity_score_high
         from {{ ref('int_resilience') }}
         """,
     "models/marts/fct_capacity_alerts.sql": """
@@ -448,13 +518,13 @@ def test_a_run_builds_scores_and_prints_the_table(sources, small_project, monkey
     assert result.stdout.splitlines()[:5] == [
         "Fleet at 2026-06-15T00:00:00Z, window of 7 days, 1 agents",
         "",
-        "agent             C  I_int      R  I_inc      S  capacity  category       status  weakest  alerts",
-        "------------  -----  -----  -----  -----  -----  --------  -------------  ------  -------  ------",
-        "Ægir (agent)  1.000  1.000  0.924  1.000  1.000     0.924  high_capacity  final   R",
+        "agent             C  I_int      R  I_inc      S  capacity            category       status  weakest  alerts",
+        "------------  -----  -----  -----  -----  -----  ------------------  -------------  ------  -------  ------",
+        "Ægir (agent)  1.000  1.000  0.924  1.000  1.000  0.924 [0.50, 0.92]  high_capacity  final   R",
     ]
     stderr = result.stderr
     assert re.search(r"as of 2026-06-15T00:00:00Z, held by \d+\n", stderr)
-    assert re.search(r"1 of 3  ok +\d\.\d s  model int_", stderr)
+    assert re.search(r"1 of 6  ok +\d\.\d s  model int_", stderr)
     assert "1 waiting, 1 written, 0 deleted" in stderr
     assert re.search(r"WARN +\d\.\d s  test agent_is_welcome  Got 1 result", stderr)
     assert "\x1b" not in result.output
@@ -502,7 +572,7 @@ def test_the_server_goes_away_in_the_middle_of_a_run(sources, small_project, mon
             )
 
     with monkeypatch.context() as patch:
-        patch.setattr("ciris_scoring.run.report_step", end_all_sessions)
+        patch.setattr("ciris_scoring.run._report_step", end_all_sessions)
         result = invoke("run", *at(sources, small_project), "--as-of", "2026-06-15")
     error, hint = refused(result)
     assert "terminating connection" in error
@@ -537,7 +607,9 @@ def test_embedded_scores_the_sample_and_says_how_to_go_on(small_project):
             assert expected in first.stdout
         [psql] = re.findall(r"  psql +(.+)", first.stdout)
         query = f"select count(*) from cirislens.covenant_traces where timestamp < '{as_of}'"
-        counted = subprocess.run([*psql.split(), "-Atc", query], capture_output=True, text=True, check=True)
+        counted = subprocess.run(
+            [*shlex.split(psql), "-Atc", query], capture_output=True, text=True, check=True
+        )
         assert int(counted.stdout) > 1000
 
         second = invoke("run", "--embedded", "--project-dir", small_project)
@@ -557,9 +629,33 @@ def test_a_command_beside_a_throw_away_server():
     assert not Path(done.stdout.strip()).exists()
 
 
-def test_a_folder_that_the_embedded_server_cannot_use(tmp_path):
-    with pytest.raises(InputError, match="holds a space"):
-        embedded.start(tmp_path / "my project" / ".ciris")
+@pytest.mark.parametrize(
+    "folder", ['it\'s a "project" of $1, really', "long/" + "n" * 100], ids=["quotes", "long"]
+)
+def test_embedded_works_in_a_folder_of_any_name(small_project, tmp_path, monkeypatch, folder):
+    project = tmp_path / folder
+    project.parent.mkdir(exist_ok=True)
+    small_project.rename(project)
+    elsewhere = data_folder.temporary("ciris-")
+    monkeypatch.setattr(data_folder, "_folders_of_the_user", lambda: [elsewhere])
+    state = project / embedded.STATE_FOLDER
+    try:
+        result = invoke("run", "--embedded", "--project-dir", project)
+        assert result.exit_code == 0, result.output
+        [psql] = re.findall(r"  psql +(.+)", result.stdout)
+        counted = subprocess.run(
+            [*shlex.split(psql), "-Atc", "select 6 * 7"], capture_output=True, text=True, check=True
+        )
+        assert counted.stdout == "42\n"
+        [profiles] = re.findall(r"--profiles-dir (.+) --vars", result.stdout)
+        assert shlex.split(profiles) == [str(state)]
+    finally:
+        stopped = CliRunner().invoke(embedded.main, ["stop", "--delete", "--project-dir", str(project)])
+        left = [*elsewhere.iterdir()]
+        shutil.rmtree(elsewhere)
+    assert stopped.output == "The embedded PostgreSQL has stopped.\n"
+    assert left == []
+    assert not embedded.stop(state)
 
 
 # --- the real project ------------------------------------------------------------------------------------------------

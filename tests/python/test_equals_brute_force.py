@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from ciris_scoring.embedded import SCHEMA
-from ciris_scoring.simulate import load_sample, sample_info
+from ciris_scoring.simulation.sample import load_sample, sample_info
 from conftest import Database
 from nasty_fleet import START, nasty_fleet
 from pipeline import create_loose_sources, differences_from_brute_force, insert_rows, score

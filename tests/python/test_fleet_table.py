@@ -3,17 +3,10 @@
 from datetime import UTC, datetime
 
 import pytest
+import wcwidth
 
-from ciris_scoring.fleet_table import (
-    AGENT_WIDTH,
-    MAX_ROWS,
-    agent_label,
-    aligned,
-    fitted,
-    fleet_tables,
-    printable,
-    width,
-)
+from ciris_scoring.fleet_table import AGENT_WIDTH, MAX_ROWS, agent_label, fleet_tables
+from ciris_scoring.terminal import aligned, fitted, printable, width
 
 AS_OF = datetime(2026, 6, 15, tzinfo=UTC)
 
@@ -22,7 +15,7 @@ create schema marts;
 create table marts.fct_capacity_scores (
     agent_id_hash text, agent_name text, as_of timestamptz, window_days integer, c_score float8, i_int_score float8,
     r_score float8, i_inc_score float8, s_score float8, capacity_score float8, category text, score_status text,
-    weakest_factor text
+    weakest_factor text, capacity_score_low float8, capacity_score_high float8
 );
 create table marts.fct_capacity_alerts (
     agent_id_hash text, agent_name text, as_of timestamptz, window_days integer, kind text, severity text,
@@ -38,11 +31,12 @@ def connection(database):
         yield connection
 
 
-def add_score(connection, agent, name, capacity, window_days=7, as_of=AS_OF):
+def add_score(connection, agent, name, capacity, window_days=7, as_of=AS_OF, limits=(None, None)):
     category, status = ("healthy", "final") if capacity is not None else (None, "insufficient_data")
     connection.execute(
-        "insert into marts.fct_capacity_scores values (%s, %s, %s, %s, 1, 0.95, 0.9, 0.85, 0.75, %s, %s, %s, 'S')",
-        [agent, name, as_of, window_days, capacity, category, status],
+        "insert into marts.fct_capacity_scores"
+        " values (%s, %s, %s, %s, 1, 0.95, 0.9, 0.85, 0.75, %s, %s, %s, 'S', %s, %s)",
+        [agent, name, as_of, window_days, capacity, category, status, *limits],
     )
 
 
@@ -56,21 +50,29 @@ def add_alert(connection, agent, name, kind, severity="critical", window_days=7)
 def test_the_lowest_capacity_comes_first_and_no_score_last(connection):
     add_score(connection, "aaaaaaaa11", "New", None)
     add_score(connection, "bbbbbbbb22", "Good", 0.8)
-    add_score(connection, "cccccccc33", None, 0.3)
+    add_score(connection, "cccccccc33", None, 0.29, limits=(0.05, 0.999))
     add_alert(connection, "cccccccc33", None, "falling", "warning")
     add_alert(connection, "cccccccc33", None, "low_capacity")
     add_alert(connection, "cccccccc33", None, "silent", "warning")
     assert fleet_tables(connection, "marts", AS_OF).splitlines() == [
         "Fleet at 2026-06-15T00:00:00Z, window of 7 days, 3 agents",
         "",
-        "agent                C  I_int      R  I_inc      S  capacity  category  status             weakest  alerts",
-        "---------------  -----  -----  -----  -----  -----  --------  --------  -----------------  -------"
-        "  -------------------------",
-        "(cccccccc)       1.000  0.950  0.900  0.850  0.750     0.300  healthy   final              S"
-        "        low_capacity, falling, +1",
-        "Good (bbbbbbbb)  1.000  0.950  0.900  0.850  0.750     0.800  healthy   final              S",
-        "New (aaaaaaaa)   1.000  0.950  0.900  0.850  0.750         -  -         insufficient_data  S",
+        "agent                C  I_int      R  I_inc      S  capacity            category  status             weakest"
+        "  alerts",
+        "---------------  -----  -----  -----  -----  -----  ------------------  --------  -----------------  -------"
+        "  ----------------",
+        "(cccccccc)       1.000  0.950  0.900  0.850  0.750  0.290 [0.05, 0.99]  healthy   final              S"
+        "        low_capacity, +2",
+        "Good (bbbbbbbb)  1.000  0.950  0.900  0.850  0.750  0.800               healthy   final              S",
+        "New (aaaaaaaa)   1.000  0.950  0.900  0.850  0.750  -                   -         insufficient_data  S",
     ]
+
+
+def test_a_score_and_its_limits_are_cut_and_not_rounded(connection):
+    add_score(connection, "aaaaaaaa", "Near", 0.8499999, limits=(0.29999, 0.999999))
+    add_score(connection, "bbbbbbbb", "Exact", 0.29, limits=(0.0, 1.0))
+    tables = fleet_tables(connection, "marts", AS_OF)
+    assert "0.849 [0.29, 0.99]" in tables and "0.290 [0.00, 1.00]" in tables
 
 
 def test_one_table_per_window_at_the_as_of_only(connection):
@@ -108,6 +110,7 @@ def test_a_large_fleet_shows_the_lowest_and_counts_the_rest(connection):
 
 def test_the_table_is_at_most_140_columns_wide(connection):
     add_score(connection, "e" * 64, "An agent with a name that goes on and on and never ends", None)
+    add_score(connection, "f" * 64, "Another", 0.5, limits=(0.4, 0.6))
     for kind in ("low_capacity", "broken_chain", "falling", "silent"):
         add_alert(connection, "e" * 64, None, kind)
     connection.execute(
@@ -123,8 +126,8 @@ def test_the_table_is_at_most_140_columns_wide(connection):
         ("Scout", "Scout (3f764637)"),
         (None, "(3f764637)"),
         ("", "(3f764637)"),
-        ("An agent with a long name", "An agent wi… (3f764637)"),
-        ("探索者探索者探索者探索者", "探索者探索… (3f764637)"),
+        ("An agent with a long name", "An agent… (3f764637)"),
+        ("探索者探索者探索者探索者", "探索者探… (3f764637)"),
         ("a\tb\x1b[31mc", "a�b�[31mc (3f764637)"),
     ],
 )
@@ -144,3 +147,28 @@ def test_text_that_fits_is_left_alone():
     assert fitted("exactly", 7) == "exactly"
     assert fitted("exactly", 6) == "exact…"
     assert printable("Ægir's “🜚”") == "Ægir's “🜚”"
+
+
+HOSTILE_NAMES = [
+    "\x1b[2J\x1b[31mred",
+    "two\nlines\r\u2028three",
+    "\u202egnirts\u202c\u200f",
+    "\u3164zero\u200bwidth\u2060\ufeff",
+    "探索者" * 9,
+    "👩\u200d👩\u200d👧 family",
+    "e" + "\u0301" * 99,
+    "\x9b31m\x00".replace("\x00", "\x7f"),
+]
+
+
+@pytest.mark.parametrize("name", HOSTILE_NAMES, ids=ascii)
+def test_no_name_or_hash_moves_the_table(connection, name):
+    add_score(connection, "aaaaaaaa11", "Plain", 0.5)
+    plain = fleet_tables(connection, "marts", AS_OF).splitlines()
+    add_score(connection, name, name, 0.9)
+    add_alert(connection, name + "2", name, "silent")
+    lines = fleet_tables(connection, "marts", AS_OF).splitlines()
+    assert len(lines) == len(plain) + 2
+    assert all(line.isprintable() for line in lines)
+    starts = zip((lines[2], *lines[4:6]), ("I_int", "0.950", "0.950"), strict=True)
+    assert len({wcwidth.wcswidth(line[: line.index(cell)]) for line, cell in starts}) == 1

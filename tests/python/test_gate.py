@@ -12,7 +12,7 @@ from conftest import Database
 from test_bad_input import dbt, fleet_database, marts, refusal, restore, run, saved
 
 BEFORE, NEWEST = "2026-06-14T00:00:00Z", "2026-06-15T00:00:00Z"
-RUN_TIMES = ("scored_at", "latest_scored_at")
+RUN_TIMES = ("scored_at", "latest_scored_at", "computed_at")
 EVIDENCE = f"{SCHEMA}.fct_trace_verdicts"
 """The mart that a failed run may change: a view over the verdicts, documented to show those of the run in progress."""
 
@@ -118,6 +118,12 @@ FAILURES = {
         f"delete from {SCHEMA}_intermediate.int_resilience_scores where r_score = 2",
         ["at test ", "int_resilience"],
     ),
+    "limits that are not those of the scores": Failure(
+        f"update {SCHEMA}_intermediate.int_score_limits set i_chain_high = i_chain_low - 0.01 where as_of = '{BEFORE}'",
+        # The values of its fleet go, so the step computes all of its limits again.
+        f"delete from {SCHEMA}_intermediate.int_interval_fleet_values where as_of = '{BEFORE}'",
+        ["at test ", "assert_limits_hold_their_scores"],
+    ),
     "the gate itself": Failure(
         trigger("_intermediate.int_capacity_scores", "new.capacity_score := 2; return new;"),
         NO_TRIGGER,
@@ -219,6 +225,13 @@ def test_a_full_refresh_that_fails_leaves_every_mart_and_must_be_repeated(databa
     alone = dbt(database, "build", "--full-refresh", variables={"as_of": NEWEST, "allow_rescoring": True})
     assert alone.succeeded, alone.said
     assert marts(database, without=RUN_TIMES) == expected
+
+
+def test_views_outlast_the_table_of_parameters_which_every_run_swaps(database):
+    before = marts(database)
+    alone = dbt(database, "run", "--select", "dim_scoring_parameters", variables={"as_of": NEWEST})
+    assert alone.succeeded, alone.said
+    assert marts(database) == before
 
 
 # --- plain dbt, and rows that wait for Python -------------------------------------------------------------------------

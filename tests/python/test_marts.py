@@ -16,7 +16,7 @@ from psycopg import sql
 from psycopg.rows import dict_row
 
 from ciris_scoring.embedded import SCHEMA, Server
-from ciris_scoring.simulate import load_sample, sample_info
+from ciris_scoring.simulation.sample import load_sample, sample_info
 from conftest import REPOSITORY, _fresh_database
 from pipeline import score
 
@@ -49,8 +49,18 @@ DESIGN = {
         "unmeasured_components": TEXTS,
         "parameter_set_id": TEXT,
         "scored_at": TIME,
+        # Of certainty.md; new columns come last.
+        **{f"capacity_score_{side}": DOUBLE for side in ("low", "high")},
+        **{
+            f"{f}_score_{side}": DOUBLE for f in ("c", "i_int", "r", "i_inc", "s") for side in ("low", "high")
+        },
+        **dict.fromkeys(["category_low", "category_high", "category_certainty", "interval_driver"], TEXT),
     },
-    "fct_factor_components": {**KEY, "factor": TEXT, "component": TEXT, "component_value": DOUBLE},
+    "fct_factor_components": {
+        **KEY,
+        **{"factor": TEXT, "component": TEXT, "component_value": DOUBLE},
+        **dict.fromkeys(["component_low", "component_high", "design_effect"], DOUBLE),
+    },
     "fct_capacity_alerts": {
         "agent_id_hash": TEXT,
         "agent_name": TEXT,
@@ -73,6 +83,25 @@ DESIGN = {
 # The marts whose columns design.md describes without naming them.
 DESCRIBED = {
     "fct_trace_verdicts": {"agent_id_hash": TEXT, "trace_id": TEXT, "traced_at": TIME},
+    "fct_score_attribution": {
+        **KEY,
+        **dict.fromkeys(["score_attribution_id", "factor", "part"], TEXT),
+        **dict.fromkeys(["loss", "points_lost"], DOUBLE),
+        "rank": INTEGER,
+    },
+    "fct_score_comparisons": {
+        **KEY,
+        **dict.fromkeys(["score_comparison_id", "compared_with", "not_comparable_because"], TEXT),
+        "compared_as_of": TIME,
+        **dict.fromkeys(["score_before", "score_now", "change"], DOUBLE),
+    },
+    "fct_score_changes": {
+        **KEY,
+        **dict.fromkeys(["score_change_id", "compared_with", "factor", "part"], TEXT),
+        "compared_as_of": TIME,
+        **dict.fromkeys(["loss_change", "points"], DOUBLE),
+        "rank": INTEGER,
+    },
     "fct_fleet_capacity": {
         "as_of": TIME,
         "window_days": INTEGER,
@@ -89,6 +118,9 @@ DESCRIBED = {
         "latest_as_of": TIME,
         "latest_capacity_score": DOUBLE,
         "latest_score_status": TEXT,
+        "latest_capacity_score_low": DOUBLE,
+        "latest_capacity_score_high": DOUBLE,
+        "latest_category_certainty": TEXT,
     },
     "dim_scoring_parameters": {
         "parameter_name": TEXT,
@@ -97,10 +129,20 @@ DESCRIBED = {
         "meaning": TEXT,
         "parameter_set_id": TEXT,
     },
+    "fct_interval_calibration": {
+        "as_of": TIME,
+        "window_days": INTEGER,
+        "n_agents": INTEGER,
+        **dict.fromkeys(["i_chain_correlation", "episode_cv", "z_worse", "z_better"], DOUBLE),
+        "method_version": INTEGER,
+    },
     "dim_scoring_windows": {"window_days": INTEGER, "baseline_days": INTEGER, "coherence_days": INTEGER},
     "dim_capacity_categories": {"category": TEXT, "label": TEXT, "guidance": TEXT},
 }
-VIEWS = {"fct_factor_components", "fct_trace_verdicts"}
+VIEWS = {
+    *["fct_factor_components", "fct_trace_verdicts"],
+    *["fct_score_attribution", "fct_score_comparisons", "fct_score_changes"],
+}
 # Columns of the project's own beside those of design.md: the surrogate keys.
 SURROGATE_KEYS = {
     "fct_factor_components": "factor_component_id",
@@ -393,6 +435,9 @@ def test_the_published_dimensions(connection, scores):
     [
         ("fct_capacity_scores", [*KEY]),
         ("fct_factor_components", [*KEY, "factor", "component"]),
+        ("fct_score_attribution", [*KEY, "part"]),
+        ("fct_score_comparisons", [*KEY, "compared_with"]),
+        ("fct_score_changes", [*KEY, "compared_with", "part"]),
         ("fct_capacity_alerts", [*KEY, "kind"]),
         ("fct_fleet_capacity", ["as_of", "window_days"]),
         ("fct_fleet_coherence_hourly", ["hour_start"]),

@@ -11,16 +11,16 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterator
-from datetime import timedelta
 from pathlib import Path
 
 import psycopg
 import pytest
 
 from ciris_scoring import embedded
-from ciris_scoring.connection import one_row, run_lock
+from ciris_scoring.connection import one_row
 from ciris_scoring.embedded import SCHEMA, Server
 from ciris_scoring.errors import RunInProgress
+from ciris_scoring.run_lock import run_lock
 from conftest import Database
 from kills import (
     PATIENCE_SECONDS,
@@ -122,7 +122,7 @@ def test_plain_dbt_shares_the_lock_while_it_writes(fleet, monkeypatch):
     plain = (PROGRAMS / "dbt", "run", *at(database), "--select", "int_window_sums")
     with somebody_in_the_way(database, WINDOWS) as blocker, Command(*plain) as writer:
         wait_until_one_waits(blocker)
-        monkeypatch.setattr("ciris_scoring.connection.LOCK_SECONDS", 0.5)
+        monkeypatch.setattr("ciris_scoring.run_lock.LOCK_SECONDS", 0.5)
         with database.connect() as other, pytest.raises(RunInProgress), run_lock(other, SCHEMA):
             pass
         blocker.execute("rollback")
@@ -209,12 +209,14 @@ def test_a_server_that_fails_in_the_middle(fleet):
 
 
 def _without_room(database: Database, case: Case, data: Path) -> None:
-    """Files that cannot grow, for traces that are far too large."""
+    """Files that cannot grow, for traces that are far too many."""
     with database.connect() as connection:
         connection.execute("create table public.as_they_were as table cirislens.covenant_traces")
         connection.execute(
-            'update cirislens.covenant_traces set idma_phase = %s where "timestamp" > %s',
-            [os.urandom(200_000).hex(), case.as_of - timedelta(days=3)],
+            'insert into cirislens.covenant_traces (agent_id_hash, trace_id, "timestamp")'
+            " select (select min(agent_id_hash) from cirislens.covenant_traces), repeat(md5(n::text), 4),"
+            " %s - n * interval '0.5 seconds' from generate_series(1, 120000) as n",
+            [case.as_of],
         )
         connection.execute("vacuum cirislens.covenant_traces")  # so that the run has no need to write there
     restart(database.server, data, largest_file=LARGEST_FILE)

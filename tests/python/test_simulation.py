@@ -15,15 +15,7 @@ import psycopg
 import pytest
 from psycopg import sql
 
-from ciris_scoring import simulate, simulation
-from ciris_scoring.simulate import (
-    SAMPLE,
-    TargetHoldsTraces,
-    load_fleet,
-    load_sample,
-    sample_info,
-    write_sample,
-)
+from ciris_scoring import simulation
 from ciris_scoring.simulation import (
     PATHOLOGIES,
     Fleet,
@@ -32,6 +24,9 @@ from ciris_scoring.simulation import (
     simulate_fleet,
     stream_fleet,
 )
+from ciris_scoring.simulation.load import TargetHoldsTraces, load_fleet
+from ciris_scoring.simulation.sample import SAMPLE, load_sample, sample_info, write_sample
+from ciris_scoring.simulation.text_formats import csv_text
 from ciris_scoring.source_schema import SOURCE_TABLES, create_source_tables
 
 END = datetime(2026, 6, 15, tzinfo=UTC)
@@ -84,7 +79,7 @@ def test_same_arguments_give_the_same_fleet_and_another_seed_another_one() -> No
 
 def test_the_generator_is_pinned() -> None:
     # A changed digest means that every simulated fleet of a seed changes, the shipped sample included.
-    content = simulate._csv(simulate_fleet(**SMALL).traces)
+    content = csv_text(simulate_fleet(**SMALL).traces)
     assert hashlib.sha256(content.encode()).hexdigest()[:16] == "d93fa6c79154ce3b"
 
 
@@ -516,12 +511,12 @@ def test_a_load_that_fails_leaves_nothing_behind(pg_connection: psycopg.Connecti
 
 def test_the_sample_is_what_its_arguments_give(tmp_path: Path) -> None:
     write_sample(tmp_path)
-    shipped = Path(simulation.__file__).parent / "sample"
+    shipped = Path(simulation.__file__).parent / "sample_files"
     assert {path.name for path in shipped.iterdir()} == {path.name for path in tmp_path.iterdir()}
     for path in tmp_path.glob("*.gz"):
         # The content, not the file: another version of zlib may pack it differently.
         assert gzip.decompress(path.read_bytes()) == gzip.decompress((shipped / path.name).read_bytes())
-    assert sample_info() == json.loads((tmp_path / "sample.json").read_text()) == dict(SAMPLE)
+    assert sample_info() == json.loads((tmp_path / "sample.json").read_text()) == SAMPLE
     assert sum(path.stat().st_size for path in shipped.iterdir()) < 3_000_000
 
 

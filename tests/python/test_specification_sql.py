@@ -19,7 +19,7 @@ import pytest
 from psycopg.rows import dict_row
 
 from ciris_scoring.embedded import Server
-from ciris_scoring.simulate import load_sample, sample_info
+from ciris_scoring.simulation.sample import load_sample, sample_info
 from conftest import _fresh_database
 from pipeline import score
 

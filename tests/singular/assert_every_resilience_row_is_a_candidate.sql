@@ -1,26 +1,50 @@
--- Rows in, rows out: every row of the run that has an R is a candidate, and every candidate has an R. The other four
--- factors are joined to it, and a row that one of them lacked would be missing in the marts.
-with resilience as (
+-- Rows in, rows out: every row of the run that has an R and limits is a candidate, and every candidate has both. The
+-- other four factors are joined to them, and a row that one of them lacked would be missing in the marts.
+with computed as (
 
-    select resilience_id
+    select
+        agent_id_hash,
+        as_of,
+        window_days
     from {{ ref('int_resilience') }}
     where {{ in_increment(ref('int_resilience')) }}
+
+    intersect
+
+    select
+        agent_id_hash,
+        as_of,
+        window_days
+    from {{ ref('int_score_intervals') }}
+    where {{ in_increment(ref('int_score_intervals')) }}
+
+),
+
+resilience as (
+
+    select
+        *,
+        true as is_there
+    from computed
 
 ),
 
 candidates as (
 
-    select capacity_score_id
+    select
+        agent_id_hash,
+        as_of,
+        window_days,
+        true as is_there
     from {{ ref('int_capacity_scores') }}
     where {{ in_increment(ref('int_resilience')) }}
 
 )
 
 select
-    resilience.resilience_id as missing,
-    candidates.capacity_score_id as surplus
+    agent_id_hash,
+    as_of,
+    window_days
 from resilience
-full join candidates on resilience.resilience_id = candidates.capacity_score_id
-where
-    resilience.resilience_id is null
-    or candidates.capacity_score_id is null
+full join candidates using (agent_id_hash, as_of, window_days)
+where num_nulls(resilience.is_there, candidates.is_there) > 0

@@ -18,7 +18,7 @@ source_counts as (
     from {{ ref('stg_cirislens__covenant_traces') }}
     where
         {{ in_increment(ref('int_trace_verdicts')) }}
-        and traced_at > '-infinity'
+        and traced_at >= {{ traces_from() }}
         and traced_at < (select run.as_of from run)
     group by 1
 

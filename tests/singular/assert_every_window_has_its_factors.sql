@@ -1,35 +1,36 @@
 -- Rows in, rows out: every row of int_window_sums has its row in each model that a factor is made of, and no factor
 -- has a row of its own making. A row that one of them lacks would be missing in the marts.
-{%- set factors = {
-    'int_core_identity': 'core_identity_id',
-    'int_integrity': 'integrity_id',
-    'int_incompleteness_awareness': 'incompleteness_awareness_id',
-    'int_sustained_coherence': 'sustained_coherence_id',
-    'int_resilience_inputs': 'resilience_inputs_id',
-  } %}
+{%- set factors = ['int_core_identity', 'int_integrity', 'int_incompleteness_awareness', 'int_sustained_coherence',
+    'int_resilience_inputs'] %}
 with window_sums as (
 
-    select window_sums_id
+    select
+        agent_id_hash,
+        as_of,
+        window_days,
+        true as is_there
     from {{ ref('int_window_sums') }}
     where {{ in_increment(ref('int_window_sums')) }}
 
 )
 
-{% for model, key in factors.items() %}
+{% for model in factors %}
 select
     '{{ model }}' as factor,
-    window_sums.window_sums_id as missing,
-    factor_rows.{{ key }} as surplus
+    agent_id_hash,
+    as_of,
+    window_days
 from window_sums
 full join (
-    select {{ key }}
+    select
+        agent_id_hash,
+        as_of,
+        window_days,
+        true as is_there
     from {{ ref(model) }}
     where {{ in_increment(ref(model)) }}
-) as factor_rows
-    on window_sums.window_sums_id = factor_rows.{{ key }}
-where
-    window_sums.window_sums_id is null
-    or factor_rows.{{ key }} is null
+) as factor_rows using (agent_id_hash, as_of, window_days)
+where num_nulls(window_sums.is_there, factor_rows.is_there) > 0
 {% if not loop.last %}
 
 union all

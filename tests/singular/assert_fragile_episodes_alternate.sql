@@ -7,6 +7,7 @@ with events as (
         traced_at,
         audit_sequence_number,
         trace_id,
+        fragility_event_id,
         event,
         detected_at,
         failure_mode
@@ -32,6 +33,7 @@ before_events as (
             known.traced_at,
             known.audit_sequence_number,
             known.trace_id,
+            known.fragility_event_id,
             known.event,
             known.detected_at,
             known.failure_mode
@@ -39,10 +41,7 @@ before_events as (
         where
             known.agent_id_hash = agents.agent_id_hash
             and known.traced_at < agents.first_traced_at
-        order by
-            known.traced_at desc,
-            known.audit_sequence_number desc nulls first,
-            known.trace_id collate "C" desc nulls first
+        order by {{ newest_first('fragility_event_id', 'known') }}
         limit 1
     ) as earlier
 
@@ -71,7 +70,7 @@ in_order as (
     ) as all_events
     window agent_order as (
         partition by agent_id_hash
-        order by traced_at, audit_sequence_number, trace_id collate "C"
+        order by {{ oldest_first('fragility_event_id') }}
     )
 
 )

@@ -14,7 +14,9 @@ with candidates as (
 histories as (
 
     select
-        core_identity_id,
+        agent_id_hash,
+        as_of,
+        window_days,
         first_traced_at > window_start - {{ days(scoring_parameter('warm_up_days')) }} as is_warming_up
     from {{ ref('int_core_identity') }}
     where {{ in_increment(ref('int_core_identity')) }}
@@ -28,7 +30,11 @@ select
     candidates.confidence,
     candidates.n_nulls
 from candidates
-left join histories on candidates.capacity_score_id = histories.core_identity_id
+left join histories
+    on
+        candidates.agent_id_hash = histories.agent_id_hash
+        and candidates.as_of = histories.as_of
+        and candidates.window_days = histories.window_days
 where
     candidates.n_traces < 1
     or candidates.n_nulls <> case when candidates.is_insufficient then 4 else 0 end

@@ -1,20 +1,38 @@
 {{ config(severity='warn') }}
--- Scores that are in no mart yet, because the Python step has not made their R: run `ciris-scoring resilience`, then
--- `dbt build --selector after_resilience`.
-with resilience as (
+-- Scores that are in no mart yet, because the Python step has not made their R or their limits: run `ciris-scoring
+-- resilience`, then `dbt build --selector after_resilience`. Sets are compared, not joined: the planner would take
+-- agent, as-of and window for independent, and compare each row with each.
+with computed as (
 
-    select resilience_id
+    select
+        agent_id_hash,
+        as_of,
+        window_days
     from {{ ref('int_resilience') }}
     where {{ in_increment(ref('int_resilience')) }}
+
+    intersect
+
+    select
+        agent_id_hash,
+        as_of,
+        window_days
+    from {{ ref('int_score_intervals') }}
+    where {{ in_increment(ref('int_score_intervals')) }}
 
 )
 
 select
-    inputs.agent_id_hash,
-    inputs.as_of,
-    inputs.window_days
-from {{ ref('int_resilience_inputs') }} as inputs
-left join resilience on inputs.resilience_inputs_id = resilience.resilience_id
-where
-    {{ in_increment(ref('int_resilience_inputs'), 'inputs') }}
-    and resilience.resilience_id is null
+    agent_id_hash,
+    as_of,
+    window_days
+from {{ ref('int_resilience_inputs') }}
+where {{ in_increment(ref('int_resilience_inputs')) }}
+
+except
+
+select
+    agent_id_hash,
+    as_of,
+    window_days
+from computed

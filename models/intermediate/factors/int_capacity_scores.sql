@@ -1,23 +1,24 @@
 {{
   config(
     materialized='incremental',
-    incremental_strategy='replace_range',
-    on_schema_change='fail',
-    meta={'range_column': 'as_of', 'range_opens': '>', 'also_replaced_by': 'capacity_score_id'},
+    on_schema_change='append_new_columns',
+    meta={'scored_range': 'as_of', 'also_replaced_by': 'capacity_score_id'},
     indexes=[
-      {'columns': ['agent_id_hash', 'window_days', 'as_of']},
+      {'columns': ['agent_id_hash', 'window_days', 'as_of'], 'unique': true},
       {'columns': ['as_of', 'window_days']},
       {'columns': ['scored_at']},
       {'columns': ['capacity_score_id']},
     ],
     pre_hook="{{ set_for_heavy_work(joins_by_key=true) }}",
-    post_hook="{{ update_statistics() }}",
   )
 }}
-{#- Grain: one row per agent, as-of and window: the candidates, complete in all five factors, with every component.
-    The gate: the blocking tests end here, and every mart descends from this model. An increment takes the as-ofs
-    that the run scores, and older rows that were still waiting for the Python step when their turn came, or that have not
-    been published since. -#}
+{#- capacity_score = C * max(I_int, floor) * R * I_inc * S, status, category and confidence (section 8): the candidates,
+    complete in all five factors, with every component, and the limits within which chance alone leaves them (certainty,
+    section 3). The gate: the blocking tests end here, and every mart descends from this model. An increment takes the
+    as-ofs that the run scores, and older rows that were still waiting for the Python step when their turn came, or that
+    have not been published since.
+    Grain and key: agent, as-of, window. With too few traces the composites, the category and what is said about their
+    certainty are null. -#}
 {%- set in_reach = 'as_of ' ~ since_oldest_candidate() %}
 with scoring_run as (
 
@@ -29,7 +30,6 @@ with scoring_run as (
 resilience as (
 
     select
-        resilience.resilience_id,
         resilience.agent_id_hash,
         resilience.as_of,
         resilience.window_days,
@@ -47,7 +47,7 @@ resilience as (
     where
         resilience.{{ in_reach }}
         and (
-            {{ is_rewritten('resilience.as_of', '>') }}
+            {{ in_scored_range('resilience.as_of') }}
             or not exists (
                 select 1
                 from {{ this }} as scored
@@ -136,10 +136,31 @@ sustained_coherence as (
 
 ),
 
+intervals as (
+
+    select
+        agent_id_hash,
+        as_of,
+        window_days,
+        {% for score in scores_with_limits() %}
+        {{ score }}_low,
+        {{ score }}_high,
+        {% endfor %}
+        {% for column in component_limit_columns() %}
+        {{ column }},
+        {% endfor %}
+        interval_driver
+    from {{ ref('int_score_intervals') }}
+    where {{ in_reach }}
+
+),
+
 scored as (
 
     select
-        resilience.resilience_id as capacity_score_id,
+        {{ surrogate_key([
+            'resilience.agent_id_hash', epoch('resilience.as_of'), 'resilience.window_days',
+        ]) }} as capacity_score_id,
         resilience.agent_id_hash,
         resilience.as_of,
         resilience.window_days,
@@ -178,6 +199,14 @@ scored as (
         sustained_coherence.sigma,
         sustained_coherence.n_signals,
         sustained_coherence.s_score,
+        {% for score in scores_with_limits() %}
+        intervals.{{ score }}_low,
+        intervals.{{ score }}_high,
+        {% endfor %}
+        {% for column in component_limit_columns() %}
+        intervals.{{ column }},
+        {% endfor %}
+        intervals.interval_driver,
         array_remove(array[
             case when not integrity.is_replay_measured then 'i_replay' end,
             case when not resilience.is_drift_measured then 'delta_drift' end,
@@ -205,6 +234,11 @@ scored as (
             resilience.agent_id_hash = sustained_coherence.agent_id_hash
             and resilience.as_of = sustained_coherence.as_of
             and resilience.window_days = sustained_coherence.window_days
+    inner join intervals
+        on
+            resilience.agent_id_hash = intervals.agent_id_hash
+            and resilience.as_of = intervals.as_of
+            and resilience.window_days = intervals.window_days
 
 ),
 
@@ -219,27 +253,45 @@ composed as (
 
 ),
 
+bounded as (
+
+    select
+        *,
+        case
+            when has_enough_traces then {{ low_limit('capacity_score_low', 'capacity_product') }}
+        end as lowest_capacity,
+        case
+            when has_enough_traces then {{ high_limit('capacity_score_high', 'capacity_product') }}
+        end as highest_capacity
+    from composed
+
+),
+
 classified as (
 
     select
-        composed.*,
-        case when composed.has_enough_traces then composed.capacity_product end as capacity_score,
-        case when composed.has_enough_traces then composed.capacity_mean end as capacity_score_geometric,
+        bounded.*,
+        case when bounded.has_enough_traces then bounded.capacity_product end as capacity_score,
+        case when bounded.has_enough_traces then bounded.capacity_mean end as capacity_score_geometric,
         case
-            when composed.has_enough_traces then {{ fragility_index('composed.capacity_product') }}
+            when bounded.has_enough_traces then {{ fragility_index('bounded.capacity_product') }}
         end as fragility_index,
-        case when composed.has_enough_traces then categories.category end as category,
+        case when bounded.has_enough_traces then categories.category end as category,
+        lowest.category as category_low,
+        highest.category as category_high,
         case
-            when not composed.has_enough_traces then 'insufficient_data'
-            when composed.first_traced_at > composed.window_start - {{ days(scoring_parameter('warm_up_days')) }}
+            when not bounded.has_enough_traces then 'insufficient_data'
+            when bounded.first_traced_at > bounded.window_start - {{ days(scoring_parameter('warm_up_days')) }}
                 then 'provisional'
             else 'final'
         end as score_status
-    from composed
+    from bounded
     left join {{ ref('capacity_categories') }} as categories
-        on
-            (categories.lower_bound is null or composed.capacity_product >= categories.lower_bound)
-            and (categories.upper_bound is null or composed.capacity_product < categories.upper_bound)
+        on {{ is_in_category('bounded.capacity_product', 'categories') }}
+    left join {{ ref('capacity_categories') }} as lowest
+        on {{ is_in_category('bounded.lowest_capacity', 'lowest') }}
+    left join {{ ref('capacity_categories') }} as highest
+        on {{ is_in_category('bounded.highest_capacity', 'highest') }}
 
 )
 
@@ -270,6 +322,20 @@ select
     classified.{{ component }},
     {% endfor %}
     scoring_run.parameter_set_id,
-    now() as scored_at
+    now() as scored_at,
+    classified.lowest_capacity as capacity_score_low,
+    classified.highest_capacity as capacity_score_high,
+    {% for name in scores_with_limits()[1:] + components_with_limits() %}
+    {{ low_limit('classified.' ~ name ~ '_low', 'classified.' ~ name) }} as {{ name }}_low,
+    {{ high_limit('classified.' ~ name ~ '_high', 'classified.' ~ name) }} as {{ name }}_high,
+    {% endfor %}
+    {% for component in components_with_design_effect() %}
+    classified.{{ component }}_design_effect,
+    {% endfor %}
+    classified.category_low,
+    classified.category_high,
+    {{ category_certainty('classified.category', 'classified.category_low', 'classified.category_high') }}
+    as category_certainty,
+    classified.interval_driver
 from classified
 cross join scoring_run

@@ -1,9 +1,10 @@
-{{ config(meta={'range_column': 'as_of', 'range_opens': '>'}) }}
-{#- Grain: one row per agent, as-of and window (section 3), and who the agent was at the as-of. -#}
+{{ config(meta={'scored_range': 'as_of'}) }}
+{#- C = exp(-lambda_C * D_identity) * exp(-mu_C * K_contradiction) (section 3), with D_identity the identity changes and
+    K_contradiction the overridden actions per trace of the window; and who the agent was at the as-of.
+    Grain and key: agent, as-of, window. agent_name is null while the agent has sent none. -#}
 with window_sums as (
 
     select
-        window_sums_id,
         agent_id_hash,
         agent_name,
         first_traced_at,
@@ -19,7 +20,6 @@ with window_sums as (
 )
 
 select
-    window_sums_id as core_identity_id,
     agent_id_hash,
     agent_name,
     first_traced_at,

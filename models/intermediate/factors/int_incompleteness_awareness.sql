@@ -1,49 +1,48 @@
 {{
   config(
     materialized='incremental',
-    incremental_strategy='replace_range',
-    on_schema_change='fail',
-    meta={'range_column': 'as_of', 'range_opens': '>'},
-    indexes=[{'columns': ['agent_id_hash', 'as_of', 'window_days']}, {'columns': ['as_of']}],
+    meta={'scored_range': 'as_of'},
+    indexes=[{'columns': ['agent_id_hash', 'as_of', 'window_days'], 'unique': true}, {'columns': ['as_of']}],
     pre_hook="{{ set_for_heavy_work(joins_by_key=true) }}",
-    post_hook="{{ update_statistics() }}",
   )
 }}
-{#- Grain: one row per agent, as-of and window (section 6). -#}
+{#- I_inc = (1 - ECE) * Q_deferral * (1 - U_unsafe) (section 6), with ECE = sum over bins of (n_bin / N) * |mean
+    confidence - success rate|, Q_deferral the mean value of the window's judged deferrals (1 where there is none), and
+    U_unsafe the share of traces that failed under high entropy.
+    Grain and key: agent, as-of, window. Without a judged trace ECE is unmeasured and 0; nothing is null. -#}
 with spine_periods as (
 
-    select distinct
+    select
         agent_id_hash,
         period_start,
-        as_of
+        as_of,
+        span_start
     from {{ ref('int_agent_spine') }}
     where period_start >= {{ windows_from() }}
 
 ),
 
-spine as (
+scored_windows as (
 
     select
         agent_id_hash,
-        window_days,
         as_of,
-        window_periods
-    from {{ ref('int_agent_spine') }}
-    where is_to_be_scored
+        window_days,
+        window_start
+    from {{ ref('int_scored_windows') }}
 
 ),
 
 window_sums as (
 
     select
-        window_sums_id,
         agent_id_hash,
         as_of,
         window_days,
         n_traces,
         n_unsafe
     from {{ ref('int_window_sums') }}
-    where {{ is_rewritten('as_of', '>') }}
+    where {{ in_scored_range('as_of') }}
 
 ),
 
@@ -65,6 +64,7 @@ running_totals as (
     select
         spine_periods.agent_id_hash,
         spine_periods.as_of,
+        spine_periods.span_start,
         sum(calibration_bins.n_judged) over so_far as n_judged,
         {% for bin in range(1, 11) %}
         sum(
@@ -77,7 +77,7 @@ running_totals as (
             spine_periods.agent_id_hash = calibration_bins.agent_id_hash
             and spine_periods.period_start = calibration_bins.period_start
     window so_far as (
-        partition by spine_periods.agent_id_hash
+        partition by spine_periods.agent_id_hash, spine_periods.span_start
         order by spine_periods.as_of
         rows between unbounded preceding and current row
     )
@@ -87,23 +87,24 @@ running_totals as (
 calibration as (
 
     select
-        spine.agent_id_hash,
-        spine.as_of,
-        spine.window_days,
+        scored_windows.agent_id_hash,
+        scored_windows.as_of,
+        scored_windows.window_days,
         {{ window_sum('n_judged', 'at_end', 'at_start') }} as n_judged,
         {% for bin in range(1, 11) %}
         {{ window_sum('excess_confidence_' ~ bin, 'at_end', 'at_start') }} as excess_confidence_{{ bin }}
         {%- if not loop.last %},{% endif %}
         {% endfor %}
-    from spine
+    from scored_windows
     inner join running_totals as at_end
         on
-            spine.agent_id_hash = at_end.agent_id_hash
-            and spine.as_of = at_end.as_of
+            scored_windows.agent_id_hash = at_end.agent_id_hash
+            and scored_windows.as_of = at_end.as_of
     left join running_totals as at_start
         on
-            spine.agent_id_hash = at_start.agent_id_hash
-            and spine.as_of - spine.window_periods * {{ period_length() }} = at_start.as_of
+            scored_windows.agent_id_hash = at_start.agent_id_hash
+            and scored_windows.window_start = at_start.as_of
+            and at_end.span_start = at_start.span_start
 
 ),
 
@@ -154,7 +155,6 @@ deferral_sums as (
 components as (
 
     select
-        window_sums.window_sums_id as incompleteness_awareness_id,
         window_sums.agent_id_hash,
         window_sums.as_of,
         window_sums.window_days,
@@ -185,7 +185,6 @@ components as (
 )
 
 select
-    incompleteness_awareness_id,
     agent_id_hash,
     as_of,
     window_days,

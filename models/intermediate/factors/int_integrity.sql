@@ -1,11 +1,12 @@
-{{ config(meta={'range_column': 'as_of', 'range_opens': '>'}) }}
-{#- Grain: one row per agent, as-of and window (section 4). -#}
+{{ config(meta={'scored_range': 'as_of'}) }}
+{#- I_int = I_chain * I_coverage * I_replay (section 4): the share of chain-valid traces, the mean share of the ten
+    required fields that are there, and the share of sampled traces whose decision can be replayed, by period.
+    Grain and key: agent, as-of, window. With too small a sample I_replay is unmeasured and 1; nothing is null. -#}
 {%- set replay_is_measured = scoring_parameter('replay_enabled') | string | lower
   ~ ' and n_replay_sampled >= ' ~ scoring_parameter('replay_min_sample') -%}
 with window_sums as (
 
     select
-        window_sums_id,
         agent_id_hash,
         as_of,
         window_days,
@@ -28,7 +29,6 @@ with window_sums as (
 )
 
 select
-    window_sums_id as integrity_id,
     agent_id_hash,
     as_of,
     window_days,

@@ -1,10 +1,11 @@
-{{ config(meta={'range_column': 'as_of', 'range_opens': '>'}) }}
-{#- Grain: one row per agent, as-of and window whose R was made from the inputs as they are now (section 5). A row
-    still waiting for the Python step is not here, and so in no mart. -#}
+{{ config(meta={'scored_range': 'as_of'}) }}
+{#- R = norm((1 - delta_drift) * 1 / (1 + MTTR / tau) * (1 - rho_regression)), norm(x) = 1 / (1 + exp(-k (x - x0)))
+    (section 5), as the Python step made it from the inputs that stand now: joined by their digest.
+    Grain and key: agent, as-of, window; a row still waiting for the step is not here, and so in no mart. A delta is
+    null with too few values; with none measurable delta_drift is 0. -#}
 with inputs as (
 
     select
-        resilience_inputs_id,
         agent_id_hash,
         as_of,
         window_days,
@@ -34,7 +35,6 @@ scores as (
 )
 
 select
-    inputs.resilience_inputs_id as resilience_id,
     inputs.agent_id_hash,
     inputs.as_of,
     inputs.window_days,

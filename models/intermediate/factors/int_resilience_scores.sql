@@ -1,8 +1,8 @@
 {{
   config(
     materialized='incremental',
+    incremental_strategy='append',
     full_refresh=false,
-    on_schema_change='append_new_columns',
     contract={'enforced': true},
     indexes=[
       {'columns': ['agent_id_hash', 'as_of', 'window_days'], 'unique': true},

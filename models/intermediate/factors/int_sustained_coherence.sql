@@ -1,51 +1,51 @@
 {{
   config(
     materialized='incremental',
-    incremental_strategy='replace_range',
-    on_schema_change='fail',
-    meta={'range_column': 'as_of', 'range_opens': '>'},
-    indexes=[{'columns': ['agent_id_hash', 'as_of', 'window_days']}, {'columns': ['as_of']}],
+    meta={'scored_range': 'as_of'},
+    indexes=[{'columns': ['agent_id_hash', 'as_of', 'window_days'], 'unique': true}, {'columns': ['as_of']}],
     pre_hook="{{ set_for_heavy_work(joins_by_key=true) }}",
-    post_hook="{{ update_statistics() }}",
   )
 }}
-{#- Grain: one row per agent, as-of and window (section 7). The decaying state sigma by prefix sums: a period's signals
-    weigh f^-i with i the periods since this run's first, so a window of memory is a difference of two totals, scaled
-    by f^i. Exact decimals, because the totals grow with f^-i and their difference must not lose digits. -#}
-{%- set decay = '(1 - ' ~ scoring_parameter('decay_per_day') ~ '::numeric * ' ~ period_hours() ~ ' / 24)' -%}
+{#- S(T; W) = mean of sigma(t) / sigma_max(t) over the period ends t in (T - W, T] that remember a signal (section 7).
+    sigma(t) = sum of w f^k over the coherent signals in [t - M, t), sigma_max(t) the same over all signals: w the weight
+    of a signal, k its age in whole periods, f = 1 - d * period, M the memory (coherence_days).
+    Grain, key: agent, as-of, window. Without a signal S is unmeasured and 0; sigma is never null. -#}
+{#- By prefix sums. Time is cut into stretches of one memory, the same in every run, and a period weighs f^-i by its
+    place i = 1, 2, ... in its stretch. The end at place j remembers its own stretch up to j, and of the one before what
+    comes after j: sigma f^-(M + j) = (before, after j) + f^-M (own, up to j). Every power is 1 or more and reaches no
+    further than two memories, and totals are exact decimals: a difference loses nothing, however long the history. -#}
 with spine_periods as (
 
-    select distinct
+    select
         agent_id_hash,
         period_start,
-        as_of
+        as_of,
+        span_start
     from {{ ref('int_agent_spine') }}
 
 ),
 
-spine as (
+scored_windows as (
 
     select
         agent_id_hash,
-        window_days,
         as_of,
-        window_periods,
-        coherence_periods
-    from {{ ref('int_agent_spine') }}
-    where is_to_be_scored
+        window_days,
+        window_start,
+        coherence_days
+    from {{ ref('int_scored_windows') }}
 
 ),
 
 window_sums as (
 
     select
-        window_sums_id,
         agent_id_hash,
         as_of,
         window_days,
         n_signals_corroborated + n_signals_uncorroborated as n_signals
     from {{ ref('int_window_sums') }}
-    where {{ is_rewritten('as_of', '>') }}
+    where {{ in_scored_range('as_of') }}
 
 ),
 
@@ -61,69 +61,101 @@ signals as (
 
 ),
 
--- f^i and f^-i for each period of the run. The state at a period's end counts its own signals in full (k = 0).
-decay_powers as (
+-- Windows that remember as long share their states.
+memories as (
 
-    select
-        period_start,
-        power({{ decay }}, period_number) as decay_power,
-        1 / power({{ decay }}, period_number) as growth_power
-    from (
-        select
-            period_start,
-            row_number() over (order by period_start) as period_number
-        from (select distinct period_start from spine_periods) as periods
-    ) as numbered_periods
+    select distinct
+        coherence_days,
+        {{ days('coherence_days') }} as memory
+    from {{ ref('scoring_windows') }}
 
 ),
 
-running_totals as (
+stretches as (
+
+    select
+        periods.period_start,
+        memories.coherence_days,
+        memories.memory,
+        {{ stretch_start('memories.memory', 'periods.period_start') }} as stretch_start
+    from (select distinct period_start from spine_periods) as periods
+    cross join memories
+
+),
+
+-- f^-i for the place i of each period in its stretch, and f^-M.
+growth as (
+
+    select
+        period_start,
+        coherence_days,
+        memory,
+        stretch_start,
+        {{ coherence_growth(periods_in('period_start - stretch_start') ~ ' + 1') }} as growth_in_stretch,
+        {{ coherence_growth(periods_in('memory')) }} as growth_of_stretch
+    from stretches
+
+),
+
+stretch_totals as (
 
     select
         spine_periods.agent_id_hash,
         spine_periods.as_of,
-        decay_powers.decay_power,
-        sum(round(signals.coherent_weight * decay_powers.growth_power, 30)) over so_far as coherent_total,
-        sum(round(signals.signal_weight * decay_powers.growth_power, 30)) over so_far as signal_total,
-        sum(signals.signal_weight) over so_far as undecayed_total
+        spine_periods.span_start,
+        growth.coherence_days,
+        growth.memory,
+        growth.stretch_start,
+        growth.growth_in_stretch,
+        growth.growth_of_stretch,
+        sum(round(signals.coherent_weight * growth.growth_in_stretch, 30)) over so_far as coherent_total,
+        sum(round(signals.signal_weight * growth.growth_in_stretch, 30)) over so_far as signal_total
     from spine_periods
-    inner join decay_powers on spine_periods.period_start = decay_powers.period_start
+    inner join growth on spine_periods.period_start = growth.period_start
     left join signals
         on
             spine_periods.agent_id_hash = signals.agent_id_hash
             and spine_periods.period_start = signals.period_start
     window so_far as (
-        partition by spine_periods.agent_id_hash
+        partition by
+            spine_periods.agent_id_hash,
+            growth.coherence_days,
+            spine_periods.span_start,
+            growth.stretch_start
         order by spine_periods.as_of
         rows between unbounded preceding and current row
     )
 
 ),
 
--- Windows that remember as long share their states.
-memories as (
-
-    select distinct coherence_periods
-    from spine
-
-),
-
-states as (
+-- The states times f^-(M + j). What the stretch before holds after place j: its total at its end less that one memory
+-- before this end; both are null where the span begins later.
+grown_states as (
 
     select
-        at_end.agent_id_hash,
-        at_end.as_of,
-        memories.coherence_periods,
-        at_end.decay_power * ({{ window_sum('coherent_total', 'at_end', 'at_start') }}) as sigma,
-        at_end.decay_power * ({{ window_sum('signal_total', 'at_end', 'at_start') }}) as sigma_max,
-        {{ window_sum('undecayed_total', 'at_end', 'at_start') }} > 0 as has_signals
-    from running_totals as at_end
-    cross join memories
-    left join running_totals as at_start
+        own.agent_id_hash,
+        own.as_of,
+        own.span_start,
+        own.coherence_days,
+        own.growth_of_stretch * own.growth_in_stretch as growth,
+        {{ window_sum('coherent_total', 'stretch_before', 'memory_before') }}
+        + own.growth_of_stretch * coalesce(own.coherent_total, 0) as grown_sigma,
+        {{ window_sum('signal_total', 'stretch_before', 'memory_before') }}
+        + own.growth_of_stretch * coalesce(own.signal_total, 0) as grown_sigma_max
+    from stretch_totals as own
+    left join stretch_totals as stretch_before
         on
-            at_end.agent_id_hash = at_start.agent_id_hash
-            and at_end.as_of - memories.coherence_periods * {{ period_length() }} = at_start.as_of
-    where at_end.as_of > {{ windows_from() }}
+            own.agent_id_hash = stretch_before.agent_id_hash
+            and own.coherence_days = stretch_before.coherence_days
+            and own.span_start = stretch_before.span_start
+            and own.stretch_start = stretch_before.as_of
+    left join stretch_totals as memory_before
+        on
+            own.agent_id_hash = memory_before.agent_id_hash
+            and own.coherence_days = memory_before.coherence_days
+            and own.span_start = memory_before.span_start
+            and own.as_of - own.memory = memory_before.as_of
+    where own.as_of > {{ windows_from() }}
 
 ),
 
@@ -131,12 +163,16 @@ states as (
 ratios as (
 
     select
-        *,
-        sum(case when has_signals then round(sigma / sigma_max, 20) end) over so_far as ratio_total,
-        count(*) filter (where has_signals) over so_far as n_ratios
-    from states
+        agent_id_hash,
+        as_of,
+        span_start,
+        coherence_days,
+        grown_sigma / growth as sigma,
+        sum(case when grown_sigma_max > 0 then round(grown_sigma / grown_sigma_max, 20) end) over so_far as ratio_total,
+        count(*) filter (where grown_sigma_max > 0) over so_far as n_ratios
+    from grown_states
     window so_far as (
-        partition by agent_id_hash, coherence_periods
+        partition by agent_id_hash, coherence_days, span_start
         order by as_of
         rows between unbounded preceding and current row
     )
@@ -146,28 +182,28 @@ ratios as (
 windowed as (
 
     select
-        spine.agent_id_hash,
-        spine.as_of,
-        spine.window_days,
+        scored_windows.agent_id_hash,
+        scored_windows.as_of,
+        scored_windows.window_days,
         at_end.sigma::double precision as sigma,
         {{ window_sum('ratio_total', 'at_end', 'at_start') }} as ratio_sum,
         {{ window_sum('n_ratios', 'at_end', 'at_start') }} as n_ratios
-    from spine
+    from scored_windows
     inner join ratios as at_end
         on
-            spine.agent_id_hash = at_end.agent_id_hash
-            and spine.as_of = at_end.as_of
-            and spine.coherence_periods = at_end.coherence_periods
+            scored_windows.agent_id_hash = at_end.agent_id_hash
+            and scored_windows.as_of = at_end.as_of
+            and scored_windows.coherence_days = at_end.coherence_days
     left join ratios as at_start
         on
-            spine.agent_id_hash = at_start.agent_id_hash
-            and spine.as_of - spine.window_periods * {{ period_length() }} = at_start.as_of
-            and spine.coherence_periods = at_start.coherence_periods
+            scored_windows.agent_id_hash = at_start.agent_id_hash
+            and scored_windows.window_start = at_start.as_of
+            and scored_windows.coherence_days = at_start.coherence_days
+            and at_end.span_start = at_start.span_start
 
 )
 
 select
-    window_sums.window_sums_id as sustained_coherence_id,
     window_sums.agent_id_hash,
     window_sums.as_of,
     window_sums.window_days,

@@ -1,12 +1,10 @@
 {{
   config(
     materialized='incremental',
-    incremental_strategy='replace_range',
-    on_schema_change='fail',
-    meta={'range_column': 'hour_start'},
+    meta={'judged_range': 'hour_start'},
     indexes=[{'columns': ['hour_start', 'agent_id_hash'], 'unique': true}],
     pre_hook="{{ set_for_heavy_work() }}",
-    post_hook=["{{ keep_views(this) }}", "{{ update_statistics() }}"],
+    post_hook="{{ keep_views(this) }}",
   )
 }}
 {#- Grain: one row per agent and UTC hour with a signal or a coherence level: the hour is the unit of corroboration
@@ -21,7 +19,7 @@ with verdicts as (
         is_coherent_signal
     from {{ ref('int_trace_verdicts') }}
     where
-        {{ is_rewritten('traced_at') }}
+        {{ in_judged_range('traced_at') }}
         and is_counted
         and (is_signal or coherence_level is not null)
 
@@ -60,7 +58,6 @@ among_others as (
 )
 
 select
-    md5(concat_ws('|', agent_id_hash, extract(epoch from hour_start))) as agent_hour_id,
     agent_id_hash,
     hour_start,
     {{ period_start('hour_start') }} as period_start,

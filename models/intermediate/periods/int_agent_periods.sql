@@ -1,16 +1,13 @@
 {{
   config(
     materialized='incremental',
-    incremental_strategy='replace_range',
-    on_schema_change='fail',
-    meta={'range_column': 'period_start'},
-    indexes=[{'columns': ['agent_id_hash', 'period_start']}, {'columns': ['period_start']}],
+    meta={'judged_range': 'period_start'},
+    indexes=[{'columns': ['agent_id_hash', 'period_start'], 'unique': true}, {'columns': ['period_start']}],
     pre_hook="{{ set_for_heavy_work() }}",
-    post_hook="{{ update_statistics() }}",
   )
 }}
-{#- Grain: one row per agent and period with a trace that counts. Numerators and denominators, never ratios;
-    integers or exact numerics, never floats. -#}
+{#- What windows sum: numerators and denominators of one period, never ratios; integers or exact numerics, never floats.
+    Grain and key: agent and period with a trace that counts. replay_success_weight is null where nothing was sampled. -#}
 with verdicts as (
 
     select
@@ -33,7 +30,7 @@ with verdicts as (
         is_unsafe
     from {{ ref('int_trace_verdicts') }}
     where
-        {{ is_rewritten('traced_at') }}
+        {{ in_judged_range('traced_at') }}
         and is_counted
 
 ),
@@ -77,7 +74,24 @@ signal_sums as (
         sum(n_coherent_signals) filter (where is_corroborated)::integer as n_coherent_corroborated,
         sum(n_coherent_signals) filter (where not is_corroborated)::integer as n_coherent_uncorroborated
     from {{ ref('int_agent_hours') }}
-    where {{ is_rewritten('hour_start') }}
+    where {{ in_judged_range('hour_start') }}
+    group by
+        agent_id_hash,
+        period_start
+
+),
+
+recovery_sums as (
+
+    select
+        agent_id_hash,
+        period_start,
+        count(*)::integer as n_recoveries,
+        {{ microseconds('sum(traced_at - detected_at)') }} as recovery_microseconds
+    from {{ ref('int_fragility_events') }}
+    where
+        {{ in_judged_range('traced_at') }}
+        and event = 'recovery'
     group by
         agent_id_hash,
         period_start
@@ -85,7 +99,6 @@ signal_sums as (
 )
 
 select
-    md5(concat_ws('|', trace_sums.agent_id_hash, extract(epoch from trace_sums.period_start))) as agent_period_id,
     trace_sums.agent_id_hash,
     trace_sums.period_start,
     trace_sums.first_traced_at,
@@ -109,9 +122,15 @@ select
     coalesce(signal_sums.n_signals_corroborated, 0) as n_signals_corroborated,
     coalesce(signal_sums.n_signals_uncorroborated, 0) as n_signals_uncorroborated,
     coalesce(signal_sums.n_coherent_corroborated, 0) as n_coherent_corroborated,
-    coalesce(signal_sums.n_coherent_uncorroborated, 0) as n_coherent_uncorroborated
+    coalesce(signal_sums.n_coherent_uncorroborated, 0) as n_coherent_uncorroborated,
+    coalesce(recovery_sums.n_recoveries, 0) as n_recoveries,
+    coalesce(recovery_sums.recovery_microseconds, 0) as recovery_microseconds
 from trace_sums
 left join signal_sums
     on
         trace_sums.agent_id_hash = signal_sums.agent_id_hash
         and trace_sums.period_start = signal_sums.period_start
+left join recovery_sums
+    on
+        trace_sums.agent_id_hash = recovery_sums.agent_id_hash
+        and trace_sums.period_start = recovery_sums.period_start

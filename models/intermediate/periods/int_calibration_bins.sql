@@ -1,12 +1,9 @@
 {{
   config(
     materialized='incremental',
-    incremental_strategy='replace_range',
-    on_schema_change='fail',
-    meta={'range_column': 'period_start'},
-    indexes=[{'columns': ['agent_id_hash', 'period_start']}, {'columns': ['period_start']}],
+    meta={'judged_range': 'period_start'},
+    indexes=[{'columns': ['agent_id_hash', 'period_start'], 'unique': true}, {'columns': ['period_start']}],
     pre_hook="{{ set_for_heavy_work() }}",
-    post_hook="{{ update_statistics() }}",
   )
 }}
 {#- Grain: one row per agent and period with a trace that has a plausibility score and an outcome. Arrays of ten, one
@@ -21,7 +18,7 @@ with judged as (
         {{ score_bin('csdma_plausibility_score') }} as bin
     from {{ ref('int_trace_verdicts') }}
     where
-        {{ is_rewritten('traced_at') }}
+        {{ in_judged_range('traced_at') }}
         and is_counted
         and csdma_plausibility_score is not null
         and action_success is not null
@@ -30,7 +27,6 @@ with judged as (
 )
 
 select
-    md5(concat_ws('|', agent_id_hash, extract(epoch from period_start))) as calibration_bins_id,
     agent_id_hash,
     period_start,
     count(*)::integer as n_judged,

@@ -1,12 +1,9 @@
 {{
   config(
     materialized='incremental',
-    incremental_strategy='replace_range',
-    on_schema_change='fail',
-    meta={'range_column': 'period_start'},
-    indexes=[{'columns': ['agent_id_hash', 'period_start']}, {'columns': ['period_start']}],
+    meta={'judged_range': 'period_start'},
+    indexes=[{'columns': ['agent_id_hash', 'period_start'], 'unique': true}, {'columns': ['period_start']}],
     pre_hook="{{ set_for_heavy_work() }}",
-    post_hook="{{ update_statistics() }}",
   )
 }}
 {#- Grain: one row per agent and period with any of the three drift metrics. Arrays of ten, one element per bin
@@ -21,7 +18,7 @@ with scores as (
         {% endfor %}
     from {{ ref('int_trace_verdicts') }}
     where
-        {{ is_rewritten('traced_at') }}
+        {{ in_judged_range('traced_at') }}
         and is_counted
         and num_nonnulls({{ drift_metrics() | join(', ') }}) > 0
     offset bigint '0' -- noqa: AM09
@@ -29,7 +26,6 @@ with scores as (
 )
 
 select
-    md5(concat_ws('|', agent_id_hash, extract(epoch from period_start))) as score_histograms_id,
     agent_id_hash,
     period_start,
     {% for metric in drift_metrics() %}

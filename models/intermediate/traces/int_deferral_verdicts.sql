@@ -1,7 +1,7 @@
 {{
   config(
     materialized='table',
-    indexes=[{'columns': ['agent_id_hash']}],
+    indexes=[{'columns': ['deferral_verdict_id'], 'unique': true}, {'columns': ['agent_id_hash']}],
     pre_hook="{{ set_for_heavy_work() }}",
     post_hook="analyze {{ this }}",
   )
@@ -46,28 +46,13 @@ outcomes as (
 
 ),
 
-identity_events as (
-
-    select
-        agent_id_hash,
-        agent_name,
-        traced_at,
-        is_first_trace,
-        is_first_name,
-        is_identity_change
-    from {{ ref('int_identity_events') }}
-
-),
-
 agents as (
 
     select
         agent_id_hash,
         length(agent_id_hash) as hash_length,
-        min(traced_at) as first_traced_at
-    from identity_events
-    where is_first_trace
-    group by agent_id_hash
+        first_traced_at
+    from {{ ref('int_agents') }}
 
 ),
 
@@ -77,9 +62,8 @@ borne_names as (
     select
         agent_id_hash,
         agent_name,
-        min(traced_at) as first_borne_at
-    from identity_events
-    where is_first_name or is_identity_change
+        min(named_from) as first_borne_at
+    from {{ ref('int_agent_names') }}
     group by
         agent_id_hash,
         agent_name
@@ -156,7 +140,7 @@ by_name as (
 )
 
 select
-    md5(concat_ws('|', deferrals.deferral_id, deferrals.deferral_number)) as deferral_verdict_id,
+    {{ surrogate_key(['deferrals.deferral_id', 'deferrals.deferral_number']) }} as deferral_verdict_id,
     deferrals.deferral_id,
     coalesce(by_hash.agent_id_hash, by_sha256.agent_id_hash, by_name.agent_id_hash) as agent_id_hash,
     case

@@ -1,12 +1,9 @@
 {{
   config(
     materialized='incremental',
-    incremental_strategy='replace_range',
-    on_schema_change='fail',
-    meta={'range_column': 'traced_at'},
-    indexes=[{'columns': ['agent_id_hash', 'traced_at']}, {'columns': ['traced_at']}],
+    meta={'judged_range': 'traced_at'},
+    indexes=[{'columns': ['agent_id_hash', 'traced_at']}, {'columns': ['traced_at', 'fragility_event_id'], 'unique': true}],
     pre_hook="{{ set_for_heavy_work() }}",
-    post_hook="{{ update_statistics() }}",
   )
 }}
 {#- Grain: one row per detection of a fragile episode and one per recovery (section 5). A recovery carries its
@@ -24,7 +21,7 @@ with events as (
         coalesce(idma_phase, 'unknown') as failure_mode
     from {{ ref('int_trace_verdicts') }}
     where
-        {{ is_rewritten('traced_at') }}
+        {{ in_judged_range('traced_at') }}
         and (is_fragility_detected or is_fragility_recovered)
 
 ),
@@ -39,7 +36,7 @@ paired as (
     from events
     window agent_order as (
         partition by events.agent_id_hash
-        order by events.traced_at, events.audit_sequence_number, events.trace_id collate "C"
+        order by {{ oldest_first('trace_verdict_id', 'events') }}
     )
 
 ),
@@ -61,10 +58,7 @@ carried_in as (
         where
             earlier.agent_id_hash = agents.agent_id_hash
             and earlier.traced_at < {{ rejudged_from() }}
-        order by
-            earlier.traced_at desc,
-            earlier.audit_sequence_number desc nulls first,
-            earlier.trace_id collate "C" desc nulls first
+        order by {{ newest_first('fragility_event_id', 'earlier') }}
         limit 1
     ) as left_behind
 

@@ -1,11 +1,8 @@
 {{
   config(
     materialized='incremental',
-    incremental_strategy='replace_range',
-    on_schema_change='fail',
-    meta={'range_column': 'traced_at'},
-    indexes=[{'columns': ['agent_id_hash', 'traced_at']}, {'columns': ['traced_at']}],
-    post_hook="{{ update_statistics() }}",
+    meta={'judged_range': 'traced_at'},
+    indexes=[{'columns': ['agent_id_hash', 'traced_at']}, {'columns': ['traced_at', 'identity_event_id'], 'unique': true}],
   )
 }}
 {#- Grain: one row per trace at which an agent appeared, was first named, or changed its name. Sparse: the few facts
@@ -26,7 +23,7 @@ with verdicts as (
         previous_agent_name
     from {{ ref('int_trace_verdicts') }}
     where
-        {{ is_rewritten('traced_at') }}
+        {{ in_judged_range('traced_at') }}
         and (is_first_trace or is_first_name or is_identity_change)
 
 )

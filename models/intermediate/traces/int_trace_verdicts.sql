@@ -1,27 +1,22 @@
 {{
   config(
     materialized='incremental',
-    incremental_strategy='replace_range',
-    on_schema_change='fail',
-    meta={'range_column': 'traced_at'},
+    meta={'judged_range': 'traced_at'},
     indexes=[
       {'columns': ['agent_id_hash', 'traced_at']},
-      {'columns': ['traced_at']},
+      {'columns': ['traced_at', 'trace_verdict_id'], 'unique': true},
       {'columns': ['delivery_hash', 'traced_at']},
     ],
     pre_hook="{{ set_for_heavy_work(costly_rows=true) }}",
-    post_hook=["{{ keep_views(this) }}", "{{ update_statistics() }}"],
+    post_hook="{{ keep_views(this) }}",
   )
 }}
-{#- Grain: one row per source row dated before the as-of. Every verdict a score needs, once; the only reader of the
-    wide rows. Sets nothing aside silently: rows that do not count stay, with is_counted false. -#}
+{#- Every verdict a score needs, once per trace; the only reader of the wide rows. Sets nothing aside silently: rows
+    that do not count stay, with is_counted false. An offset of 0 makes PostgreSQL work a step out before the next one: each
+    value is cleaned or looked up once, and only narrow rows reach the sorts.
+    Grain: source row dated in [traces_from, as-of). Key: traced_at, trace_verdict_id. Null is what was not sent. -#}
 {%- set replayed = scoring_parameter('replay_enabled') -%}
 {%- set salt = scoring_parameter('replay_sample_salt') | replace("'", "''") -%}
-{%- set verdicts = ['entropy_passed', 'coherence_passed', 'optimization_veto_passed', 'epistemic_humility_passed'] -%}
-{%- set guardrails = ['thought_depth_triggered', 'updated_status_detected'] -%}
-{%- set conscience_numbers = ['entropy_score', 'entropy_threshold', 'coherence_score', 'coherence_threshold',
-  'entropy_level', 'coherence_level'] -%}
-
 with public_keys as (
 
     -- A key that stands twice in the registry is as revoked and as expired as its strictest entry.
@@ -35,8 +30,6 @@ with public_keys as (
 
 ),
 
--- The wide rows, read once. Here and below, an offset of 0 makes PostgreSQL work a step out before the next one: each
--- value is cleaned or looked up once, and only narrow rows reach the sorts.
 cleaned as (
 
     select
@@ -77,65 +70,31 @@ cleaned as (
         conscience_result #> '{}' as conscience_result,
         action_result #> '{}' as action_result,
         conscience_result @> {{ usual_conscience() }} as is_conscience_usual,
-        dma_results #> '{csdma,plausibility_score}' as json_csdma_plausibility_score,
-        dma_results #> '{dsdma,domain_alignment}' as json_dsdma_domain_alignment,
-        action_result -> 'execution_success' as json_action_success,
         {% endif %}
         {{ period_start('traced_at') }} as period_start
     from {{ ref('stg_cirislens__covenant_traces') }}
     where
-        {{ is_rewritten('traced_at') }}
-        and traced_at > '-infinity'
+        {{ in_judged_range('traced_at') }}
+        and traced_at >= {{ traces_from() }}
     offset bigint '0' -- noqa: AM09
 
 ),
 
-traces as (
+looked_up as (
 
     select
-        agent_id_hash,
-        agent_name,
-        trace_id,
-        traced_at,
-        period_start,
-        audit_sequence_number,
-        signature,
-        signature_verified,
-        signature_key_id,
-        audit_entry_hash,
-        csdma_plausibility_score,
-        dsdma_domain_alignment,
-        coherence_level,
-        entropy_level,
-        idma_fragility_flag,
-        idma_phase,
-        conscience_passed,
-        action_was_overridden,
-        coherence_passed,
-        selected_action,
-        action_success,
-        num_nonnulls({{ required_fields() | join(', ') }}) as n_fields_present,
+        cleaned.*,
+        public_keys.key_id is not null
+        and (public_keys.revoked_at is null or public_keys.revoked_at > cleaned.traced_at)
+        and (public_keys.expires_at is null or public_keys.expires_at > cleaned.traced_at) as is_key_registered,
         {% if replayed %}
-        is_thought_start_recorded,
-        {{ first_json('json_csdma_plausibility_score', "dma_results -> 'csdma_plausibility_score'") }}
-            as json_csdma_plausibility_score,
-        {{ first_json('json_dsdma_domain_alignment', "dma_results -> 'dsdma_domain_alignment'") }}
-            as json_dsdma_domain_alignment,
-        {{ first_json('json_action_success', "action_result -> 'success'") }} as json_action_success,
-        action_result -> 'audit_sequence_number' as json_audit_sequence_number,
-        action_result -> 'audit_entry_hash' as json_audit_entry_hash,
-        {% for key in conscience_numbers %}
-        conscience_result -> '{{ key }}' as json_{{ key }},
-        {% endfor %}
-        is_conscience_usual,
-        {% for key, value in usual_conscience_values().items() %}
-        case
-            when is_conscience_usual then jsonb '{{ value }}' else conscience_result -> '{{ key }}'
-        end as json_{{ key }},
+        {% for name, value in replayed_json().items() %}
+        {{ value }} as {{ name }},
         {% endfor %}
         {% endif %}
-        repairs
+        num_nonnulls({{ required_fields() | join(', ') }}) as n_fields_present
     from cleaned
+    left join public_keys on cleaned.signature_key_id = public_keys.key_id
     offset bigint '0' -- noqa: AM09
 
 ),
@@ -143,38 +102,18 @@ traces as (
 compared as (
 
     select
-        traces.*,
-        public_keys.key_id is not null
-        and (public_keys.revoked_at is null or public_keys.revoked_at > traces.traced_at)
-        and (public_keys.expires_at is null or public_keys.expires_at > traces.traced_at) as is_key_registered,
+        *,
         {% if replayed %}
         array[
-            {{ replay_faculty('json_entropy_passed', 'json_entropy_score', '<=', 'json_entropy_threshold') }},
-            {{ replay_faculty('json_coherence_passed', 'json_coherence_score', '>=', 'json_coherence_threshold') }},
-            traces.is_conscience_usual or {{ replay_conscience(
-                'json_conscience_passed',
-                ['json_' ~ verdicts[0], 'json_' ~ verdicts[1], 'json_' ~ verdicts[2], 'json_' ~ verdicts[3]],
-                ['json_' ~ guardrails[0], 'json_' ~ guardrails[1]],
-            ) }},
-            {{ replay_number('csdma_plausibility_score', 'json_csdma_plausibility_score', 2) }},
-            {{ replay_number('dsdma_domain_alignment', 'json_dsdma_domain_alignment', 2) }},
-            {{ replay_number('entropy_level', 'json_entropy_level', 4) }},
-            {{ replay_number('coherence_level', 'json_coherence_level', 4) }},
-            {% for key in ['coherence_passed', 'conscience_passed', 'action_was_overridden'] %}
-            case
-                when traces.is_conscience_usual then {{ key }} = {{ usual_conscience_values()[key] }}
-                else {{ replay_boolean(key, 'json_' ~ key) }}
-            end,
+            {% for comparison in replay_comparisons().values() %}
+            {{ comparison }}{% if not loop.last %},{% endif %}
             {% endfor %}
-            {{ replay_boolean('action_success', 'json_action_success') }},
-            {{ replay_number('audit_sequence_number', 'json_audit_sequence_number') }},
-            {{ replay_text('audit_entry_hash', 'json_audit_entry_hash') }}
         ] as replay_comparisons
         {% else %}
+        null::boolean as is_thought_start_recorded,
         null::boolean[] as replay_comparisons
         {% endif %}
-    from traces
-    left join public_keys on traces.signature_key_id = public_keys.key_id
+    from looked_up
     offset bigint '0' -- noqa: AM09
 
 ),
@@ -190,7 +129,7 @@ judged as (
         traced_at,
         period_start,
         hashtextextended(trace_id, coalesce(audit_sequence_number, -1)) as delivery_hash,
-        hashtextextended(coalesce(signature, '') || coalesce(agent_name, ''), 0) as content_hash,
+        hashtextextended(coalesce(agent_name, ''), hashtextextended(coalesce(signature, ''), 0)) as content_hash,
         audit_sequence_number,
         md5('{{ salt }}' || trace_id)::uuid as sampling_hash,
         agent_id_hash,
@@ -219,21 +158,17 @@ judged as (
         coherence_passed,
         selected_action,
         action_success,
-        {% if replayed %}
         is_thought_start_recorded,
-        (
-            is_thought_start_recorded
-            and true = any(replay_comparisons)
-            and (false = any(replay_comparisons)) is not true
-        ) is true as is_replayable,
+        case
+            when replay_comparisons is not null then (
+                is_thought_start_recorded
+                and true = any(replay_comparisons)
+                and (false = any(replay_comparisons)) is not true
+            ) is true
+        end as is_replayable,
         case
             when false = any(replay_comparisons) then array_to_string(replay_comparisons, '', '-')
         end as replay_outcome,
-        {% else %}
-        null::boolean as is_thought_start_recorded,
-        null::boolean as is_replayable,
-        null::text as replay_outcome,
-        {% endif %}
         repairs
     from compared
     offset bigint '0' -- noqa: AM09
@@ -257,66 +192,90 @@ deliveries as (
 
 ),
 
+identified as (
+
+    select
+        *,
+        case
+            when copy_number is null then occurrence_id
+            else md5(concat_ws('|', occurrence_id, content_hash, copy_number))::uuid
+        end as trace_verdict_id
+    from deliveries
+
+),
+
+-- In which state each agent was left before what the run judges: nothing is, when it judges everything.
+carried_in as (
+
+    {% if is_incremental() %}
+    select
+        agents.agent_id_hash,
+        left_behind.last_agent_name,
+        left_behind.last_audit_sequence_number,
+        left_behind.last_fragility_flag
+    from (select distinct judged.agent_id_hash from judged) as agents
+    cross join lateral (
+        select
+            earlier.last_agent_name,
+            earlier.last_audit_sequence_number,
+            earlier.last_fragility_flag
+        from {{ this }} as earlier
+        where
+            earlier.agent_id_hash = agents.agent_id_hash
+            and earlier.traced_at < {{ rejudged_from() }}
+            and earlier.is_counted
+        order by {{ newest_first('trace_verdict_id', 'earlier') }}
+        limit 1
+    ) as left_behind
+    {% else %}
+    select
+        null::text as agent_id_hash,
+        null::text as last_agent_name,
+        null::bigint as last_audit_sequence_number,
+        null::boolean as last_fragility_flag
+    where false
+    {% endif %}
+
+),
+
 -- Three passes over one sort: where each trace stands, where the last known value of a trace that counts stood before
--- it, and what that value was. In an increment the first row of each agent also brings in the state in which the agent
--- was left before: one look-up by index per agent.
+-- it, and what that value was.
 numbered as (
 
     select
-        deliveries.*,
-        deliveries.agent_id_hash is not null and deliveries.trace_id is not null and (
-            deliveries.is_sent_again
+        identified.*,
+        carried_in.agent_id_hash is not null as is_carried_in,
+        carried_in.last_agent_name as carried_agent_name,
+        carried_in.last_audit_sequence_number as carried_audit_sequence_number,
+        carried_in.last_fragility_flag as carried_fragility_flag,
+        identified.agent_id_hash is not null and identified.trace_id is not null and (
+            identified.is_sent_again
             {% if is_incremental() %}
             or exists (
                 select 1
                 from {{ this }} as earlier
                 where
-                    earlier.delivery_hash = deliveries.delivery_hash
-                    and earlier.agent_id_hash = deliveries.agent_id_hash
-                    and earlier.trace_id = deliveries.trace_id
-                    and earlier.audit_sequence_number is not distinct from deliveries.audit_sequence_number
+                    earlier.delivery_hash = identified.delivery_hash
+                    and earlier.agent_id_hash = identified.agent_id_hash
+                    and earlier.trace_id = identified.trace_id
+                    and earlier.audit_sequence_number is not distinct from identified.audit_sequence_number
                     and earlier.traced_at < {{ rejudged_from() }}
             )
             {% endif %}
         ) as is_duplicate,
         row_number() over agent_order as agent_position
-    from deliveries
-    window agent_order as ({{ agent_order() }})
+    from identified
+    left join carried_in on identified.agent_id_hash = carried_in.agent_id_hash
+    window agent_order as ({{ agent_order('identified') }})
 
 ),
 
 counted as (
 
     select
-        numbered.*,
-        {% if is_incremental() %}
-        left_behind.is_known as is_carried_in,
-        left_behind.last_agent_name as carried_agent_name,
-        left_behind.last_audit_sequence_number as carried_audit_sequence_number,
-        left_behind.last_fragility_flag as carried_fragility_flag,
-        {% endif %}
-        numbered.agent_id_hash is not null and not numbered.is_duplicate as is_counted
+        *,
+        agent_id_hash is not null and not is_duplicate as is_counted
     from numbered
-    {% if is_incremental() %}
-    left join lateral (
-        select
-            true as is_known,
-            verdicts.last_agent_name,
-            verdicts.last_audit_sequence_number,
-            verdicts.last_fragility_flag
-        from {{ this }} as verdicts
-        where
-            numbered.agent_position = 1
-            and verdicts.agent_id_hash = numbered.agent_id_hash
-            and verdicts.traced_at < {{ rejudged_from() }}
-            and verdicts.is_counted
-        order by
-            verdicts.traced_at desc,
-            verdicts.audit_sequence_number desc nulls first,
-            verdicts.trace_id collate "C" desc nulls first
-        limit 1
-    ) as left_behind on true
-    {% endif %}
 
 ),
 
@@ -337,38 +296,22 @@ located as (
 
 ),
 
-looked_up as (
-
-    select
-        *,
-        {% if is_incremental() %}
-        first_value(is_carried_in) over so_far is true as is_agent_carried_in,
-        first_value(carried_agent_name) over so_far as agent_name_before,
-        first_value(carried_audit_sequence_number) over so_far as audit_sequence_number_before,
-        first_value(carried_fragility_flag) over so_far as fragility_flag_before,
-        {% else %}
-        false as is_agent_carried_in,
-        null::text as agent_name_before,
-        null::bigint as audit_sequence_number_before,
-        null::boolean as fragility_flag_before,
-        {% endif %}
-        nth_value(agent_name, name_position::integer) over so_far as earlier_agent_name,
-        nth_value(audit_sequence_number, number_position::integer) over so_far as earlier_audit_sequence_number,
-        nth_value(idma_fragility_flag, flag_position::integer) over so_far as earlier_fragility_flag
-    from located
-    window so_far as ({{ agent_order() }} rows between unbounded preceding and current row)
-
-),
-
 in_context as (
 
     select
         *,
-        trace_position is null and not is_agent_carried_in as is_agents_first,
-        coalesce(earlier_agent_name, agent_name_before) as previous_agent_name,
-        coalesce(earlier_audit_sequence_number, audit_sequence_number_before) as previous_audit_sequence_number,
-        coalesce(earlier_fragility_flag, fragility_flag_before) as previous_fragility_flag
-    from looked_up
+        trace_position is null and not is_carried_in as is_agents_first,
+        coalesce(
+            nth_value(agent_name, name_position::integer) over so_far, carried_agent_name
+        ) as previous_agent_name,
+        coalesce(
+            nth_value(audit_sequence_number, number_position::integer) over so_far, carried_audit_sequence_number
+        ) as previous_audit_sequence_number,
+        coalesce(
+            nth_value(idma_fragility_flag, flag_position::integer) over so_far, carried_fragility_flag
+        ) as previous_fragility_flag
+    from located
+    window so_far as ({{ agent_order() }} rows between unbounded preceding and current row)
 
 ),
 
@@ -381,17 +324,15 @@ sampled as (
         ) }} as is_link_intact,
         row_number() over (
             partition by agent_id_hash collate "C", period_start, is_counted
-            order by sampling_hash, audit_sequence_number, traced_at, content_hash
+            order by sampling_hash, audit_sequence_number, traced_at, trace_verdict_id
         ) as sample_rank
     from in_context
 
 )
 
 select
-    case
-        when copy_number is null then occurrence_id
-        else md5(concat_ws('|', occurrence_id, content_hash, copy_number))::uuid
-    end as trace_verdict_id,
+    -- the trace
+    trace_verdict_id,
     delivery_hash,
     agent_id_hash,
     trace_id,
@@ -402,12 +343,17 @@ select
     selected_action,
     is_duplicate,
     is_counted,
+    repairs,
+
+    -- identity (C)
     is_counted and is_agents_first as is_first_trace,
     is_counted and agent_name is not null and previous_agent_name is null as is_first_name,
     is_counted and coalesce(agent_name <> previous_agent_name, false) as is_identity_change,
     case when is_counted then previous_agent_name end as previous_agent_name,
     coalesce(action_was_overridden, false) as is_overridden,
     conscience_passed is false as is_conscience_failed,
+
+    -- chain, coverage and replay (I_int)
     is_signature_verified,
     is_key_registered,
     is_counted and is_link_intact as is_link_valid,
@@ -424,25 +370,30 @@ select
     is_counted and coalesce(audit_sequence_number = previous_audit_sequence_number, false) as is_chain_duplicate,
     case when is_counted then previous_audit_sequence_number end as previous_audit_sequence_number,
     n_fields_present,
-    csdma_plausibility_score,
-    dsdma_domain_alignment,
-    coherence_level,
-    entropy_level,
-    action_success,
-    {{ is_unsafe('entropy_level', 'action_success') }} as is_unsafe,
-    coherence_passed is not null as is_signal,
-    coherence_passed is true and is_signature_verified as is_coherent_signal,
-    idma_fragility_flag,
-    idma_phase,
-    is_counted and idma_fragility_flag is true and previous_fragility_flag is not true as is_fragility_detected,
-    is_counted and idma_fragility_flag is false and previous_fragility_flag is true as is_fragility_recovered,
     is_counted
     and {{ scoring_parameter('replay_enabled') | string | lower }}
     and sample_rank <= {{ scoring_parameter('replay_sample_per_period') }} as is_replay_sampled,
     is_replayable,
     is_thought_start_recorded,
     replay_outcome,
-    repairs,
+
+    -- scores and fragile episodes (R)
+    csdma_plausibility_score,
+    dsdma_domain_alignment,
+    coherence_level,
+    idma_fragility_flag,
+    idma_phase,
+    is_counted and idma_fragility_flag is true and previous_fragility_flag is not true as is_fragility_detected,
+    is_counted and idma_fragility_flag is false and previous_fragility_flag is true as is_fragility_recovered,
+
+    -- outcome (I_inc) and coherence signals (S)
+    entropy_level,
+    action_success,
+    {{ is_unsafe('entropy_level', 'action_success') }} as is_unsafe,
+    coherence_passed is not null as is_signal,
+    coherence_passed is true and is_signature_verified as is_coherent_signal,
+
+    -- the agent's state after it
     case when is_counted then coalesce(agent_name, previous_agent_name) end as last_agent_name,
     case
         when is_counted then coalesce(audit_sequence_number, previous_audit_sequence_number)

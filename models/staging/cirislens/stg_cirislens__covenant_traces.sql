@@ -1,30 +1,66 @@
 {#- Grain: one row of the source. Clean row by row, no window functions and no CTE, so that PostgreSQL merges the view
     into the query that reads it: a filter on traced_at reaches the source's index, and a column that nobody needs is
-    not computed. -#}
+    not computed. What a column goes through depends on its type in the source; production's types need least. -#}
+{%- set types = source_types('covenant_traces') -%}
+{%- set json_components = [] -%}
+{%- for component in trace_components() if types.get(component, {}).kind == 'json' -%}
+  {%- do json_components.append(component) -%}
+{%- endfor -%}
 select
     {% for column in trace_text_columns() %}
-    {{ blank_to_null(column) }}::text as {{ column }},
-    {{ column }} is not null and {{ blank_to_null(column) }} is null as is_blank_{{ column }},
+    {%- set text = column ~ '::text' -%}
+    {% if column in ['agent_id_hash', 'trace_id'] %}
+    {{ clean_id(text) }} as {{ column }},
+    {% elif column in ['agent_name', 'idma_phase'] %}
+    {{ clean_name(text) }} as {{ column }},
+    {% else %}
+    {{ blank_to_null(text) }} as {{ column }},
+    {% endif %}
+    {{ column }} is not null and {{ blank_to_null(text) }} is null as is_blank_{{ column }},
     {% endfor %}
-    {{ clean_action('selected_action') }}::text as selected_action,
-    selected_action is not null and {{ clean_action('selected_action') }} is null as is_blank_selected_action,
-    "timestamp" as traced_at,
-    signature_verified,
-    audit_sequence_number,
+    {{ is_oversized_id('agent_id_hash::text') }} or (
+        {{ is_oversized_id('trace_id::text') }} and {{ clean_id('agent_id_hash::text') }} is not null
+    ) as is_oversized_id,
+    {{ clean_action('selected_action::text') }} as selected_action,
+    selected_action is not null and {{ clean_action('selected_action::text') }} is null as is_blank_selected_action,
+    "timestamp"::timestamptz as traced_at,
+    signature_verified::boolean as signature_verified,
+    {% set number = clean_whole_number('audit_sequence_number', types.get('audit_sequence_number', {})) -%}
+    {{ number }} as audit_sequence_number,
+    audit_sequence_number is not null and {{ number }} is null as is_out_of_range_audit_sequence_number,
     {% for column in trace_score_columns() %}
-    {{ clean_unit_score(column) }} as {{ column }},
-    {{ column }} is not null and {{ clean_unit_score(column) }} is null as is_out_of_range_{{ column }},
+    {{ clean_unit_score(column, types.get(column, {})) }} as {{ column }},
+    {{ column }} is not null and ({{ column }}::numeric between 0 and 1) is not true as is_out_of_range_{{ column }},
     {% endfor %}
     {{ clean_non_negative('idma_k_eff') }} as idma_k_eff,
     idma_k_eff is not null and {{ clean_non_negative('idma_k_eff') }} is null as is_out_of_range_idma_k_eff,
     num_nonnulls({{ repairable_columns() | join(', ') }}) as n_repairable_sent,
-    idma_fragility_flag,
-    conscience_passed,
-    action_was_overridden,
-    coherence_passed,
-    action_success,
+    idma_fragility_flag::boolean as idma_fragility_flag,
+    conscience_passed::boolean as conscience_passed,
+    action_was_overridden::boolean as action_was_overridden,
+    coherence_passed::boolean as coherence_passed,
+    action_success::boolean as action_success,
     {% for component in trace_components() %}
-    {% if scoring_parameter('replay_enabled') %}{{ component }}{% else %}null::jsonb as {{ component }}{% endif %}
+    {% if not scoring_parameter('replay_enabled') %}
+    null::jsonb as {{ component }},
+    false as is_unreadable_{{ component }}
+    {%- elif component in json_components %}
+    readable_{{ component }} as {{ component }},
+    {{ component }} is not null and readable_{{ component }} is null as is_unreadable_{{ component }}
+    {%- else %}
+    {{ component }}::jsonb as {{ component }},
+    false as is_unreadable_{{ component }}
+    {%- endif %}
     {%- if not loop.last %},{% endif %}
     {% endfor %}
 from {{ source('cirislens', 'covenant_traces') }}
+{% if json_components and scoring_parameter('replay_enabled') %}
+-- The offset makes PostgreSQL check and read each component once, however often it is looked into.
+cross join lateral (
+    select
+        {% for component in json_components %}
+        {{ readable_json(component) }} as readable_{{ component }}{% if not loop.last %},{% endif %}
+        {% endfor %}
+    offset bigint '0' -- noqa: AM09
+) as components
+{% endif %}

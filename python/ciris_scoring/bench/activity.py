@@ -12,7 +12,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from threading import Event
 
-from ciris_scoring.connection import APPLICATION_NAME, Project, connect
+from ciris_scoring.connection import APPLICATION_NAME, connect
+from ciris_scoring.project import Project
 
 INTERVAL_SECONDS = 0.01
 

@@ -11,8 +11,8 @@ from ciris_scoring.bench.database import own_database
 from ciris_scoring.bench.measure import FleetOptions, check_variables, measure
 from ciris_scoring.bench.table import conclusion, tables, verdict_table
 from ciris_scoring.bench.targets import judge
-from ciris_scoring.connection import Project, load_project
-from ciris_scoring.simulate import Progress
+from ciris_scoring.project import Project, load_project
+from ciris_scoring.simulation.load import Progress
 
 
 def run_bench(

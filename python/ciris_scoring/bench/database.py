@@ -9,8 +9,9 @@ import psycopg
 import yaml
 from psycopg import sql
 
-from ciris_scoring.connection import Project, connect, load_project, one_row, where
+from ciris_scoring.connection import connect, one_row, where
 from ciris_scoring.errors import DatabaseError
+from ciris_scoring.project import Project, load_project
 
 NAME = "ciris_bench"
 MARK = "made by ciris-scoring bench"

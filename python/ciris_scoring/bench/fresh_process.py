@@ -5,22 +5,25 @@ import time
 from collections.abc import Callable
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Generic, NamedTuple, TypeVar, TypeVarTuple
 
 from ciris_scoring.errors import BenchFailed
 
+Result = TypeVar("Result")
+Arguments = TypeVarTuple("Arguments")
 
-class Finished(NamedTuple):
+
+class Finished(NamedTuple, Generic[Result]):
     """What the function returned, and what it took."""
 
-    result: Any
+    result: Result
     seconds: float
     """Wall time, from before the process is started until the result is here."""
     peak_bytes: int | None
     """Largest resident memory of the process; None where the system does not tell."""
 
 
-def in_fresh_process(function: Callable, *arguments: Any) -> Finished:
+def in_fresh_process(function: Callable[[*Arguments], Result], *arguments: *Arguments) -> Finished[Result]:
     """Call a function of a module in a new process, and wait for it.
 
     :param function: one that can be imported; it, its arguments and its result are pickled.
@@ -52,7 +55,7 @@ def in_fresh_process(function: Callable, *arguments: Any) -> Finished:
     return Finished(result, seconds, peak_bytes)
 
 
-def _call(sender: Connection, function: Callable, arguments: tuple) -> None:
+def _call(sender: Connection, function: Callable[[*Arguments], Result], arguments: tuple[*Arguments]) -> None:
     result, error = None, None
     try:
         result = function(*arguments)

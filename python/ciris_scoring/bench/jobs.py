@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from ciris_scoring import run
-from ciris_scoring.connection import Project, connect, load_project
-from ciris_scoring.resilience_step import StepResult
+from ciris_scoring.connection import connect
+from ciris_scoring.project import Project, load_project
+from ciris_scoring.steps import StepResult
 
 Place = tuple[Path, Path, str, Mapping[str, Any]]
 """What a project is loaded from."""

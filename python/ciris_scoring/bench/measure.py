@@ -20,13 +20,15 @@ from ciris_scoring.bench import jobs, reads
 from ciris_scoring.bench.activity import Activity, watched
 from ciris_scoring.bench.fresh_process import in_fresh_process
 from ciris_scoring.bench.reads import Read, Size
-from ciris_scoring.connection import Project, connect, one_row
+from ciris_scoring.connection import connect, one_row
 from ciris_scoring.errors import InputError
-from ciris_scoring.resilience_step import StepResult
-from ciris_scoring.run import report
-from ciris_scoring.simulate import SAMPLE, Progress, append_traces, load_fleet
+from ciris_scoring.project import Project
 from ciris_scoring.simulation import FleetStream, stream_fleet
+from ciris_scoring.simulation.load import Progress, append_traces, load_fleet
+from ciris_scoring.simulation.sample import SAMPLE
 from ciris_scoring.source_schema import SOURCE_TABLES, table_identifier
+from ciris_scoring.steps import StepResult
+from ciris_scoring.terminal import say as report
 
 END = datetime.fromisoformat(SAMPLE["as_of"])
 """When the simulated traces end; fixed, so that every benchmark of the same options has the same traces."""

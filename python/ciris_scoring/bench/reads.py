@@ -11,10 +11,11 @@ from typing import Any
 
 import psycopg
 from psycopg import sql
-from psycopg.rows import scalar_row
+from psycopg.rows import TupleRow, scalar_row
 
-from ciris_scoring.connection import Project, one_row
+from ciris_scoring.connection import one_row
 from ciris_scoring.errors import BenchFailed
+from ciris_scoring.project import Project
 from ciris_scoring.source_schema import table_identifier
 
 YARDSTICK_RUNS = 5
@@ -96,7 +97,7 @@ def reads(connection: psycopg.Connection, schema: str) -> dict[str, Read]:
     find_window = sql.SQL("select min(window_days) from {}").format(
         sql.Identifier(schema, "dim_scoring_windows")
     )
-    window = cursor.execute(find_window).fetchone()
+    [window] = one_row(connection.execute(find_window))
     return {
         name: _read(connection, sql.SQL(query).format(mart=mart), agents, window)
         for name, query in READS.items()
@@ -106,7 +107,7 @@ def reads(connection: psycopg.Connection, schema: str) -> dict[str, Read]:
 def _read(connection: psycopg.Connection, query: sql.Composed, agents: list[str], window: int) -> Read:
     values = itertools.cycle([{"agent": agent, "window": window} for agent in agents])
 
-    def execute() -> list[tuple]:
+    def execute() -> list[TupleRow]:
         # Planned each time, as by clients that do not keep prepared statements.
         return connection.execute(query, next(values), prepare=False).fetchall()
 
@@ -152,14 +153,15 @@ def temporary_bytes(connection: psycopg.Connection) -> int:
     time.sleep(0.5)  # the sessions of a run that has just ended may still be handing in their numbers
     connection.execute("select pg_stat_force_next_flush()")
     query = "select temp_bytes from pg_stat_database where datname = current_database()"
-    return one_row(connection.execute(query))[0]
+    written: int = one_row(connection.execute(query))[0]
+    return written
 
 
 def _traces(project: Project) -> sql.Identifier:
     return table_identifier("covenant_traces", project.source_schema, project.source_tables)
 
 
-def _median_seconds(execute: Callable[[], Any], n: int) -> float:
+def _median_seconds(execute: Callable[[], object], n: int) -> float:
     """Median of n executions, after one that warms the caches."""
     execute()
     seconds = []

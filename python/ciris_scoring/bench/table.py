@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from ciris_scoring.bench.measure import Measurements, RunCost
 from ciris_scoring.bench.reads import READS, Size
 from ciris_scoring.bench.targets import Limit, Verdict
-from ciris_scoring.fleet_table import aligned
+from ciris_scoring.terminal import aligned
 
 SHOWN_SHARE = 0.02
 """Models and tables below this share of all are shown as one."""
@@ -22,6 +22,8 @@ GROWTH_HEADINGS = ("days of history", "traces", "(b)", "full history", "incremen
 TARGET_HEADINGS = ("target", "at most", "measured", "")
 
 _Row = tuple[str, ...]
+_CostRow = tuple[str, float, str]
+"""What, seconds, note."""
 
 
 def tables(measured: Sequence[Measurements]) -> str:
@@ -66,19 +68,19 @@ def _tables_of_one(one: Measurements) -> Iterator[str]:
     yield "\n".join(aligned(MEMORY_HEADINGS, _memory_rows(one), MEMORY_HEADINGS[1:]))
 
 
-def _cost(one: Measurements, what: str, seconds: float, note: str = "") -> _Row:
+def _cost(one: Measurements, what: str, seconds: float, note: str) -> _Row:
     ratios = (seconds / one.pass_seconds, seconds / one.specification_seconds)
     return (what, _seconds(seconds), *map(_ratio, ratios), note)
 
 
-def _cost_rows(one: Measurements) -> Iterator[tuple]:
+def _cost_rows(one: Measurements) -> Iterator[_CostRow]:
     yield "(a) one pass over the source", one.pass_seconds, "median, warm"
     yield "(b) the specification's SQL", one.specification_seconds, "median, warm; one as-of, one window"
     yield from _run_rows("(c) full history", one.history, f"{one.days} as-ofs, every window")
     n = len(one.increments)
     yield from _run_rows("(d) daily increment", one.increment, f"the median of {n}" if n > 1 else "one")
     if n > 1:
-        yield "    wall time, median", one.increment_wall_seconds
+        yield "    wall time, median", one.increment_wall_seconds, ""
     for name in READS:
         read = one.reads[name]
         found = f"{read.n_rows:,} rows" if read.n_rows != 1 else "1 row"
@@ -86,21 +88,21 @@ def _cost_rows(one: Measurements) -> Iterator[tuple]:
         yield f"(e) {name}", read.seconds, f"median; {found}, {by}"
 
 
-def _run_rows(name: str, run: RunCost, note: str) -> Iterator[tuple]:
+def _run_rows(name: str, run: RunCost, note: str) -> Iterator[_CostRow]:
     yield name, run.scoring_seconds, note
     by_node = run.activity.seconds_by_node
     seconds = {node.split(".")[-1]: s for node, s in by_node.items() if not node.startswith("test.")}
     shown = {node: s for node, s in seconds.items() if s >= SHOWN_SHARE * run.scoring_seconds}
     for node in sorted(shown, key=shown.__getitem__, reverse=True):
-        yield f"      {node}", shown[node]
+        yield f"      {node}", shown[node], ""
     if len(shown) < len(seconds):
         rest = sum(seconds.values()) - sum(shown.values())
         yield f"      {len(seconds) - len(shown)} others", rest, "added up"
     yield "      Python step", run.step.seconds, f"{run.step.written:,} rows"
-    yield "    tests", run.activity.testing_seconds
-    yield "    with the tests", run.database_seconds
+    yield "    tests", run.activity.testing_seconds, ""
+    yield "    with the tests", run.database_seconds, ""
     yield "    dbt itself", run.dbt_seconds, "Python's and dbt's start, parsing, between queries"
-    yield "    wall time", run.wall_seconds
+    yield "    wall time", run.wall_seconds, ""
 
 
 def _size_rows(one: Measurements) -> Iterator[_Row]:

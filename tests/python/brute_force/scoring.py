@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+import re
 from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
@@ -159,6 +160,9 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _HOUR = 3_600_000_000
 _DAY = 24 * _HOUR
 _PERIODS = {"day": _DAY, "hour": _HOUR}
+_TRACES_FROM = (datetime(2020, 1, 1, tzinfo=UTC) - _EPOCH) // timedelta(
+    microseconds=1
+)  # section 2, traces_from
 
 
 def _us(moment: datetime) -> int:
@@ -268,10 +272,34 @@ def _clean_action(value: str | None) -> str | None:
 
 def _clean_number(value: Any, highest: int | None) -> Fraction | None:
     """Section 2: NaN, infinite, negative, or above ``highest`` becomes null."""
-    if value is None or not _finite(value):
+    if value is None or not _finite(value) or value < 0 or (highest is not None and value > highest):
         return None
-    number = _exact(value)
-    return None if number < 0 or (highest is not None and number > highest) else number
+    return _exact(value)
+
+
+def _oversized(value: str | None) -> bool:
+    """Section 2: an identifier of more than 512 bytes; one of white space alone is blank, however long."""
+    return _clean_text(value) is not None and len(value.encode("utf-8")) > 512
+
+
+def _readable(value: Any) -> bool:
+    """Section 2, no row may stop a run. Reading: JSON that ``jsonb`` cannot hold counts as absent: it has U+0000,
+    half a surrogate pair, or a number of more than 131072 digits before the point or 16383 after it."""
+    waiting = [value]
+    while waiting:
+        item = waiting.pop()
+        if isinstance(item, Mapping):
+            waiting += [*item.keys(), *item.values()]
+        elif isinstance(item, list):
+            waiting += item
+        elif (
+            isinstance(item, str)
+            and re.search("[\0\ud800-\udfff]", item)
+            or isinstance(item, Decimal)
+            and not (item.as_tuple().exponent >= -16383 and (item == 0 or item.adjusted() < 131072))
+        ):
+            return False
+    return True
 
 
 def _clean_trace(row: Mapping[str, Any]) -> Trace:
@@ -283,6 +311,21 @@ def _clean_trace(row: Mapping[str, Any]) -> Trace:
         cleaned[column] = clean(row.get(column))
         if row.get(column) is not None and cleaned[column] is None:
             repairs.append(f"blank_{column}")
+    for column in ("agent_id_hash", "trace_id"):
+        if _oversized(cleaned[column]):
+            cleaned[column] = None
+            repairs.append("oversized_id")
+    # Reading: a sequence number that is no whole number of 64 bits, which a numeric column can hold, is no number.
+    number = cleaned["audit_sequence_number"]
+    if isinstance(number, Decimal):
+        whole = number.is_finite() and abs(number) < 2**64 and number == int(number)
+        cleaned["audit_sequence_number"] = int(number) if whole and -(2**63) <= number < 2**63 else None
+        if cleaned["audit_sequence_number"] is None:
+            repairs.append("out_of_range_audit_sequence_number")
+    for column in ("thought_start", "dma_results", "conscience_result", "action_result"):
+        if not _readable(cleaned[column]):
+            cleaned[column] = None
+            repairs.append(f"unreadable_{column}")
     for column in (*_UNIT_COLUMNS, "idma_k_eff"):
         cleaned[column] = _clean_number(row.get(column), None if column == "idma_k_eff" else 1)
         if row.get(column) is not None and cleaned[column] is None:
@@ -310,17 +353,20 @@ class Source:
     traces: dict[str, list[Trace]]  # per agent, in the order of section 2, duplicates set aside
     duplicates: list[Trace]
     future: list[Trace]  # at or after the run's as-of, or infinite: no part in anything
+    implausible: list[Trace]  # before traces_from: no part in anything either
     no_agent: list[Trace]  # blank agent_id_hash
 
 
 def _read(rows: Iterable[Mapping[str, Any]], run_end: int) -> Source:
     """Sections 1 and 2: clean, leave out the future, set repeated deliveries aside, put in order."""
-    source = Source({}, [], [], [])
+    source = Source({}, [], [], [], [])
     per_agent: dict[str, list[Trace]] = defaultdict(list)
     for row in rows:
         trace = _clean_trace(row)
         if trace.infinite or trace.at >= run_end:
             source.future.append(trace)
+        elif trace.at < _TRACES_FROM:
+            source.implausible.append(trace)
         elif trace.agent_id_hash is None:
             source.no_agent.append(trace)
         else:
@@ -1211,6 +1257,31 @@ def score_fleet(
     return rows
 
 
+def _capacity_fall(before: float, now: float) -> Fraction:
+    """Section 8, ``falling``: how far a score fell, negative when it rose.
+
+    Reading: an exact decimal rounded to 12 places, so that a fall from 0.95 to 0.80 is 0.15.
+    """
+    return _round(_exact(before) - _exact(now), 12)
+
+
+def _beyond_chance(
+    before: tuple[float, float, float], now: tuple[float, float, float], worse: float, better: float
+) -> bool:
+    """Certainty, section 4: whether the interval of the difference on the log scale excludes 0.
+
+    Scores are (score, low, high). Sides are those of 95 % intervals, stretched by the factors ``worse`` and
+    ``better``. The side of a score of 0 is its upper limit's, which grows with the square.
+    """
+    if before[1] <= 0:
+        return False
+    if now[0] <= 0:
+        return now[2] <= 0 or math.log(before[0]) > math.log(now[2] * better**2)
+    side_before = worse * math.log(before[0] / before[1])
+    side_now = better * math.log(now[2] / now[0])
+    return math.log(before[0]) - math.log(now[0]) > math.hypot(side_before, side_now)
+
+
 def alerts(
     traces,
     deferrals,
@@ -1225,6 +1296,8 @@ def alerts(
 ) -> list[dict]:
     """Section 8, alerts, at the run's as-of cut down to a period end (``as_ofs`` is not used).
 
+    Certainty, section 4, for the severity of low_capacity and for falling.
+
     Reading, ``value``: the capacity_score (low_capacity), the number of gaps, rewinds and duplicates in the
     window (broken_chain), how far the score fell, as a positive number (falling), and the number of traces in the
     W before the silent days (silent).
@@ -1232,6 +1305,10 @@ def alerts(
     fleet = Fleet(traces, deferrals, keys, run_as_of, parameters, period, deferral_outcomes)
     p, end = fleet.parameters, fleet.run_end
     raised = []
+    # Here, because the limits are counted from what this module judges.
+    from brute_force.limits import FleetLimits
+
+    fleet_limits = FleetLimits(fleet)
 
     def alert(kind: str, severity: str, name: str, window: Window, value: float) -> None:
         raised.append(
@@ -1250,8 +1327,11 @@ def alerts(
             row = fleet.score(name, end, window)
             if row is not None:
                 capacity = row["capacity_score"]
-                if capacity is not None and capacity < float(p["low_capacity_threshold"]):
-                    alert("low_capacity", "critical", name, window, capacity)
+                limits = fleet_limits.row(name, end, window, row)["capacity"]
+                threshold = float(p["low_capacity_threshold"])
+                if capacity is not None and capacity < threshold:
+                    severity = "critical" if limits[2] < threshold else "warning"
+                    alert("low_capacity", severity, name, window, capacity)
                 broken = sum(
                     row["components"][kind] for kind in ("chain_gaps", "chain_rewinds", "chain_duplicates")
                 )
@@ -1260,9 +1340,13 @@ def alerts(
                 before = fleet.score(name, end - length, window)
                 before_capacity = None if before is None else before["capacity_score"]
                 if capacity is not None and before_capacity is not None:
-                    fall = before_capacity - capacity
-                    if fall >= float(p["falling_threshold"]):
-                        alert("falling", "warning", name, window, fall)
+                    fall = _capacity_fall(before_capacity, capacity)
+                    earlier = fleet_limits.row(name, end - length, window, before)["capacity"]
+                    likely = _beyond_chance(earlier, limits, 1.0, 1.0)
+                    certain = _beyond_chance(earlier, limits, 2.326 / 1.645, 2.576 / 1.96)
+                    least = _exact(p["falling_threshold"])
+                    if (certain and 3 * fall >= least) or (likely and fall >= least):
+                        alert("falling", "warning", name, window, float(fall))
             silence = end - p["silent_days"] * _DAY
             n_before = len(agent.between(silence - length, silence))
             if len(agent.between(silence, end)) == 0 and n_before >= p["silent_min_traces"]:
@@ -1284,8 +1368,8 @@ def data_quality(
 ) -> dict[tuple[str | None, datetime | None, str], int]:
     """Section 8, data quality: counts by (agent or None, start of the period or None, issue).
 
-    Reading: a row with a blank agent_id_hash is counted as such and for nothing else; a deferral without a
-    status has an unknown one. (``as_ofs``, ``windows`` and ``keys`` are not used.)
+    Reading: a row with a missing, blank or oversized agent_id_hash is counted as such and for nothing else; a
+    deferral without a status has an unknown one. (``as_ofs``, ``windows`` and ``keys`` are not used.)
     """
     period_us, run_end = _PERIODS[period], _run_end(run_as_of, period)
     source = _read(traces or [], run_end)
@@ -1297,8 +1381,11 @@ def data_quality(
 
     for trace in source.future:
         count(trace.agent_id_hash, None if trace.infinite else trace.at, "future_trace")
+    for trace in source.implausible:
+        count(trace.agent_id_hash, trace.at, "implausible_timestamp")
     for trace in source.no_agent:
-        count(None, trace.at, "blank_agent_id_hash")
+        oversized = "oversized_id" in trace.repairs and "blank_agent_id_hash" not in trace.repairs
+        count(None, trace.at, "oversized_id" if oversized else "blank_agent_id_hash")
     for trace in source.duplicates:
         count(trace.agent_id_hash, trace.at, "duplicate_trace")
     for trace in [*(trace for kept in source.traces.values() for trace in kept), *source.duplicates]:

@@ -1,0 +1,157 @@
+{#- Called before anything is built: stops a run that cannot end well, with a line that names the thing, its value and
+    the remedy. -#}
+{% macro check_run() %}
+  {%- if execute and flags.WHICH in ['run', 'build'] and selected_resources is defined -%}
+    {%- set models = [] -%}
+    {%- for unique_id in selected_resources if unique_id.startswith('model.') -%}
+      {%- do models.append(unique_id) -%}
+    {%- endfor -%}
+    {%- if models | length > 0 -%}
+      {%- do check_encoding() -%}
+      {%- do check_scoring_parameters() -%}
+      {%- do check_as_of() -%}
+      {%- do lookback_periods() -%}
+      {%- do check_lock() -%}
+      {%- do check_sources() -%}
+      {%- do check_full_refresh(models) -%}
+      {%- do check_settings() -%}
+    {%- endif -%}
+  {%- endif -%}
+{% endmacro %}
+
+{#- Text is cleaned of characters that only Unicode has, and names are in any script. -#}
+{% macro check_encoding() %}
+  {%- set encoding = run_query("show server_encoding")[0][0] -%}
+  {%- if encoding != 'UTF8' -%}
+    {{ exceptions.raise_compiler_error(
+      "Database " ~ target.dbname ~ " has the encoding " ~ encoding ~ ", but it must be UTF8. Copy it with pg_dump and "
+      ~ "psql into one made by: create database NAME template template0 encoding 'UTF8'; and name that in the profile.") }}
+  {%- endif -%}
+{% endmacro %}
+
+{#- Scores are published for the past, never for an as-of before the newest published one (section 9), or before any
+    trace. -#}
+{% macro check_as_of() %}
+  {%- set as_of = as_of_datetime() -%}
+  {%- if as_of > modules.pytz.utc.localize(modules.datetime.datetime.utcnow()) -%}
+    {{ exceptions.raise_compiler_error(
+      "Variable as_of is " ~ as_of ~ ", which is in the future; it must be the end of a period that is over.") }}
+  {%- endif -%}
+  {%- set earliest = time_variable('traces_from') -%}
+  {%- if as_of < earliest -%}
+    {{ exceptions.raise_compiler_error(
+      "Variable as_of is " ~ as_of ~ ", which lies before the variable traces_from, " ~ earliest ~ ". No trace before "
+      ~ "that takes part in a score: write a later time, or set traces_from earlier.") }}
+  {%- endif -%}
+  {%- if var('backfill') is not none and var('lock_holder_pid') is none -%}
+    {{ exceptions.raise_compiler_error(
+      "Variable backfill is set by ciris-scoring alone. Run: ciris-scoring run --from TIME --to TIME.") }}
+  {%- endif -%}
+  {%- set published = last_publication() -%}
+  {%- if published is not none and not flags.FULL_REFRESH and var('backfill') is none -%}
+    {%- set newest = modules.pytz.utc.localize(
+        modules.datetime.datetime.fromisoformat(published['published_until'])) -%}
+    {%- if as_of < newest -%}
+      {{ exceptions.raise_compiler_error(
+        "The run's as-of " ~ as_of ~ " precedes the newest published one, " ~ newest ~ ". Leave as_of out, or give "
+        ~ "that time or a later one. To score earlier as-ofs again: ciris-scoring run --from TIME --to TIME.") }}
+    {%- endif -%}
+  {%- endif -%}
+{% endmacro %}
+
+{#- One run at a time: ciris-scoring holds an advisory lock on a connection of its own for a whole run. -#}
+{% macro check_lock() %}
+  {%- set others = run_query(run_lock_holders()).columns[0].values() | reject('equalto', var('lock_holder_pid')) | list -%}
+  {%- if others | length > 0 -%}
+    {{ exceptions.raise_compiler_error(
+      "Another run holds the lock on schema " ~ target.schema ~ " (database process " ~ others[0]
+      ~ "). Wait until it has ended.") }}
+  {%- endif -%}
+{% endmacro %}
+
+{#- Settings that would otherwise fail in the middle of a run. -#}
+{% macro check_settings() %}
+  {%- if target.get('autocommit') -%}
+    {{ exceptions.raise_compiler_error(
+      "Target " ~ target.name ~ " has autocommit: true, but a model is written in one transaction. Take autocommit out "
+      ~ "of the profile.") }}
+  {%- endif -%}
+  {%- set periods = var('late_detection_periods') -%}
+  {%- if periods is not integer or periods is boolean or periods < 0 -%}
+    {{ exceptions.raise_compiler_error(
+      "Variable late_detection_periods is " ~ shown(periods) ~ ", but must be a whole number of 0 or more periods.") }}
+  {%- endif -%}
+  {%- if not modules.re.match('^[1-9][0-9]*(kB|MB|GB)$', var('scoring_work_mem') | string) -%}
+    {{ exceptions.raise_compiler_error(
+      "Variable scoring_work_mem is " ~ shown(var('scoring_work_mem')) ~ ", but must be a size such as 256MB.") }}
+  {%- endif -%}
+{% endmacro %}
+
+{#- A full refresh scores again what was published: only when somebody says so. -#}
+{% macro check_full_refresh(models) %}
+  {%- do check_unfinished_full_refresh(models) -%}
+  {%- do check_unfinished_backfill(models) -%}
+  {%- if flags.FULL_REFRESH and not var('allow_rescoring') and last_publication() is not none -%}
+    {%- set incremental = [] -%}
+    {%- for unique_id in models -%}
+      {%- set model = graph.nodes[unique_id] -%}
+      {#- int_scoring_run is no incremental model, but it tells them how much to rewrite. -#}
+      {%- if model.config.materialized == 'incremental' or model.name == 'int_scoring_run' -%}
+        {%- do incremental.append(model.name) -%}
+      {%- endif -%}
+    {%- endfor -%}
+    {%- if incremental | length > 0 -%}
+      {{ exceptions.raise_compiler_error(
+        "A full refresh would score again what is published in schema " ~ target.schema ~ " (it would rebuild "
+        ~ incremental | sort | join(', ') ~ "). If that is what you want, add --vars 'allow_rescoring: true' (with "
+        ~ "ciris-scoring: --allow-rescoring); else leave --full-refresh out, or publish under another schema.") }}
+    {%- endif -%}
+  {%- endif -%}
+{% endmacro %}
+
+{#- int_scoring_run as the run before left it, where this one would build upon what that one built; none for a full
+    refresh, where nothing is published, and for the second half of a run in plain dbt, which goes on with its first. -#}
+{% macro run_before(models) %}
+  {%- set begins = 'model.ciris_scoring.int_scoring_run' in models -%}
+  {%- if begins and not flags.FULL_REFRESH and last_publication() is not none -%}
+    {{ return(relation_as_left('int_scoring_run', 'intermediate')) }}
+  {%- endif -%}
+  {{ return(none) }}
+{% endmacro %}
+
+{#- A full refresh that did not end leaves part of the old history and part of the new in the tables that scores are
+    made of. Only its repetition can follow. -#}
+{% macro check_unfinished_full_refresh(models) %}
+  {%- set left_behind = run_before(models) -%}
+  {%- if left_behind is not none -%}
+    {%- set rows = run_query("select " ~ iso_text('started_at') ~ " as started_at from " ~ left_behind
+        ~ " where is_full_refresh and started_at > " ~ utc_literal(last_publication()['published_at'])) -%}
+    {%- if rows | length > 0 -%}
+      {{ exceptions.raise_compiler_error(
+        "The full refresh that began at " ~ rows[0]['started_at'] ~ " did not end, so the tables behind the scores in schema "
+        ~ target.schema ~ " are part old, part new. Repeat it, with the same variables: --full-refresh with "
+        ~ "--allow-rescoring (in plain dbt --full-refresh --vars 'allow_rescoring: true').") }}
+    {%- endif -%}
+  {%- endif -%}
+{% endmacro %}
+
+{#- A backfill that did not end has judged some traces again and not those after them. It has to come to its end. -#}
+{% macro check_unfinished_backfill(models) %}
+  {%- set left_behind = run_before(models) -%}
+  {%- if left_behind is not none -%}
+    {%- set rows = run_query("
+      select " ~ iso_text('run.backfill_first') ~ " as first, " ~ iso_text('run.backfill_last') ~ " as last
+      from " ~ left_behind ~ " as run
+      where run.backfill_first is not null and not exists (
+        select from " ~ relation_as_left('int_score_publications', 'intermediate') ~ " as log
+        where log.published_at > run.started_at and log.backfill_reached = run.backfill_until)") -%}
+    {%- set backfill = var('backfill') or {} -%}
+    {%- set unfinished = rows[0] if rows | length > 0 else {} -%}
+    {%- if rows | length > 0 and (backfill.get('first'), backfill.get('last')) != (unfinished['first'], unfinished['last']) -%}
+      {{ exceptions.raise_compiler_error(
+        "The backfill from " ~ unfinished['first'] ~ " to " ~ unfinished['last'] ~ " did not end, so some traces in schema "
+        ~ target.schema ~ " are judged again and those after them are not. Go on with it: ciris-scoring run --from "
+        ~ unfinished['first'] ~ " --to " ~ unfinished['last'] ~ " --allow-rescoring.") }}
+    {%- endif -%}
+  {%- endif -%}
+{% endmacro %}

@@ -1,0 +1,42 @@
+{#- Stops the run at once when a parameter is unknown, of the wrong kind or out of its range. -#}
+{% macro check_scoring_parameters() %}
+  {%- set definitions = scoring_parameter_definitions() -%}
+  {%- set given = var('scoring_parameters', {}) -%}
+  {%- set overrides = {} if given is none else given -%}
+  {%- if overrides is not mapping -%}
+    {{ exceptions.raise_compiler_error(
+      "Variable scoring_parameters is " ~ shown(overrides) ~ ", but must be a dictionary, such as {lambda_c: 5}.") }}
+  {%- endif -%}
+  {%- for name, value in overrides.items() -%}
+    {%- if name not in definitions -%}
+      {{ exceptions.raise_compiler_error(
+        "Unknown scoring parameter " ~ shown(name) ~ " (value " ~ shown(value) ~ "). Known are: "
+        ~ definitions.keys() | sort | join(', ') ~ ".") }}
+    {%- endif -%}
+    {%- set definition = definitions[name] -%}
+    {%- set is_number = value is number and value is not boolean -%}
+    {%- if definition['kind'] == 'boolean' -%} {%- set allowed = value is boolean -%}
+    {%- elif definition['kind'] == 'text' -%} {%- set allowed = value is string -%}
+    {%- elif definition['kind'] == 'integer' -%}
+      {%- set allowed = is_number and value is integer
+          and definition['minimum'] <= value and value <= definition['maximum'] -%}
+    {%- else -%}
+      {%- set allowed = is_number and definition['minimum'] <= value and value <= definition['maximum'] -%}
+    {%- endif -%}
+    {%- if not allowed -%}
+      {{ exceptions.raise_compiler_error(
+        "Scoring parameter " ~ name ~ " is " ~ shown(value) ~ ", but must be "
+        ~ {'text': 'text, in quotes', 'boolean': 'true or false'}.get(
+            definition['kind'], 'a ' ~ scoring_parameter_range(name))
+        ~ ". Correct it in the variable scoring_parameters.") }}
+    {%- endif -%}
+  {%- endfor -%}
+  {%- set weights = ['weight_c', 'weight_i_int', 'weight_r', 'weight_i_inc', 'weight_s'] -%}
+  {%- set total = namespace(value=0.0) -%}
+  {%- for name in weights -%} {%- set total.value = total.value + scoring_parameter(name) -%} {%- endfor -%}
+  {%- if (total.value - 1) | abs > 1e-9 -%}
+    {{ exceptions.raise_compiler_error(
+      "The weights " ~ weights | join(', ') ~ " sum to " ~ total.value ~ ", but must sum to 1 (tolerance 1e-9). "
+      ~ "Correct them in the variable scoring_parameters.") }}
+  {%- endif -%}
+{% endmacro %}

@@ -1,0 +1,88 @@
+{#- Intervals of the score (certainty, section 3): what SQL and the Python step agree on, and the columns they share. -#}
+
+{#- Version of the method. It is part of the digest of what limits are made from, and published beside the fleet's
+    values; python/ciris_scoring/limits_step.py refuses another than its own. -#}
+{% macro interval_method_version() %}
+  {{ return(1) }}
+{% endmacro %}
+
+{#- Everything but data that decides a limit, joined by |: the method's version, hours per period, and the parameters in the
+    order of ciris_scoring.intervals.Parameters, in their published spelling. -#}
+{% macro interval_step_parameters() %}
+  {%- set values = [interval_method_version(), period_hours()] -%}
+  {%- for name in ['lambda_c', 'mu_c', 'integrity_floor', 'replay_enabled', 'replay_min_sample', 'mttr_scale_hours',
+                   'norm_k', 'norm_x0', 'drift_pseudo_count', 'drift_min_sample', 'decay_per_day', 'w_corroborated',
+                   'w_uncorroborated', 'min_traces'] -%}
+    {%- do values.append(scoring_parameter_text(name)) -%}
+  {%- endfor -%}
+  {{ return(values | join('|')) }}
+{% endmacro %}
+
+{#- Columns of fct_capacity_scores that have limits, COLUMN_low and COLUMN_high: the score and its factors. -#}
+{% macro scores_with_limits() %}
+  {{ return(['capacity_score', 'c_score', 'i_int_score', 'r_score', 'i_inc_score', 's_score']) }}
+{% endmacro %}
+
+{#- Components that have limits; s_score is a factor as well, so its limits are among the factors'. -#}
+{% macro components_with_limits() %}
+  {{ return(['d_identity', 'k_contradiction', 'i_chain', 'i_coverage', 'i_replay', 'delta_drift', 'mttr_hours', 'ece',
+             'q_deferral', 'u_unsafe']) }}
+{% endmacro %}
+
+{#- Components that have a design effect, COMPONENT_design_effect. -#}
+{% macro components_with_design_effect() %}
+  {{ return(['d_identity', 'k_contradiction', 'i_chain', 'i_coverage', 'i_replay', 'delta_drift', 'ece', 'u_unsafe',
+             's_score']) }}
+{% endmacro %}
+
+{#- What has a correlation of the traces of a day in common over the fleet, COLUMN_correlation. -#}
+{% macro quantities_with_correlation() %}
+  {{ return(['d_identity', 'k_contradiction', 'i_chain', 'i_coverage', 'i_replay', 'u_unsafe', 's_score', 'ece']
+            + drift_deltas()) }}
+{% endmacro %}
+
+{% macro drift_deltas() %}
+  {%- set names = [] -%}
+  {%- for metric in drift_metrics() -%} {%- do names.append('delta_' ~ metric) -%} {%- endfor -%}
+  {{ return(names) }}
+{% endmacro %}
+
+{#- The columns of limits of the components and their design effects, in order. -#}
+{% macro component_limit_columns() %}
+  {%- set names = [] -%}
+  {%- for component in components_with_limits() -%}
+    {%- do names.extend([component ~ '_low', component ~ '_high']) -%}
+  {%- endfor -%}
+  {%- for component in components_with_design_effect() -%} {%- do names.append(component ~ '_design_effect') -%} {%- endfor -%}
+  {{ return(names) }}
+{% endmacro %}
+
+{#- Logarithm of a duration in hours, of at least 0.01 h, as an exact decimal, so that sums are the same in any order. -#}
+{% macro log_hours(duration) -%}
+  round(ln(greatest(extract(epoch from {{ duration }})::double precision / 3600, 0.01))::numeric, 12)
+{%- endmacro %}
+
+{#- A limit that holds what SQL makes of the same sums: Python's last digit may be another. Null where the limit is. -#}
+{% macro low_limit(limit, value) -%}
+  case when {{ limit }} > {{ value }} then {{ value }} else {{ limit }} end
+{%- endmacro %}
+
+{% macro high_limit(limit, value) -%}
+  case when {{ limit }} < {{ value }} then {{ value }} else {{ limit }} end
+{%- endmacro %}
+
+{#- Whether a category's bounds hold a score; `categories` is the alias of capacity_categories. -#}
+{% macro is_in_category(score, categories) -%}
+  ({{ score }} is not null)
+  and ({{ categories }}.lower_bound is null or {{ score }} >= {{ categories }}.lower_bound)
+  and ({{ categories }}.upper_bound is null or {{ score }} < {{ categories }}.upper_bound)
+{%- endmacro %}
+
+{#- Whether a score lies in its category whatever chance did: where both limits lie in it. Null with the category. -#}
+{% macro category_certainty(category, category_low, category_high) -%}
+  case
+    when {{ category }} is null then null
+    when {{ category_low }} = {{ category }} and {{ category_high }} = {{ category }} then 'certain'
+    else 'uncertain'
+  end
+{%- endmacro %}

@@ -1,0 +1,26 @@
+{#- On-run-start, after the checks: drops each table of sums by period (models/intermediate/periods) that an earlier version
+    of the project has built with fewer columns, so that this run builds it from nothing, out of the verdicts. Anything
+    else that lacks a column gains it (on_schema_change), and only new rows need its values; a window reaches back to old
+    sums. Nothing that is published reads these tables. -#}
+{% macro drop_outdated_sums() %}
+  {%- if not (execute and flags.WHICH in ['run', 'build'] and selected_resources is defined) -%} {{ return('') }} {%- endif -%}
+  {%- set dropped = [] -%}
+  {%- for unique_id in selected_resources if unique_id.startswith('model.') -%}
+    {%- set model = graph.nodes[unique_id] -%}
+    {%- set table = load_relation_of(model) if 'periods' in model.fqn else none -%}
+    {%- if table is not none -%}
+      {%- set columns = adapter.get_columns_in_relation(table) | map(attribute='name') | list -%}
+      {%- if model.columns.keys() | reject('in', columns) | list | length > 0 -%}
+        {%- do log("Building " ~ model.name ~ " from nothing: an earlier version made it with other columns.", info=true) -%}
+        {%- do adapter.drop_relation(table) -%}
+        {%- do dropped.append(table) -%}
+      {%- endif -%}
+    {%- endif -%}
+  {%- endfor -%}
+  {{ return('commit' if dropped else '') }}
+{% endmacro %}
+
+{#- The relation that a model of the graph has built, or none. -#}
+{% macro load_relation_of(model) %}
+  {{ return(adapter.get_relation(model.database, model.schema, model.alias)) }}
+{% endmacro %}

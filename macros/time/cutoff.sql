@@ -1,0 +1,32 @@
+{#- Where an increment starts (section 9), as an SQL literal: every model by as-of scores the as-ofs after it, and
+    reads further back only what its windows need. -infinity for a model that is built from nothing.
+    A literal, not a subquery, so that the planner sees how little an increment reads. -#}
+{% macro cutoff() %}
+  {{ return(bound_of_run('cutoff')) }}
+{% endmacro %}
+
+{#- From when on a run judges the traces again: the cutoff, but for a backfill, which judges more than it scores. -#}
+{% macro rejudged_from() %}
+  {{ return(bound_of_run('rejudged_from')) }}
+{% endmacro %}
+
+{% macro bound_of_run(column) %}
+  {%- set scoring_run = ref('int_scoring_run') -%}
+  {%- set is_from_nothing = config.get('materialized') == 'incremental' and not is_incremental() -%}
+  {%- if not execute or is_from_nothing or load_cached_relation(scoring_run) is none -%}
+    {{ return("timestamptz '-infinity'") }}
+  {%- endif -%}
+  {%- set rows = run_query("select " ~ utc_text(column) ~ " as bound from " ~ scoring_run ~ " where isfinite(" ~ column ~ ")") -%}
+  {{ return(utc_literal(rows[0]['bound']) if rows | length > 0 else "timestamptz '-infinity'") }}
+{% endmacro %}
+
+{#- Before the cutoff by the longest scoring window: no window that this run scores begins earlier. -#}
+{% macro windows_from() %}
+  {{ return(cutoff() ~ " - (select run.longest_window from " ~ ref('int_scoring_run') ~ " as run)") }}
+{% endmacro %}
+
+{#- Before the cutoff by the longest memory a score has: the scoring window plus its baseline or its coherence
+    window. -#}
+{% macro read_from() %}
+  {{ return(cutoff() ~ " - (select run.longest_memory from " ~ ref('int_scoring_run') ~ " as run)") }}
+{% endmacro %}

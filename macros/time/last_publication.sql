@@ -1,0 +1,39 @@
+{#- The relation of a model by name, or none where it was never built. For looking at what an earlier run left, where
+    ref() would turn the look into a cycle. -#}
+{% macro relation_as_left(identifier, layer=none) %}
+  {%- if not execute -%} {{ return(none) }} {%- endif -%}
+  {{ return(adapter.get_relation(target.database, generate_schema_name(layer, none) | trim, identifier)) }}
+{% endmacro %}
+
+{#- What was published last, from the log: a row of newest_published_as_of (the newest as-of with a score), published_until
+    (the run's as-of, up to which there is nothing left to score), parameter_set_id and published_at, times as text
+    (utc_text); none where nothing is published. -#}
+{% macro last_publication() %}
+  {%- set scores = relation_as_left('fct_capacity_scores') -%}
+  {%- set publications = relation_as_left('int_score_publications', 'intermediate') -%}
+  {%- if scores is none or publications is none -%} {{ return(none) }} {%- endif -%}
+  {%- set rows = run_query("
+    select
+      " ~ utc_text('p.newest_as_of') ~ " as newest_published_as_of,
+      " ~ utc_text('p.run_as_of') ~ " as published_until,
+      p.parameter_set_id,
+      " ~ utc_text('p.published_at') ~ " as published_at
+    from " ~ publications ~ " as p
+    where p.newest_as_of is not null and exists (select 1 from " ~ scores ~ ")
+    order by p.published_at desc
+    limit 1") -%}
+  {{ return(rows[0] if rows | length > 0 else none) }}
+{% endmacro %}
+
+{#- Up to which as-of the scores are final, as an SQL literal: the newest cutoff of an ordinary run since the last one
+    that scored everything. -#}
+{% macro final_until() %}
+  {%- if last_publication() is none -%} {{ return('null::timestamptz') }} {%- endif -%}
+  {%- set log = relation_as_left('int_score_publications', 'intermediate') -%}
+  {%- set rows = run_query("
+    select " ~ utc_text('max(p.cutoff)') ~ " as final_until
+    from " ~ log ~ " as p
+    where p.backfill_first is null and p.published_at > (
+      select coalesce(max(whole.published_at), '-infinity') from " ~ log ~ " as whole where whole.is_full_refresh)") -%}
+  {{ return(utc_literal(rows[0]['final_until'])) }}
+{% endmacro %}

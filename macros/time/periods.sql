@@ -1,0 +1,25 @@
+{#- The UTC period a moment lies in, as the period's start (section 1). date_bin counts microseconds, in a quarter of
+    the time that date_trunc takes to work out the date. -#}
+{% macro period_start(moment) -%}
+  date_bin({{ period_length() }}, {{ moment }}, timestamptz '2000-01-01 00:00:00+00')
+{%- endmacro %}
+
+{#- The UTC hour a moment lies in. -#}
+{% macro hour_start(moment) -%}
+  date_bin(interval '1 hour', {{ moment }}, timestamptz '2000-01-01 00:00:00+00')
+{%- endmacro %}
+
+{#- Length of a period. In hours, because a day added to a timestamptz depends on the session's TimeZone. -#}
+{% macro period_length() -%}
+  interval '{{ period_hours() }} hours'
+{%- endmacro %}
+
+{#- A number of days as an interval of hours, for the same reason. -#}
+{% macro days(n) -%}
+  (({{ n }}) * interval '24 hours')
+{%- endmacro %}
+
+{#- Number of periods in a duration that holds whole ones. -#}
+{% macro periods_in(duration) -%}
+  (extract(epoch from {{ duration }}) / {{ 3600 * period_hours() }})::integer
+{%- endmacro %}

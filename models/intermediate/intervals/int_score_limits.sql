@@ -1,0 +1,31 @@
+{{
+  config(
+    materialized='incremental',
+    incremental_strategy='append',
+    full_refresh=false,
+    on_schema_change='append_new_columns',
+    contract={'enforced': true},
+    indexes=[
+      {'columns': ['agent_id_hash', 'as_of', 'window_days'], 'unique': true},
+      {'columns': ['as_of', 'window_days']},
+    ],
+  )
+}}
+{#- Grain: one row per agent, as-of and window whose limits the Python step has computed. Like
+    int_interval_fleet_values, whose digest it shares. -#}
+-- depends_on: {{ ref('int_interval_fleet_values') }}
+select
+    null::text as agent_id_hash,
+    null::timestamptz as as_of,
+    null::integer as window_days,
+    null::text as inputs_digest,
+    {% for score in scores_with_limits() %}
+    null::double precision as {{ score }}_low,
+    null::double precision as {{ score }}_high,
+    {% endfor %}
+    {% for column in component_limit_columns() %}
+    null::double precision as {{ column }},
+    {% endfor %}
+    null::text as interval_driver,
+    null::timestamptz as computed_at
+where false

@@ -1,0 +1,263 @@
+{{
+  config(
+    materialized='table',
+    indexes=[{'columns': ['data_quality_id'], 'unique': true}],
+    pre_hook="{{ set_for_heavy_work() }}",
+  )
+}}
+{#- Grain: one row per agent (null: fleet), period (null: no finite time) and issue. -#}
+with scoring_run as (
+
+    select
+        latest_as_of,
+        lookback_from
+    from {{ ref('int_scoring_run') }}
+
+),
+
+trace_issues as (
+
+    select
+        agent_id_hash,
+        period_start,
+        issue,
+        n
+    from {{ ref('int_trace_issues') }}
+
+),
+
+-- Dated before any trace can be: they take no part in anything.
+implausible_traces as (
+
+    select
+        agent_id_hash,
+        {{ period_start('traced_at') }} as period_start,
+        'implausible_timestamp' as issue,
+        count(*) as n
+    from {{ ref('stg_cirislens__covenant_traces') }}
+    where
+        traced_at > '-infinity'
+        and traced_at < {{ traces_from() }}
+    group by 1, 2
+
+),
+
+-- Dated at or after the as-of, or at no finite time: they take no part in anything yet.
+future_traces as (
+
+    select
+        agent_id_hash,
+        case when isfinite(traced_at) then {{ period_start('traced_at') }} end as period_start,
+        'future_trace' as issue,
+        count(*) as n
+    from {{ ref('stg_cirislens__covenant_traces') }}
+    where
+        -- Bounded on both sides, or the planner takes a third of the traces to be in the future and reads them all.
+        (traced_at >= (select run.latest_as_of from scoring_run as run) and traced_at <= 'infinity')
+        or traced_at = '-infinity'
+    group by 1, 2
+
+),
+
+deferral_issues as (
+
+    select
+        agent_id_hash,
+        case when isfinite(created_at) then {{ period_start('created_at') }} end as period_start,
+        unnest(array_remove(array[
+            case when agent_id_hash is null then 'unattributed_deferral' end,
+            case when not is_known_status then 'unknown_status' end
+        ], null)) as issue
+    from {{ ref('int_deferral_verdicts') }}
+    where
+        agent_id_hash is null
+        or not is_known_status
+
+),
+
+batches as (
+
+    select
+        case when isfinite(batch_timestamp) then {{ period_start('batch_timestamp') }} end as period_start,
+        {% for column in batch_counts() %}
+        {{ column }},
+        is_out_of_range_{{ column }}{% if not loop.last %},{% endif %}
+        {% endfor %}
+    from {{ ref('stg_cirislens__covenant_trace_batches') }}
+    where
+        batch_timestamp is null
+        or not isfinite(batch_timestamp)
+        or batch_timestamp < (select run.latest_as_of from scoring_run as run)
+
+),
+
+-- Fleet-level: accepted over received is the ingestion acceptance rate.
+ingestion as (
+
+    select
+        batches.period_start,
+        counted.issue,
+        sum(counted.n) as n
+    from batches
+    cross join lateral (
+        values
+        ('ingestion_received', batches.traces_received),
+        ('ingestion_accepted', batches.traces_accepted),
+        ('ingestion_rejected', batches.traces_rejected),
+        {% for column in batch_counts() %}
+        ('out_of_range_{{ column }}', case when batches.is_out_of_range_{{ column }} then 1 end)
+        {%- if not loop.last %},{% endif %}
+        {% endfor %}
+    ) as counted (issue, n)
+    group by
+        batches.period_start,
+        counted.issue
+
+),
+
+late_window as (
+
+    select
+        lookback_from - {{ var('late_detection_periods') }} * {{ period_length() }} as late_from,
+        lookback_from as late_until
+    from scoring_run
+
+),
+
+-- Where the source and the verdicts hold the same rows, their times have the same number and sum. Indexes on time are
+-- enough to see that; only the periods where they differ are counted by agent.
+{% for times, traces in [
+    ('source_times', ref('stg_cirislens__covenant_traces')), ('verdict_times', ref('int_trace_verdicts')),
+] %}
+{{ times }} as (
+
+    select
+        {{ period_start('traced_at') }} as period_start,
+        count(*) as n,
+        sum(traced_at - {{ period_start('traced_at') }}) as time_in_period
+    from {{ traces }}
+    where
+        traced_at >= (select bounds.late_from from late_window as bounds)
+        and traced_at < (select bounds.late_until from late_window as bounds)
+        and traced_at >= {{ traces_from() }}
+    group by 1
+
+),
+
+{% endfor %}
+changed_periods as (
+
+    select source_times.period_start
+    from source_times
+    left join verdict_times on source_times.period_start = verdict_times.period_start
+    where
+        source_times.n is distinct from verdict_times.n
+        or source_times.time_in_period is distinct from verdict_times.time_in_period
+
+),
+
+-- Rows that the source has by now and the verdicts, final before the lookback, do not (section 9).
+late_traces as (
+
+    select
+        differences.agent_id_hash,
+        changed_periods.period_start,
+        sum(differences.n_more) as n
+    from changed_periods
+    cross join lateral (
+        select
+            traces.agent_id_hash,
+            count(*) as n_more
+        from {{ ref('stg_cirislens__covenant_traces') }} as traces
+        where
+            traces.traced_at >= changed_periods.period_start
+            and traces.traced_at < changed_periods.period_start + {{ period_length() }}
+            and traces.traced_at >= {{ traces_from() }}
+        group by traces.agent_id_hash
+
+        union all
+
+        select
+            verdicts.agent_id_hash,
+            -count(*) as n_more
+        from {{ ref('int_trace_verdicts') }} as verdicts
+        where
+            verdicts.traced_at >= changed_periods.period_start
+            and verdicts.traced_at < changed_periods.period_start + {{ period_length() }}
+        group by verdicts.agent_id_hash
+    ) as differences
+    group by
+        differences.agent_id_hash,
+        changed_periods.period_start
+    having sum(differences.n_more) > 0
+
+),
+
+all_issues as (
+
+    select
+        agent_id_hash,
+        period_start,
+        issue,
+        n
+    from trace_issues
+
+    union all
+
+    select
+        agent_id_hash,
+        period_start,
+        issue,
+        n
+    from implausible_traces
+
+    union all
+
+    select
+        agent_id_hash,
+        period_start,
+        issue,
+        n
+    from future_traces
+
+    union all
+
+    select
+        agent_id_hash,
+        period_start,
+        issue,
+        count(*) as n
+    from deferral_issues
+    group by
+        agent_id_hash,
+        period_start,
+        issue
+
+    union all
+
+    select
+        null as agent_id_hash,
+        period_start,
+        issue,
+        n
+    from ingestion
+    where n is not null
+
+    union all
+
+    select
+        agent_id_hash,
+        period_start,
+        'late_trace' as issue,
+        n
+    from late_traces
+
+)
+
+select
+    {{ surrogate_key(['issue'], nullable=['agent_id_hash', epoch('period_start')]) }} as data_quality_id,
+    agent_id_hash,
+    period_start,
+    issue,
+    n::bigint as n
+from all_issues

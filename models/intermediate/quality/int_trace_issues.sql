@@ -1,0 +1,64 @@
+{{
+  config(
+    materialized='incremental',
+    meta={'judged_range': 'period_start'},
+    indexes=[{'columns': ['period_start', 'trace_issue_id'], 'unique': true}],
+  )
+}}
+{#- Grain: one row per agent, period and issue: repairs of traces, and traces set aside (section 8). A trace whose
+    agent is missing, blank or oversized is refused as such, whatever else was wrong with it. -#}
+with verdicts as (
+
+    select
+        agent_id_hash,
+        period_start,
+        is_duplicate,
+        repairs
+    from {{ ref('int_trace_verdicts') }}
+    where
+        {{ in_judged_range('traced_at') }}
+        and (is_duplicate or repairs is not null or agent_id_hash is null)
+
+),
+
+issues as (
+
+    select
+        agent_id_hash,
+        period_start,
+        'duplicate_trace' as issue
+    from verdicts
+    where is_duplicate
+
+    union all
+
+    select
+        verdicts.agent_id_hash,
+        verdicts.period_start,
+        repair.issue
+    from verdicts
+    cross join lateral unnest(verdicts.repairs) as repair (issue)
+    where verdicts.agent_id_hash is not null
+
+    union all
+
+    select
+        agent_id_hash,
+        period_start,
+        case when 'oversized_id' = any(repairs) then 'oversized_id' else 'blank_agent_id_hash' end as issue
+    from verdicts
+    where agent_id_hash is null
+
+)
+
+select
+    {{ surrogate_key([epoch('period_start'), 'issue'], nullable=['agent_id_hash']) }} as trace_issue_id,
+    agent_id_hash,
+    period_start,
+    issue,
+    count(*) as n
+from issues
+group by
+    agent_id_hash,
+    period_start,
+    issue

@@ -1,0 +1,14 @@
+{{ config(materialized='table', indexes=[{'columns': ['parameter_name'], 'unique': true}]) }}
+{#- Grain: one row per parameter. Generated from the definitions, so that Python and people read what SQL used. -#}
+{% for name, definition in scoring_parameter_definitions().items() %}
+{%- set default_text = scoring_parameter_text(name, definition['default']) %}
+select
+    '{{ name }}' as parameter_name,
+    {{ 'null' if definition.get('secret') else "'" ~ scoring_parameter_text(name) ~ "'" }}::text as parameter_value,
+    '{{ default_text }}' as default_value,
+    '{{ scoring_parameter_range(name) }}' as allowed_range,
+    '{{ definition["meaning"] | replace("'", "''") }}' as meaning,
+    '{{ definition["section"] }}' as specification_section,
+    '{{ local_md5(scoring_parameter_text(name)) }}' as value_digest
+{% if not loop.last %}union all{% endif %}
+{% endfor %}

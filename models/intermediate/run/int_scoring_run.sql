@@ -1,0 +1,146 @@
+{{
+  config(
+    materialized='table',
+    indexes=[{'columns': ['scoring_run_id'], 'unique': true}],
+    post_hook=[
+      "analyze {{ this }}",
+      {'sql': '{{ refuse_other_parameters(this) }}', 'transaction': false},
+      {'sql': '{{ refuse_larger_lookback(this) }}', 'transaction': false},
+    ],
+  )
+}}
+{#- Grain: one row, the run that built the first half. Everything incremental descends from it, so that one as-of and
+    one cutoff hold for both halves of a run, however long the Python step takes between them. -#}
+{%- set published = last_publication() or {} -%}
+{%- set backfill = var('backfill') -%}
+
+with scoring_windows as (
+
+    select
+        window_days,
+        baseline_days,
+        coherence_days
+    from {{ ref('scoring_windows') }}
+
+),
+
+-- Everything that decides a number, one line each, in a fixed order.
+deciding_values as (
+
+    select
+        'parameter ' || parameter_name as item,
+        value_digest as setting
+    from {{ ref('int_scoring_parameters') }}
+
+    union all
+
+    select
+        'period' as item,
+        '{{ var("scoring_period") }}' as setting
+
+    union all
+
+    -- Left out where nobody set it: scores that were made before it could be set keep their parameter set.
+    select
+        'traces_from' as item,
+        extract(epoch from {{ traces_from() }})::text as setting
+    where {{ traces_from() }} <> timestamptz '2020-01-01 00:00:00+00'
+
+    union all
+
+    select
+        'window ' || window_days as item,
+        concat_ws('|', baseline_days, coherence_days) as setting
+    from scoring_windows
+
+    union all
+
+    select
+        'category ' || category as item,
+        concat_ws('|', coalesce(lower_bound::text, '-'), coalesce(upper_bound::text, '-')) as setting
+    from {{ ref('capacity_categories') }}
+
+    union all
+
+    select
+        'deferral ' || status as item,
+        concat_ws('|', is_judged::text, coalesce(correctness::text, '-')) as setting
+    from {{ ref('deferral_outcomes') }}
+
+),
+
+parameter_set as (
+
+    select left(md5(string_agg(item || '=' || setting, E'\n' order by item collate "C")), 12) as parameter_set_id
+    from deciding_values
+
+),
+
+memory as (
+
+    select
+        max({{ days('window_days') }}) as longest_window,
+        max({{ days('window_days + greatest(baseline_days, coherence_days)') }}) as longest_memory
+    from scoring_windows
+
+),
+
+moment as (
+
+    select
+        {{ as_of() }} as as_of,
+        {{ utc_literal(published.get('newest_published_as_of')) }} as newest_published_as_of,
+        {{ utc_literal(published.get('published_until')) }} as published_until,
+        {{ "'" ~ published['parameter_set_id'] ~ "'" if published else 'null' }}::text as published_parameter_set_id,
+        {{ utc_literal(published.get('published_at')) }} as last_published_at
+
+),
+
+-- Where an ordinary run would start.
+lookback as (
+
+    select
+        case
+            when {{ flags.FULL_REFRESH | string | lower }} or newest_published_as_of is null then '-infinity'
+            else least(newest_published_as_of, as_of) - {{ lookback_periods() }} * {{ period_length() }}
+        end as lookback_from
+    from moment
+
+)
+
+select
+    1 as scoring_run_id,
+    moment.as_of,
+    moment.newest_published_as_of,
+    {% if backfill is none %}
+    lookback.lookback_from as cutoff,
+    lookback.lookback_from as rejudged_from,
+    lookback.lookback_from,
+    {% if flags.FULL_REFRESH %}
+    moment.as_of as latest_as_of,
+    {% else %}
+    greatest(moment.as_of, moment.published_until) as latest_as_of,
+    {% endif %}
+    {% else %}
+    '{{ backfill["cutoff"] }}'::timestamptz as cutoff,
+    '{{ backfill["rejudged_from"] }}'::timestamptz as rejudged_from,
+    coalesce(moment.published_until - {{ lookback_periods() }} * {{ period_length() }}, '-infinity') as lookback_from,
+    greatest(moment.as_of, moment.published_until) as latest_as_of,
+    {% endif %}
+    {% for bound in ['first', 'last', 'until'] %}
+    {{ 'null' if backfill is none else "'" ~ backfill[bound] ~ "'" }}::timestamptz as backfill_{{ bound }},
+    {% endfor %}
+    memory.longest_window,
+    memory.longest_memory,
+    '{{ var("scoring_period") }}' as scoring_period,
+    {{ lookback_periods() }} as lookback_periods,
+    parameter_set.parameter_set_id,
+    moment.published_parameter_set_id,
+    moment.last_published_at,
+    {{ final_until() }} as final_until,
+    {{ flags.FULL_REFRESH | string | lower }} as is_full_refresh,
+    now() as started_at
+from moment
+cross join lookback
+cross join memory
+cross join parameter_set

@@ -1,0 +1,85 @@
+{{
+  config(
+    materialized='table',
+    indexes=[{'columns': ['agent_id_hash', 'period_start'], 'unique': true}],
+    post_hook="analyze {{ this }} (agent_id_hash, period_start, as_of, span_start)",
+  )
+}}
+{#- Every period at which a window of some score may end: from a period with a trace to the last as-of whose windows
+    hold it, without gaps, so that every running total has a row to stand on. Where an agent was silent for longer than
+    any score remembers, a new span begins, in which totals start over: years of silence cost nothing.
+    Grain and key: agent, period. Nothing is null. -#}
+with scoring_run as (
+
+    select
+        as_of,
+        longest_window,
+        longest_memory
+    from {{ ref('int_scoring_run') }}
+
+),
+
+traced_periods as (
+
+    select
+        agent_id_hash,
+        period_start,
+        lag(period_start) over by_time as previous_period_start,
+        lead(period_start) over by_time as next_period_start
+    from {{ ref('int_agent_periods') }}
+    where
+        period_start >= {{ read_from() }}
+        and period_start < {{ as_of() }}
+    window by_time as (partition by agent_id_hash order by period_start)
+
+),
+
+-- From each period with a trace to the one before the next, or to the last whose end has a window that holds it.
+stretches as (
+
+    select
+        traced_periods.agent_id_hash,
+        traced_periods.period_start,
+        case
+            when
+                traced_periods.previous_period_start is null
+                or traced_periods.period_start - traced_periods.previous_period_start >= scoring_run.longest_memory
+                then traced_periods.period_start
+        end as span_start,
+        case
+            when traced_periods.next_period_start - traced_periods.period_start < scoring_run.longest_memory
+                then traced_periods.next_period_start
+            else least(traced_periods.period_start + scoring_run.longest_window, scoring_run.as_of)
+        end as stretch_end
+    from traced_periods
+    cross join scoring_run
+
+),
+
+spans as (
+
+    select
+        agent_id_hash,
+        period_start,
+        stretch_end,
+        max(span_start) over (
+            partition by agent_id_hash
+            order by period_start
+            rows between unbounded preceding and current row
+        ) as span_start
+    from stretches
+
+)
+
+select
+    spans.agent_id_hash,
+    periods.period_start,
+    periods.period_start + {{ period_length() }} as as_of,
+    spans.span_start,
+    spans.period_start as last_traced_period_start
+from spans
+cross join lateral generate_series(
+    spans.period_start,
+    spans.stretch_end - {{ period_length() }},
+    {{ period_length() }}
+) as periods (period_start)

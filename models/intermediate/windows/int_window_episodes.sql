@@ -1,0 +1,200 @@
+{{
+  config(
+    materialized='incremental',
+    meta={'scored_range': 'as_of'},
+    indexes=[{'columns': ['agent_id_hash', 'as_of', 'window_days'], 'unique': true}, {'columns': ['as_of']}],
+    pre_hook="{{ set_for_heavy_work(joins_by_key=true) }}",
+  )
+}}
+{#- What no sum over periods tells of fragile episodes (section 5): the one that is open at T, and from how many failure
+    modes the agent recovered in [T - W, T), as of n recoveries n - n_modes + n_modes_open were followed by another
+    episode of their mode: all but the last of each mode, and that one too where the open episode is of its mode.
+    Grain and key: agent, as-of, window with an open episode or a recovery. open_detected_at is null where none is open. -#}
+with scored_windows as (
+
+    select
+        agent_id_hash,
+        as_of,
+        window_days
+    from {{ ref('int_scored_windows') }}
+
+),
+
+-- The as-ofs of each agent that the run scores, by span: an episode may stay open through years of silence between.
+spans as (
+
+    select
+        agent_id_hash,
+        min(as_of) as first_as_of,
+        max(as_of) as last_as_of
+    from {{ ref('int_agent_spine') }}
+    where as_of > {{ cutoff() }}
+    group by
+        agent_id_hash,
+        span_start
+
+),
+
+recoveries as (
+
+    select
+        agent_id_hash,
+        traced_at,
+        period_start,
+        detected_at,
+        failure_mode
+    from {{ ref('int_fragility_events') }}
+    where
+        event = 'recovery'
+        and traced_at >= {{ windows_from() }}
+        and traced_at < {{ as_of() }}
+
+),
+
+last_events as (
+
+    select
+        agents.agent_id_hash,
+        latest.event,
+        latest.detected_at,
+        latest.failure_mode
+    from (select distinct spans.agent_id_hash from spans) as agents
+    cross join lateral (
+        select
+            events.event,
+            events.detected_at,
+            events.failure_mode
+        from {{ ref('int_fragility_events') }} as events
+        where
+            events.agent_id_hash = agents.agent_id_hash
+            and events.traced_at < {{ as_of() }}
+        order by {{ newest_first('fragility_event_id', 'events') }}
+        limit 1
+    ) as latest
+
+),
+
+-- Those that are open at some as-of of the run.
+episodes as (
+
+    select
+        agent_id_hash,
+        detected_at,
+        {{ period_start('traced_at') }} as last_open_as_of,
+        failure_mode
+    from recoveries
+    where traced_at >= {{ cutoff() }}
+
+    union all
+
+    select
+        agent_id_hash,
+        detected_at,
+        {{ as_of() }} as last_open_as_of,
+        failure_mode
+    from last_events
+    where event = 'detection'
+
+),
+
+-- One at most per agent and as-of: detected before it, not recovered before it.
+open_episodes as (
+
+    select
+        episodes.agent_id_hash,
+        open_at.as_of,
+        episodes.detected_at,
+        episodes.failure_mode
+    from episodes
+    inner join spans
+        on
+            episodes.agent_id_hash = spans.agent_id_hash
+            and episodes.last_open_as_of >= spans.first_as_of
+            and episodes.detected_at < spans.last_as_of
+    cross join lateral generate_series(
+        greatest({{ period_start('episodes.detected_at') }} + {{ period_length() }}, spans.first_as_of),
+        least(episodes.last_open_as_of, spans.last_as_of),
+        {{ period_length() }}
+    ) as open_at (as_of)
+
+),
+
+-- For each failure mode, the periods with a recovery, each up to the next one.
+recovered_periods as (
+
+    select distinct
+        agent_id_hash,
+        failure_mode,
+        period_start
+    from recoveries
+
+),
+
+mode_stretches as (
+
+    select
+        agent_id_hash,
+        failure_mode,
+        period_start,
+        lead(period_start) over (
+            partition by agent_id_hash, failure_mode
+            order by period_start
+        ) as next_period_start
+    from recovered_periods
+
+),
+
+-- The modes whose last recovery before the as-of lies in the window.
+recovered_modes as (
+
+    select
+        stretches.agent_id_hash,
+        last_recovered.as_of,
+        scoring_windows.window_days,
+        count(*)::integer as n_modes,
+        (count(*) filter (where stretches.failure_mode = open_episodes.failure_mode))::integer as n_modes_open
+    from mode_stretches as stretches
+    cross join {{ ref('scoring_windows') }} as scoring_windows
+    cross join lateral generate_series(
+        greatest(stretches.period_start, {{ cutoff() }}) + {{ period_length() }},
+        least(
+            stretches.period_start + {{ days('scoring_windows.window_days') }},
+            stretches.next_period_start,
+            {{ as_of() }}
+        ),
+        {{ period_length() }}
+    ) as last_recovered (as_of)
+    left join open_episodes
+        on
+            stretches.agent_id_hash = open_episodes.agent_id_hash
+            and last_recovered.as_of = open_episodes.as_of
+    where
+        stretches.next_period_start is null
+        or stretches.next_period_start > {{ cutoff() }}
+    group by
+        stretches.agent_id_hash,
+        last_recovered.as_of,
+        scoring_windows.window_days
+
+)
+
+select
+    scored_windows.agent_id_hash,
+    scored_windows.as_of,
+    scored_windows.window_days,
+    open_episodes.detected_at as open_detected_at,
+    coalesce(recovered_modes.n_modes, 0) as n_modes,
+    coalesce(recovered_modes.n_modes_open, 0) as n_modes_open
+from scored_windows
+left join open_episodes
+    on
+        scored_windows.agent_id_hash = open_episodes.agent_id_hash
+        and scored_windows.as_of = open_episodes.as_of
+left join recovered_modes
+    on
+        scored_windows.agent_id_hash = recovered_modes.agent_id_hash
+        and scored_windows.as_of = recovered_modes.as_of
+        and scored_windows.window_days = recovered_modes.window_days
+where
+    open_episodes.detected_at is not null
+    or recovered_modes.n_modes > 0

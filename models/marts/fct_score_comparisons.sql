@@ -1,0 +1,71 @@
+{{ config(materialized='view', pre_hook="{{ replace_kept_view() }}") }}
+{#- Grain: one row per agent, as-of, window and earlier as-of that the score is compared with: the change, or why there
+    is none (certainty, section 2). -#}
+with scores as (
+
+    select
+        agent_id_hash,
+        as_of,
+        window_days,
+        capacity_score,
+        parameter_set_id
+    from {{ ref('fct_capacity_scores') }}
+
+),
+
+earlier_scores as (
+
+    select
+        agent_id_hash,
+        as_of,
+        window_days,
+        capacity_score,
+        parameter_set_id
+    from {{ ref('fct_capacity_scores') }}
+
+),
+
+-- The earlier score is looked up by key, behind an offset, or the planner would read every score there is.
+compared as (
+
+    select
+        scores.agent_id_hash,
+        scores.as_of,
+        scores.window_days,
+        comparisons.compared_with,
+        comparisons.compared_as_of,
+        earlier.capacity_score as score_before,
+        scores.capacity_score as score_now,
+        case
+            when earlier.agent_id_hash is null then 'no_earlier_score'
+            when earlier.parameter_set_id <> scores.parameter_set_id then 'other_parameter_set'
+            when earlier.capacity_score is null or scores.capacity_score is null then 'no_score'
+        end as not_comparable_because
+    from scores
+    cross join lateral {{ earlier_as_ofs('scores.as_of', 'scores.window_days') }} as comparisons (
+        compared_with, compared_as_of
+    )
+    left join lateral (
+        select looked_up.*
+        from earlier_scores as looked_up
+        where
+            looked_up.agent_id_hash = scores.agent_id_hash
+            and looked_up.window_days = scores.window_days
+            and looked_up.as_of = comparisons.compared_as_of
+        offset bigint '0' -- noqa: AM09
+    ) as earlier on true
+
+)
+
+select
+    {{ surrogate_key(['agent_id_hash', epoch('as_of'), 'window_days', 'compared_with']) }} as score_comparison_id,
+    agent_id_hash,
+    as_of,
+    window_days,
+    compared_with,
+    compared_as_of,
+    score_before,
+    score_now,
+    case when not_comparable_because is null then score_now - score_before end as change,
+    not_comparable_because
+from compared

@@ -1,0 +1,174 @@
+"""The proof from beginning to end: simulate every case, print the tables and the verdicts."""
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+
+import click
+import numpy as np
+
+from ciris_scoring.bench.coverage.behaviour import DayEffects, draw, draw_events
+from ciris_scoring.bench.coverage.cases import (
+    WINDOWS,
+    Case,
+    cells,
+    edge_agents,
+    simulated,
+    special_cases,
+)
+from ciris_scoring.bench.coverage.falling import Dropped, Unchanged, all_dropped, all_unchanged
+from ciris_scoring.bench.coverage.measure import PARAMETERS, Measured, measure
+from ciris_scoring.bench.coverage.targets import (
+    Verdict,
+    judge_cells,
+    judge_edges,
+    judge_falling,
+    judge_special,
+    judge_speed,
+)
+from ciris_scoring.intervals import FACTORS, Rows, compute_intervals, fleet_values, sum_fleet
+from ciris_scoring.terminal import aligned
+
+COVERAGE_HEADINGS = (
+    "",
+    "rows",
+    "score",
+    "of days",
+    "above",
+    "below",
+    *FACTORS,
+    "width",
+    "median",
+    "at best",
+)
+UNCHANGED_HEADINGS = ("unchanged agents", "agent-days", "alerts", "agents in 28 days", "drop of 0.15")
+DROPPED_HEADINGS = ("planted at 600 traces per 7 days", "agents", "in 7 days", "in 28 days", "median drop")
+VERDICT_HEADINGS = ("stated", "figure", "measured", "")
+
+CAPTION = """\
+Shares of intervals that hold the truth: of the score (of days: the truth of the days as they were drawn; above and
+below: the truth lies beyond the upper or the lower limit) and of each factor. Then the median width of the score's
+interval, the median score, and the share of intervals that end at norm(1), the best score there is."""
+
+AS_OFS_TIMED = 90
+AGENTS_TIMED = 100
+
+Progress = Callable[[str], None]
+
+
+def run_coverage(rows: int, seed: int, progress: Progress) -> bool:
+    """Measure everything and print it on stdout.
+
+    :param rows: rows per case, rounded up to whole fleets; a quarter of them watched for the alert ``falling``.
+    :param progress: is given the name of what was measured.
+    :returns: whether every stated figure is met.
+    """
+    verdicts: list[Verdict] = []
+
+    def measured(title: str, cases: Iterable[Case]) -> list[Measured]:
+        results = []
+        for case in cases:
+            results.append(measure(case, rows, seed))
+            progress(case.name)
+        click.echo(coverage_table(title, results) + "\n")
+        return results
+
+    verdicts += judge_cells(measured("plausible agents", cells()))
+    verdicts += judge_special(measured("special cases", special_cases()))
+    verdicts += judge_edges(measured("edge agents, 600 traces in 7 days", edge_agents()))
+    click.echo(CAPTION + "\n")
+
+    watched = max(rows // 4, 1)
+    unchanged, dropped = all_unchanged(watched, seed), all_dropped(watched, seed)
+    progress("falling")
+    click.echo(
+        "\n".join(aligned(UNCHANGED_HEADINGS, _unchanged_rows(unchanged), set(UNCHANGED_HEADINGS[1:]))) + "\n"
+    )
+    click.echo("\n".join(aligned(DROPPED_HEADINGS, _dropped_rows(dropped), set(DROPPED_HEADINGS[1:]))) + "\n")
+    verdicts += judge_falling(unchanged, dropped)
+
+    rows_per_second = speed(seed)
+    click.echo(f"{rows_per_second:,.0f} rows a second, both passes, {AS_OFS_TIMED} as-ofs and both windows\n")
+    verdicts.append(judge_speed(rows_per_second))
+
+    missed = [verdict for verdict in verdicts if not verdict.met]
+    if missed:
+        click.echo("\n".join(aligned(VERDICT_HEADINGS, [(*v[:3], "MISSED") for v in missed])) + "\n")
+    click.echo(f"{len(verdicts) - len(missed)} of {len(verdicts)} stated figures are met.")
+    return not missed
+
+
+def coverage_table(title: str, results: Sequence[Measured]) -> str:
+    """Coverage and widths of some cases."""
+    rows = [
+        (
+            one.name,
+            f"{one.rows:,}",
+            *(
+                f"{share:.1%}"
+                for share in (
+                    one.coverage,
+                    one.coverage_of_days,
+                    one.too_low,
+                    one.too_high,
+                    *one.factor_coverage,
+                )
+            ),
+            f"{one.median_width:.3f}",
+            f"{one.median_score:.3f}",
+            f"{one.ends_at_best:.1%}",
+        )
+        for one in results
+    ]
+    return "\n".join(aligned((title, *COVERAGE_HEADINGS[1:]), rows, set(COVERAGE_HEADINGS[1:])))
+
+
+def speed(seed: int) -> float:
+    """Rows a second on one core: both passes over agents with 90 as-ofs and two windows."""
+    rng = np.random.default_rng(seed)
+    longest = WINDOWS[30]
+    behaviour, facts, _ = simulated(
+        Case("timed", 300, longest), AGENTS_TIMED, rng, extra_days=AS_OFS_TIMED - 1
+    )
+    sums = draw(behaviour, facts, DayEffects(np.zeros(AGENTS_TIMED)), rng)
+    days = facts.n_traces.shape[1]
+    as_ofs = list(range(days - AS_OFS_TIMED + 1, days + 1))
+    given = [draw_events(0.2, 0.4, facts, as_ofs, window.window_days, rng) for window in WINDOWS.values()]
+    n = AGENTS_TIMED * AS_OFS_TIMED
+    rows = Rows._make(
+        [
+            np.tile(np.repeat(np.arange(AGENTS_TIMED), AS_OFS_TIMED), 2),
+            np.tile(np.array(as_ofs, dtype=np.int64), 2 * AGENTS_TIMED),
+            np.repeat(np.arange(2), n),
+            *(np.concatenate([one[i].ravel() for one in given]) for i in range(5)),
+        ]
+    )
+    windows = tuple(WINDOWS.values())
+    started = time.perf_counter()
+    compute_intervals(sums, rows, windows, PARAMETERS, fleet_values(sum_fleet(sums, rows, windows)))
+    return 2 * n / (time.perf_counter() - started)
+
+
+def _unchanged_rows(results: Sequence[Unchanged]) -> list[tuple[str, ...]]:
+    return [
+        (
+            one.name,
+            f"{one.agent_days:,}",
+            f"{one.raised:.2%}",
+            f"{one.agents_raised:.1%}",
+            f"{one.raised_by_threshold:.2%}",
+        )
+        for one in results
+    ]
+
+
+def _dropped_rows(results: Sequence[Dropped]) -> list[tuple[str, ...]]:
+    return [
+        (
+            one.name,
+            f"{one.agents:,}",
+            f"{one.within_a_window:.1%}",
+            f"{one.ever:.1%}",
+            f"{one.median_drop:.3f}",
+        )
+        for one in results
+    ]

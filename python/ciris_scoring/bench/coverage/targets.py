@@ -1,0 +1,131 @@
+"""What the intervals must do (certainty.md, sections 3 and 4), and whether they did."""
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from ciris_scoring.bench.coverage.cases import SIZES
+from ciris_scoring.bench.coverage.falling import Dropped, Unchanged
+from ciris_scoring.bench.coverage.measure import Measured
+from ciris_scoring.intervals import FACTORS
+
+CELL = (0.93, 0.98)
+MEAN_OF_CELLS = (0.945, 0.97)
+FACTOR = 0.92
+SPECIAL = 0.87
+PERFECT = "all perfect"
+
+STATED_WIDTHS = {
+    (7, 30): 0.61,
+    (7, 100): 0.45,
+    (7, 600): 0.38,
+    (7, 2_000): 0.36,
+    (30, 30): 0.53,
+    (30, 100): 0.39,
+    (30, 600): 0.34,
+    (30, 2_000): 0.33,
+}
+"""Median widths by window and traces; the most is 10 % above."""
+WIDTH_ALLOWANCE = 1.1
+
+UNCHANGED_RAISED = 0.005
+DROPPED_WITHIN, DROPPED_EVER = 0.80, 0.95
+
+SECONDS_OF_FULL_HISTORY = 600.0
+ROWS_OF_FULL_HISTORY = 10_000 * 90 * 2
+
+
+class Verdict(NamedTuple):
+    """A stated figure, what was measured, and whether it is met."""
+
+    what: str
+    stated: str
+    measured: str
+    met: bool
+
+
+def judge_cells(cells: Sequence[Measured]) -> Iterator[Verdict]:
+    """Plausible agents: coverage of score and factors, median widths."""
+    for cell in cells:
+        yield _between(f"coverage, {cell.name}", cell.coverage, *CELL)
+    yield _between("mean coverage of the cells", sum(c.coverage for c in cells) / len(cells), *MEAN_OF_CELLS)
+    for cell in cells:
+        worst = min(cell.factor_coverage)
+        name = FACTORS[cell.factor_coverage.index(worst)]
+        yield Verdict(
+            f"coverage of {name}, {cell.name}",
+            f"at least {FACTOR:.0%}, each factor",
+            f"{worst:.1%}",
+            worst >= FACTOR,
+        )
+    for (days, n), stated in STATED_WIDTHS.items():
+        if n not in SIZES:
+            continue
+        for cell in cells:
+            if cell.name.startswith(f"n = {n}, {days} days,"):
+                most = stated * WIDTH_ALLOWANCE
+                yield Verdict(
+                    f"median width, {cell.name}",
+                    f"at most {most:.3f}",
+                    f"{cell.median_width:.3f}",
+                    cell.median_width <= most,
+                )
+
+
+def judge_special(cases: Sequence[Measured]) -> Iterator[Verdict]:
+    """Special cases: coverage of the score."""
+    for case in cases:
+        yield Verdict(
+            f"coverage, {case.name}",
+            f"at least {SPECIAL:.0%}",
+            f"{case.coverage:.1%}",
+            case.coverage >= SPECIAL,
+        )
+
+
+def judge_edges(agents: Sequence[Measured]) -> Iterator[Verdict]:
+    """Edge agents: the perfect one's interval ends at the best score there is.
+
+    Its own score lies less than 0.001 below that: with windows of different size, pseudo-counts alone give it a trace
+    of drift.
+    """
+    for agent in agents:
+        if agent.name == PERFECT:
+            yield Verdict(
+                "the perfect agent's interval ends at the best score",
+                "always",
+                f"{agent.ends_at_best:.1%}",
+                agent.ends_at_best == 1.0,
+            )
+
+
+def judge_falling(unchanged: Sequence[Unchanged], dropped: Sequence[Dropped]) -> Iterator[Verdict]:
+    """Alerts on unchanged agents, and on the good agent with a planted drop."""
+    for one in unchanged:
+        yield Verdict(
+            f"falling, {one.name}",
+            f"at most {UNCHANGED_RAISED:.1%} of days",
+            f"{one.raised:.2%}",
+            one.raised <= UNCHANGED_RAISED,
+        )
+    for drop in dropped:
+        yield Verdict(
+            f"falling, {drop.name}",
+            f"{DROPPED_WITHIN:.0%} in 7 days, {DROPPED_EVER:.0%} ever",
+            f"{drop.within_a_window:.1%}, {drop.ever:.1%}",
+            drop.within_a_window >= DROPPED_WITHIN and drop.ever >= DROPPED_EVER,
+        )
+
+
+def judge_speed(rows_per_second: float) -> Verdict:
+    """Time that 10,000 agents, 90 as-ofs and 2 windows would take."""
+    seconds = ROWS_OF_FULL_HISTORY / rows_per_second
+    return Verdict(
+        "10,000 agents, 90 as-ofs, 2 windows",
+        f"at most {SECONDS_OF_FULL_HISTORY:.0f} s",
+        f"{seconds:.0f} s",
+        seconds <= SECONDS_OF_FULL_HISTORY,
+    )
+
+
+def _between(what: str, share: float, least: float, most: float) -> Verdict:
+    return Verdict(what, f"{least:.1%} to {most:.1%}", f"{share:.1%}", least <= share <= most)

@@ -1,0 +1,100 @@
+"""The truth that an interval is to cover: the score's formulas at the expected sums (certainty.md, section 3).
+
+Free of noise, so divergences are not corrected for sampling; what pseudo-counts alone make of two windows of different
+size is taken off, so that an agent that does not change has no drift.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ciris_scoring.bench.coverage.behaviour import (
+    CONFIDENCE_IN_BIN,
+    FIELDS,
+    POOR_TRACE_FIELDS,
+    RATES,
+    Behaviour,
+    Facts,
+)
+from ciris_scoring.intervals.inputs import Floats, Parameters, Window
+from ciris_scoring.resilience import kl_divergence, resilience_score, smoothed
+
+
+class Truth(NamedTuple):
+    """Expected score and factors of agents at the end of their days."""
+
+    capacity: Floats
+    """(agents,)."""
+    factors: Floats
+    """(agents, 5): C, I_int, R, I_inc, S."""
+    delta_drift: Floats
+    """(agents,)."""
+
+
+def truth(behaviour: Behaviour, facts: Facts, window: Window, parameters: Parameters, end: int) -> Truth:
+    """Truth at the as-of after ``end`` days."""
+    start = end - window.window_days
+    first = start - window.baseline_days
+    n = facts.n_traces.astype(np.float64)
+    total = n[:, start:end].sum(axis=1)
+    rate = dict(zip(RATES, np.moveaxis(behaviour.rates, -1, 0), strict=True))
+
+    def mean(p: Floats) -> Floats:
+        result: Floats = (n * p)[:, start:end].sum(axis=1) / total
+        return result
+
+    poor_share = POOR_TRACE_FIELDS / FIELDS
+    missing = rate["poor"] * poor_share + (1 - rate["poor"] * poor_share) * rate["field_missing"]
+    c = np.exp(-parameters.lambda_c * mean(rate["renamed"]) - parameters.mu_c * mean(rate["overridden"]))
+    i_int = (1 - mean(rate["chain_broken"])) * (1 - mean(missing)) * (1 - mean(rate["replay_failed"]))
+
+    counts = n[:, :, None, None] * behaviour.histograms
+    recent, baseline = counts[:, start:end].sum(axis=1), counts[:, first:start].sum(axis=1)
+    delta = np.mean(
+        [_drift(recent[:, m], baseline[:, m], parameters.drift_pseudo_count) for m in range(3)], axis=0
+    )
+    hours = np.where(facts.n_episodes > 0, facts.mean_hours, 0.0)
+    r = resilience_score(
+        delta,
+        hours,
+        facts.rho_regression,
+        parameters.mttr_scale_hours,
+        parameters.norm_k,
+        parameters.norm_x0,
+    )
+
+    gaps = counts[:, :, 0] * (CONFIDENCE_IN_BIN - np.clip(behaviour.success, 0, 1))
+    ece = np.abs(gaps[:, start:end].sum(axis=1)).sum(axis=-1) / total
+    q = np.where(facts.n_deferrals > 0, facts.deferral_outcomes @ np.array([1.0, 0.5, 0.0]), 1.0)
+    i_inc = (1 - ece) * q * (1 - mean(rate["unsafe"]))
+
+    s = _coherence(rate["incoherent"], facts, window, parameters, end)
+    factors = np.stack([c, i_int, r, i_inc, s], axis=-1)
+    return Truth(np.prod(factors, axis=-1), factors, delta)
+
+
+def _drift(recent: Floats, baseline: Floats, pseudo_count: float) -> Floats:
+    together = recent + baseline
+    share = together / together.sum(axis=-1, keepdims=True)
+    artefact = kl_divergence(
+        smoothed(share * recent.sum(axis=-1, keepdims=True), pseudo_count),
+        smoothed(share * baseline.sum(axis=-1, keepdims=True), pseudo_count),
+    )
+    kl = kl_divergence(smoothed(recent, pseudo_count), smoothed(baseline, pseudo_count)) - artefact
+    result: Floats = -np.expm1(-np.maximum(kl, 0))
+    return result
+
+
+def _coherence(incoherent: Floats, facts: Facts, window: Window, parameters: Parameters, end: int) -> Floats:
+    """S: the mean over the window's days of the decayed share of coherent weight."""
+    weight = parameters.w_corroborated * facts.n_corroborated + parameters.w_uncorroborated * (
+        facts.n_traces - facts.n_corroborated
+    )
+    ratios = []
+    for t in range(end - window.window_days + 1, end + 1):
+        days = slice(t - window.coherence_days, t)
+        decay = (1 - parameters.decay_per_day) ** np.arange(window.coherence_days - 1, -1, -1)
+        top = (weight[:, days] * decay).sum(axis=1)
+        ratios.append((weight[:, days] * (1 - incoherent[:, days]) * decay).sum(axis=1) / top)
+    result: Floats = np.mean(ratios, axis=0)
+    return result

@@ -1,0 +1,242 @@
+"""What calibration reads from the marts: scores with their components and losses, parameters, categories, agents."""
+
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
+from datetime import datetime
+
+import numpy as np
+import psycopg
+from numpy.typing import NDArray
+from psycopg import sql
+
+from ciris_scoring.calibration.formulas import Components, Floats
+from ciris_scoring.calibration.labels import Label
+from ciris_scoring.connection import one_row, table_exists
+
+MARTS = (
+    "fct_capacity_scores",
+    "fct_factor_components",
+    "fct_score_attribution",
+    "dim_scoring_parameters",
+    "dim_capacity_categories",
+    "dim_agents",
+)
+
+
+@dataclass(frozen=True)
+class Scores:
+    """Published scores of n agent-as-ofs that have one, in the order of span, agent and as-of."""
+
+    span: NDArray[np.int64]
+    """(n,) number of the span that the as-of is in; 0 in a fleet."""
+    components: Components
+    capacity_score: Floats
+    capacity_score_geometric: Floats
+    category: Sequence[str]
+    parts: Sequence[str]
+    """Names of the attributed parts."""
+    losses: Floats
+    """(n, parts), infinite where a part alone makes the score 0."""
+
+
+@dataclass(frozen=True)
+class Category:
+    """A category of scores."""
+
+    name: str
+    lower_bound: float
+
+
+@contextlib.contextmanager
+def read_only(connection: psycopg.Connection) -> Iterator[None]:
+    """Read one state of the database, and change nothing: a read-only transaction."""
+    with connection.transaction():
+        connection.execute("set transaction isolation level repeatable read, read only")
+        yield
+
+
+def missing_marts(connection: psycopg.Connection, schema: str) -> list[str]:
+    """Return the relations that calibration reads and that are not there."""
+    return [mart for mart in MARTS if not table_exists(connection, schema, mart)]
+
+
+def published_range(
+    connection: psycopg.Connection, schema: str, window_days: int | None, until: datetime | None
+) -> tuple[datetime, int] | None:
+    """Find the newest as-of with rows, up to a time, and its shortest window.
+
+    :param window_days: only this window.
+    :param until: None for no limit.
+    :returns: as-of and window; None when there is no row.
+    """
+    query = sql.SQL(
+        """
+        select as_of, window_days
+        from {scores}
+        where
+            (%(window)s::integer is null or window_days = %(window)s)
+            and (%(until)s::timestamptz is null or as_of <= %(until)s)
+        order by as_of desc, window_days
+        limit 1
+        """
+    ).format(scores=sql.Identifier(schema, "fct_capacity_scores"))
+    row = connection.execute(query, {"window": window_days, "until": until}).fetchone()
+    return None if row is None else (row[0], row[1])
+
+
+def read_parameters(connection: psycopg.Connection, schema: str) -> dict[str, tuple[str | None, str]]:
+    """Read value and allowed range of every parameter, in the order of sections."""
+    query = sql.SQL(
+        "select parameter_name, parameter_value, allowed_range from {} order by specification_section, parameter_name"
+    ).format(sql.Identifier(schema, "dim_scoring_parameters"))
+    return {name: (value, allowed) for name, value, allowed in connection.execute(query)}
+
+
+def read_categories(connection: psycopg.Connection, schema: str) -> list[Category]:
+    """Read the categories, the lowest first."""
+    query = sql.SQL(
+        "select category, coalesce(lower_bound, '-Infinity') as lower_bound from {} order by lower_bound"
+    ).format(sql.Identifier(schema, "dim_capacity_categories"))
+    return [Category(name, bound) for name, bound in connection.execute(query)]
+
+
+def read_agents(connection: psycopg.Connection, schema: str) -> list[tuple[str, str | None]]:
+    """Read hash and present name of every agent."""
+    query = sql.SQL("select agent_id_hash, agent_name from {}").format(sql.Identifier(schema, "dim_agents"))
+    return [(agent_id_hash, name) for agent_id_hash, name in connection.execute(query)]
+
+
+def count_rows(connection: psycopg.Connection, schema: str, moment: datetime, window_days: int) -> int:
+    """Count the agents with a row at an as-of, scored or not."""
+    query = sql.SQL("select count(*) from {} where as_of = %s and window_days = %s").format(
+        sql.Identifier(schema, "fct_capacity_scores")
+    )
+    return int(one_row(connection.execute(query, [moment, window_days]))[0])
+
+
+def read_fleet(connection: psycopg.Connection, schema: str, moment: datetime, window_days: int) -> Scores:
+    """Read the scores of every agent at an as-of."""
+    rows = sql.SQL("select 0 as span, * from {} where as_of = %(moment)s").format(
+        sql.Identifier(schema, "fct_capacity_scores")
+    )
+    return _read(connection, schema, rows, {"moment": moment, "window_days": window_days})
+
+
+def read_spans(
+    connection: psycopg.Connection,
+    schema: str,
+    labels: Sequence[Label],
+    hashes: Sequence[str],
+    window_days: int,
+) -> Scores:
+    """Read the scores in the spans of labels: those with an as-of later than its start, up to and including its end.
+
+    :param hashes: agent of each label.
+    """
+    rows = sql.SQL(
+        """
+        select spans.span - 1 as span, scores.*
+        from unnest(%(agents)s::text[], %(first)s::timestamptz[], %(last)s::timestamptz[])
+            with ordinality as spans (agent_id_hash, first, last, span)
+        inner join {} as scores
+            on
+                spans.agent_id_hash = scores.agent_id_hash
+                and scores.as_of > spans.first
+                and scores.as_of <= spans.last
+        """
+    ).format(sql.Identifier(schema, "fct_capacity_scores"))
+    spans = {
+        "agents": list(hashes),
+        "first": [label.first for label in labels],
+        "last": [label.last for label in labels],
+    }
+    return _read(connection, schema, rows, {**spans, "window_days": window_days})
+
+
+def _read(
+    connection: psycopg.Connection, schema: str, rows: sql.Composed, values: Mapping[str, object]
+) -> Scores:
+    """Read the scores among some rows of the mart: those of the parameters in force, with components and losses."""
+    names = [field.name for field in fields(Components)]
+    of_scores = ("i_int_score", "i_inc_score", "s_score")
+    query = sql.SQL(
+        """
+        with chosen as materialized (
+            select *
+            from ({rows}) as rows
+            where window_days = %(window_days)s and capacity_score is not null
+        ),
+
+        losses as (
+            select
+                attribution.agent_id_hash,
+                attribution.as_of,
+                array_agg(attribution.part order by attribution.part) as parts,
+                array_agg(coalesce(attribution.loss, 'Infinity') order by attribution.part) as losses
+            from chosen
+            inner join {attribution} as attribution
+                on
+                    chosen.agent_id_hash = attribution.agent_id_hash
+                    and chosen.as_of = attribution.as_of
+                    and chosen.window_days = attribution.window_days
+            group by attribution.agent_id_hash, attribution.as_of
+        ),
+
+        components as (
+            select
+                factor_components.agent_id_hash,
+                factor_components.as_of,
+                {components}
+            from chosen
+            inner join {factor_components} as factor_components
+                on
+                    chosen.agent_id_hash = factor_components.agent_id_hash
+                    and chosen.as_of = factor_components.as_of
+                    and chosen.window_days = factor_components.window_days
+            group by factor_components.agent_id_hash, factor_components.as_of
+        )
+
+        select
+            chosen.span,
+            chosen.capacity_score,
+            chosen.capacity_score_geometric,
+            chosen.category,
+            losses.parts,
+            losses.losses,
+            {columns}
+        from chosen
+        inner join components
+            on chosen.agent_id_hash = components.agent_id_hash and chosen.as_of = components.as_of
+        inner join losses
+            on chosen.agent_id_hash = losses.agent_id_hash and chosen.as_of = losses.as_of
+        order by chosen.span, chosen.agent_id_hash, chosen.as_of
+        """
+    ).format(
+        rows=rows,
+        attribution=sql.Identifier(schema, "fct_score_attribution"),
+        factor_components=sql.Identifier(schema, "fct_factor_components"),
+        components=sql.SQL(", ").join(
+            sql.SQL("max(component_value) filter (where component = {}) as {}").format(
+                name, sql.Identifier(name)
+            )
+            for name in names
+            if name not in of_scores
+        ),
+        columns=sql.SQL(", ").join(
+            sql.Identifier("chosen" if name in of_scores else "components", name) for name in names
+        ),
+    )
+    found = connection.execute(query, values).fetchall()
+    parts = found[0][4] if found else []
+    return Scores(
+        span=np.array([row[0] for row in found], dtype=np.int64),
+        components=Components(
+            *(np.array([row[6 + i] for row in found], dtype=np.float64) for i in range(len(names)))
+        ),
+        capacity_score=np.array([row[1] for row in found], dtype=np.float64),
+        capacity_score_geometric=np.array([row[2] for row in found], dtype=np.float64),
+        category=[row[3] for row in found],
+        parts=parts,
+        losses=np.array([row[5] for row in found], dtype=np.float64).reshape(len(found), len(parts)),
+    )

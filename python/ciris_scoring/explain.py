@@ -1,0 +1,750 @@
+"""Why an agent has the score it has: what the marts say about one score, on a page for people or as JSON.
+
+Everything is read in one read-only transaction; the numbers are those of the marts. Of the intermediate relations only
+int_fragility_events is read, for the durations of fragile episodes, which no mart has.
+
+docs/operations.md, "Explanations as JSON", has the shape of an explanation.
+"""
+
+import difflib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import psycopg
+from psycopg import sql
+from psycopg.rows import dict_row
+
+from ciris_scoring import as_of as as_of_time
+from ciris_scoring.connection import connect, table_exists
+from ciris_scoring.errors import DatabaseError, InputError, shown
+from ciris_scoring.project import Project
+from ciris_scoring.terminal import aligned, fitted, printable, width
+
+PAGE_WIDTH = 100
+BAR_WIDTH = 40
+MAX_LISTED = 5
+"""Renames and episodes shown on the page, the newest; the rest is counted."""
+MAX_TRACES = 10
+REASONS = "what lowered the score"
+MIN_TRACE_ID_WIDTH = 24
+BESIDE_TRACE_ID = 32
+"""Columns of the points and the time before a trace id, and of what stands between."""
+MAX_AGENTS = 10
+"""Agents named in an error."""
+
+FACTORS = {"C": "c_score", "I_int": "i_int_score", "R": "r_score", "I_inc": "i_inc_score", "S": "s_score"}
+PARTS_OF_TRACES = {
+    "d_identity": "renamed",
+    "k_contradiction": "overridden",
+    "i_chain": "chain",
+    "i_coverage": "fields missing",
+    "i_replay": "not replayable",
+    "u_unsafe": "unsafe",
+    "s_score": "incoherent signal",
+    "mttr_hours": "fragile from here",
+    "rho_regression": "relapse",
+}
+"""Parts that single traces lower, and how a trace that did is described."""
+COMPARED = {"window": "one window before", "as_of": "the as-of before", "since": "as asked"}
+NOT_COMPARABLE = {
+    "no_earlier_score": "the agent has no row there",
+    "other_parameter_set": "it was made with other parameters",
+    "no_score": "one of the two has no score (insufficient data)",
+}
+MARTS = (
+    *("dim_agents", "fct_capacity_scores", "fct_score_attribution", "fct_score_comparisons"),
+    *("fct_score_changes", "fct_trace_verdicts"),
+)
+RULE = (
+    "Rule: the points of a part are divided equally among the window's traces that lowered it; those of",
+    "i_coverage by missing fields, those of mttr_hours by hours of the episodes that the traces began.",
+    "What s_score lost may come from before the window. delta_drift, ece, q_deferral and r_ceiling belong",
+    "to no single trace.",
+)
+
+Row = dict[str, Any]
+
+
+def explain(
+    project: Project, agent: str, as_of: str | None, window_days: int | None, since: str | None
+) -> dict[str, Any]:
+    """Read what there is to say about a score; docs/operations.md has the shape.
+
+    :param agent: hash, the beginning of one, or a name.
+    :param as_of: of the score; None for the agent's newest.
+    :param window_days: None for the shortest window that the agent has a score in.
+    :param since: an earlier as-of to compare with.
+    :raises InputError: there is no such agent, score or earlier score, or several agents are meant.
+    :raises DatabaseError: nothing is published, or the database fails.
+    """
+    moment = None if as_of is None else as_of_time.parse_time(as_of, "--as-of")
+    earlier = None if since is None else as_of_time.parse_time(since, "--since")
+    with connect(project) as connection:
+        connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ  # one state of all marts
+        connection.read_only = True
+        with connection.transaction(), connection.cursor(row_factory=dict_row) as cursor:
+            for mart in MARTS:
+                if not table_exists(connection, project.schema, mart):
+                    raise DatabaseError(
+                        f"There is no {project.schema}.{mart}: no score is published there.",
+                        "Score the fleet first with ciris-scoring run, or name another --target.",
+                    )
+            marts = _Marts(cursor, project.schema)
+            agent_id_hash = _find_agent(marts, agent)
+            score = _find_score(marts, agent_id_hash, moment, window_days)
+            return {
+                "score": score,
+                "parts": _parts(marts, score),
+                "comparisons": _comparisons(marts, score),
+                "since": None if earlier is None else _since(marts, score, earlier),
+                "events": _events(marts, score),
+                **_traces(marts, score),
+                "signs": _signs(marts, score)
+                if table_exists(connection, project.schema, "fct_record_signs")
+                else None,
+            }
+
+
+def as_json(explanation: Mapping[str, Any]) -> str:
+    """Write an explanation for machines."""
+
+    def text(value: object) -> str:
+        return value.astimezone(UTC).isoformat() if isinstance(value, datetime) else str(value)
+
+    return json.dumps(explanation, indent=2, default=text, allow_nan=False)
+
+
+# --- reading -------------------------------------------------------------------------------------------------------
+
+# The episodes that ended in the window, and the one that is open at the as-of.
+EPISODES = """
+events as (
+    select fragility_event_id, traced_at, audit_sequence_number, trace_id, event, detected_at, failure_mode
+    from {intermediate}.int_fragility_events
+    where agent_id_hash = %(agent_id_hash)s and traced_at < %(as_of)s
+),
+last_event as (
+    select event, detected_at, failure_mode
+    from events
+    order by
+        traced_at desc, audit_sequence_number desc nulls first, trace_id collate "C" desc nulls first,
+        fragility_event_id desc
+    limit 1
+),
+episodes as (
+    select
+        failure_mode, detected_at, traced_at as recovered_at,
+        (extract(epoch from traced_at - detected_at) / 3600)::double precision as hours
+    from events
+    where event = 'recovery' and traced_at >= %(window_start)s
+    union all
+    select failure_mode, detected_at, null, (extract(epoch from %(as_of)s - detected_at) / 3600)::double precision
+    from last_event
+    where event = 'detection'
+)
+"""
+
+# By how much each trace lowered each part: 1, or missing fields, or hours. Outside the window lie only traces that
+# began an episode of the window. A relapse began an episode after a recovery, in the window, from its failure mode.
+LOWERED = (
+    EPISODES
+    + """,
+began as (
+    select detected_at, sum(hours) as hours
+    from episodes
+    group by detected_at
+),
+relapses as (
+    select detections.fragility_event_id
+    from events as detections
+    where
+        detections.event = 'detection'
+        and exists (
+            select 1
+            from events as recoveries
+            where
+                recoveries.event = 'recovery'
+                and recoveries.failure_mode = detections.failure_mode
+                and recoveries.traced_at >= %(window_start)s
+                and recoveries.traced_at <= detections.traced_at
+                and recoveries.detected_at < detections.traced_at
+        )
+),
+lowered as (
+    select
+        verdicts.trace_verdict_id, verdicts.trace_id, verdicts.traced_at, verdicts.selected_action,
+        verdicts.audit_sequence_number, verdicts.previous_audit_sequence_number, verdicts.is_chain_gap,
+        verdicts.is_chain_rewind, verdicts.is_chain_duplicate, verdicts.is_signature_verified,
+        verdicts.is_key_registered, verdicts.is_link_valid, verdicts.n_fields_present, verdicts.failed_comparisons,
+        parts.part, parts.amount
+    from {schema}.fct_trace_verdicts as verdicts
+    left join began on verdicts.is_fragility_detected and verdicts.traced_at = began.detected_at
+    cross join lateral (
+        values
+        ('d_identity', verdicts.is_identity_change::integer::double precision, true),
+        ('k_contradiction', verdicts.is_overridden::integer, true),
+        ('i_chain', (not verdicts.is_chain_valid)::integer, true),
+        ('i_coverage', 10 - verdicts.n_fields_present, true),
+        ('i_replay', (verdicts.is_replay_sampled and verdicts.is_replayable is false)::integer, true),
+        ('u_unsafe', verdicts.is_unsafe::integer, true),
+        ('s_score', (verdicts.is_signal and not verdicts.is_coherent_signal)::integer, true),
+        ('mttr_hours', began.hours, false),
+        ('rho_regression', (verdicts.trace_verdict_id in (select fragility_event_id from relapses))::integer, true)
+    ) as parts (part, amount, is_of_window)
+    where
+        verdicts.agent_id_hash = %(agent_id_hash)s
+        and verdicts.is_counted
+        and verdicts.traced_at < %(as_of)s
+        and verdicts.traced_at >= least(%(window_start)s, (select min(detected_at) from episodes))
+        and (verdicts.traced_at >= %(window_start)s or not parts.is_of_window)
+        and parts.amount > 0
+)
+"""
+)
+
+COSTS = """
+attribution as (
+    select part, points_lost
+    from {schema}.fct_score_attribution
+    where agent_id_hash = %(agent_id_hash)s and as_of = %(as_of)s and window_days = %(window_days)s
+),
+shares as (
+    select
+        lowered.*,
+        attribution.points_lost * lowered.amount / sum(lowered.amount) over (partition by lowered.part) as points
+    from lowered
+    left join attribution on lowered.part = attribution.part
+),
+costs as (
+    select
+        sum(points order by part) as points,
+        array_agg(part order by points desc nulls last, part) as parts,
+        trace_verdict_id, trace_id, traced_at, selected_action, audit_sequence_number,
+        previous_audit_sequence_number, is_chain_gap, is_chain_rewind, is_chain_duplicate, is_signature_verified,
+        is_key_registered, is_link_valid, n_fields_present, failed_comparisons
+    from shares
+    where points is null or points > 0
+    group by
+        trace_verdict_id, trace_id, traced_at, selected_action, audit_sequence_number,
+        previous_audit_sequence_number, is_chain_gap, is_chain_rewind, is_chain_duplicate, is_signature_verified,
+        is_key_registered, is_link_valid, n_fields_present, failed_comparisons
+)
+"""
+
+
+class _Marts:
+    """The marts of a schema, and the intermediate relations beside it, within one transaction."""
+
+    def __init__(self, cursor: psycopg.Cursor[Row], schema: str):
+        self.cursor = cursor
+        self.names = {
+            "schema": sql.Identifier(schema),
+            "intermediate": sql.Identifier(f"{schema}_intermediate"),
+        }
+
+    def rows(self, query: str, values: Mapping[str, Any]) -> list[Row]:
+        composed = sql.SQL(query).format(**self.names)
+        return self.cursor.execute(composed, values).fetchall()
+
+
+def _find_agent(marts: _Marts, agent: str) -> str:
+    """Hash of the one agent that is meant.
+
+    A whole hash goes first; then current names and beginnings of hashes, which may name several; then former names.
+    """
+    if not agent.strip() or "\0" in agent or not _is_unicode(agent):
+        raise InputError(f"{shown(agent)} is no agent.", "Give a hash, the beginning of one, or a name.")
+    found = marts.rows(
+        """
+        with matches as (
+            select
+                agent_id_hash, agent_name,
+                case
+                    when agent_id_hash = %(agent)s then 1
+                    when agent_name = %(agent)s or starts_with(agent_id_hash, %(agent)s) then 2
+                    when %(agent)s = any(former_names) then 3
+                end as way
+            from {schema}.dim_agents
+        )
+        select agent_id_hash, agent_name
+        from matches
+        where way = (select min(way) from matches)
+        order by agent_id_hash
+        """,
+        {"agent": agent},
+    )
+    if len(found) == 1:
+        return str(found[0]["agent_id_hash"])
+    if found:
+        agents = _some([_agent(row) for row in found], MAX_AGENTS)
+        raise InputError(
+            f"{len(found)} agents are called {shown(agent)} or have a hash that begins so: {agents}.",
+            "Give the hash, or more of it.",
+        )
+    names = [row["name"] for row in marts.rows(
+        """
+        select distinct unnest(agent_name || former_names) as name
+        from {schema}.dim_agents
+        where agent_name is not null
+        order by 1
+        """,
+        {},
+    )]  # fmt: skip
+    by_folded = {name.casefold(): name for name in names}
+    nearest = [by_folded[name] for name in difflib.get_close_matches(agent.casefold(), by_folded, n=3)]
+    raise InputError(
+        f"No agent has the name {shown(agent)}, or a hash that begins so.",
+        f"The nearest names are {', '.join(map(shown, nearest))}."
+        if nearest
+        else "dim_agents lists the agents; no name is near.",
+    )
+
+
+def _find_score(marts: _Marts, agent_id_hash: str, moment: datetime | None, window_days: int | None) -> Row:
+    """The row of fct_capacity_scores that is meant."""
+    agent = {"agent_id_hash": agent_id_hash}
+    windows = [
+        row["window_days"]
+        for row in marts.rows(
+            "select distinct window_days from {schema}.fct_capacity_scores "
+            "where agent_id_hash = %(agent_id_hash)s order by window_days",
+            agent,
+        )
+    ]
+    if not windows:
+        raise InputError(
+            f"Agent {agent_id_hash} has no score yet: it has no trace in a window that was scored.",
+            "Score the fleet with ciris-scoring run, or name another agent.",
+        )
+    window = windows[0] if window_days is None else window_days
+    if window not in windows:
+        raise InputError(
+            f"--window-days is {window}, and agent {agent_id_hash} has no score in a window of so many days.",
+            f"It has scores in windows of {' and '.join(map(str, windows))} days.",
+        )
+    key = {**agent, "window_days": window, "as_of": moment}
+    found = marts.rows(
+        """
+        select *
+        from {schema}.fct_capacity_scores
+        where
+            agent_id_hash = %(agent_id_hash)s and window_days = %(window_days)s
+            and as_of = coalesce(%(as_of)s::timestamptz, (
+                select max(newest.as_of)
+                from {schema}.fct_capacity_scores as newest
+                where newest.agent_id_hash = %(agent_id_hash)s and newest.window_days = %(window_days)s
+            ))
+        """,
+        key,
+    )
+    if not found and moment is not None:
+        raise _no_score(marts, key, moment, "--as-of")
+    return found[0]
+
+
+def _no_score(marts: _Marts, key: Mapping[str, Any], moment: datetime, option: str) -> InputError:
+    """Say that the agent has no row at an as-of, and which ones are nearest."""
+    [nearest] = marts.rows(
+        """
+        select
+            max(as_of) filter (where as_of < %(moment)s) as before,
+            min(as_of) filter (where as_of > %(moment)s) as after
+        from {schema}.fct_capacity_scores
+        where agent_id_hash = %(agent_id_hash)s and window_days = %(window_days)s
+        """,
+        {**key, "moment": moment},
+    )
+    as_ofs = " and ".join(as_of_time.text(found) for found in nearest.values() if found is not None)
+    return InputError(
+        f"{option} is {as_of_time.text(moment)}, where agent {key['agent_id_hash']} has no row with a window of "
+        f"{key['window_days']} days.",
+        f"Its nearest as-ofs are: {as_ofs}.",
+    )
+
+
+def _parts(marts: _Marts, score: Row) -> list[Row]:
+    counts = {
+        row["part"]: row["n_traces"]
+        for row in marts.rows(
+            f"with {LOWERED} select part, count(*) as n_traces from lowered group by part", score
+        )
+    }
+    parts = marts.rows(
+        """
+        select factor, part, loss, points_lost, rank
+        from {schema}.fct_score_attribution
+        where agent_id_hash = %(agent_id_hash)s and as_of = %(as_of)s and window_days = %(window_days)s
+        order by rank
+        """,
+        score,
+    )
+    return [
+        {**row, "n_traces": counts.get(row["part"], 0) if row["part"] in PARTS_OF_TRACES else None}
+        for row in parts
+    ]
+
+
+def _comparisons(marts: _Marts, score: Row) -> list[Row]:
+    comparisons = marts.rows(
+        """
+        select compared_with, compared_as_of, score_before, score_now, change, not_comparable_because
+        from {schema}.fct_score_comparisons
+        where agent_id_hash = %(agent_id_hash)s and as_of = %(as_of)s and window_days = %(window_days)s
+        order by compared_as_of, compared_with desc
+        """,
+        score,
+    )
+    changes = marts.rows(
+        """
+        select compared_with, factor, part, loss_change, points, rank
+        from {schema}.fct_score_changes
+        where agent_id_hash = %(agent_id_hash)s and as_of = %(as_of)s and window_days = %(window_days)s
+        order by rank
+        """,
+        score,
+    )
+    return [
+        {
+            **comparison,
+            "parts": [
+                {name: value for name, value in row.items() if name != "compared_with"}
+                for row in changes
+                if row["compared_with"] == comparison["compared_with"]
+            ],
+        }
+        for comparison in comparisons
+    ]
+
+
+def _since(marts: _Marts, score: Row, earlier: datetime) -> Row:
+    """Compare with any earlier as-of: by part where fct_score_changes does, else score and factors alone."""
+    if earlier >= score["as_of"]:
+        raise InputError(
+            f"--since is {as_of_time.text(earlier)}, which is not before the as-of {as_of_time.text(score['as_of'])}.",
+            "Give an earlier as-of.",
+        )
+    differences = ", ".join(f"later.{column} - earlier.{column} as {column}" for column in FACTORS.values())
+    found = marts.rows(
+        f"""
+        select
+            earlier.capacity_score as score_before,
+            later.capacity_score as score_now,
+            case
+                when earlier.parameter_set_id = later.parameter_set_id
+                    then later.capacity_score - earlier.capacity_score
+            end as change,
+            case
+                when earlier.parameter_set_id <> later.parameter_set_id then 'other_parameter_set'
+                when earlier.capacity_score is null or later.capacity_score is null then 'no_score'
+            end as not_comparable_because,
+            {differences}
+        from {{schema}}.fct_capacity_scores as later
+        join {{schema}}.fct_capacity_scores as earlier
+            on earlier.agent_id_hash = later.agent_id_hash and earlier.window_days = later.window_days
+        where
+            later.agent_id_hash = %(agent_id_hash)s and later.as_of = %(as_of)s
+            and later.window_days = %(window_days)s and earlier.as_of = %(earlier)s
+        """,
+        {**score, "earlier": earlier},
+    )
+    if not found:
+        raise _no_score(marts, score, earlier, "--since")
+    [compared] = found
+    factors = {column: compared.pop(column) for column in FACTORS.values()}
+    published = [row for row in _comparisons(marts, score) if row["compared_as_of"] == earlier]
+    return {
+        "compared_with": "since",
+        "compared_as_of": earlier,
+        **compared,
+        "factors": None if compared["not_comparable_because"] == "other_parameter_set" else factors,
+        "parts": published[0]["parts"] if published else None,
+    }
+
+
+def _events(marts: _Marts, score: Row) -> dict[str, Any]:
+    window = """
+        from {schema}.fct_trace_verdicts
+        where
+            agent_id_hash = %(agent_id_hash)s and is_counted
+            and traced_at >= %(window_start)s and traced_at < %(as_of)s
+    """
+    [keys] = marts.rows(
+        f"""
+        select count(*) as n, min(traced_at) as first_at, max(traced_at) as last_at
+        {window} and not is_key_registered
+        """,
+        score,
+    )
+    [links] = marts.rows(
+        f"""
+        select
+            count(*) as n,
+            count(*) filter (where is_chain_gap) as n_gaps,
+            count(*) filter (where is_chain_rewind) as n_rewinds,
+            count(*) filter (where is_chain_duplicate) as n_duplicates,
+            count(*) filter (where not (is_chain_gap or is_chain_rewind or is_chain_duplicate)) as n_incomplete,
+            min(traced_at) as first_at,
+            max(traced_at) as last_at
+        {window} and not is_link_valid
+        """,
+        score,
+    )
+    return {
+        "renames": marts.rows(
+            f"""
+            select traced_at, trace_id, previous_agent_name, agent_name
+            {window} and is_identity_change
+            order by traced_at, audit_sequence_number, trace_verdict_id
+            """,
+            score,
+        ),
+        "unregistered_keys": keys,
+        "broken_links": links,
+        "episodes": marts.rows(
+            f"with {EPISODES} select failure_mode, detected_at, recovered_at, hours from episodes "
+            "order by detected_at, recovered_at",
+            score,
+        ),
+    }
+
+
+def _traces(marts: _Marts, score: Row) -> dict[str, Any]:
+    rows = marts.rows(
+        f"""
+        with {LOWERED}, {COSTS}
+        select costs.*, count(*) over () as n_costly_traces
+        from costs
+        order by points desc nulls last, cardinality(parts) desc, traced_at desc, trace_verdict_id
+        limit {MAX_TRACES}
+        """,
+        score,
+    )
+    n = rows[0]["n_costly_traces"] if rows else 0
+    for row in rows:
+        del row["n_costly_traces"]
+    return {"traces": rows, "n_costly_traces": n}
+
+
+def _signs(marts: _Marts, score: Row) -> list[Row]:
+    return marts.rows(
+        """
+        select sign, field, value, comparison_value, compared_with, z, message
+        from {schema}.fct_record_signs
+        where agent_id_hash = %(agent_id_hash)s and as_of = %(as_of)s and window_days = %(window_days)s
+        order by sign, field
+        """,
+        score,
+    )
+
+
+def _is_unicode(text: str) -> bool:
+    """Whether a database can be asked for it: an argument that is not text in the terminal's encoding cannot."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+# --- the page ------------------------------------------------------------------------------------------------------
+
+
+def page(explanation: Mapping[str, Any]) -> str:
+    """Write an explanation for people: at most ``PAGE_WIDTH`` columns, without colours, printable on any terminal."""
+    sections = [
+        _score_lines(explanation["score"]),
+        _part_lines(explanation["parts"], explanation["score"]),
+        _change_lines(explanation["comparisons"], explanation["since"]),
+        _event_lines(explanation["events"]),
+        _trace_lines(explanation),
+        _sign_lines(explanation["signs"]),
+    ]
+    lines = [line for section in sections if section for line in (*section, "")]
+    return "\n".join(fitted(printable(line), PAGE_WIDTH) for line in lines[:-1])
+
+
+def _score_lines(score: Row) -> list[str]:
+    low, high = score.get("capacity_score_low"), score.get("capacity_score_high")
+    lines = [
+        _agent(score),
+        f"as-of {as_of_time.text(score['as_of'])}, window of {score['window_days']} days, {score['n_traces']} traces",
+        "",
+    ]
+    if score["capacity_score"] is None:
+        lines.append(f"No capacity score: {score['score_status']}, {score['n_traces']} traces in the window.")
+    else:
+        lines.append(
+            f"Capacity {score['capacity_score']:.3f}, {score['category']}. Status {score['score_status']}, "
+            f"confidence {score['confidence']}."
+        )
+        if low is None or high is None:
+            lines.append("95 % interval: no interval published.")
+        else:
+            categories = {score.get("category_low"): None, score.get("category_high"): None}
+            lines.append(f"95 % interval: {low:.3f} to {high:.3f}, {' to '.join(map(str, categories))}.")
+            driver = score.get("interval_driver")
+            lines.append(
+                f"The category is {score.get('category_certainty')}."
+                + (f" What widens the interval most: {driver}." if driver else "")
+            )
+    factors = "  ".join(f"{name} {score[column]:.3f}" for name, column in FACTORS.items())
+    lines.append(f"Factors: {factors}; weakest {score['weakest_factor']}.")
+    if score["unmeasured_components"]:
+        lines.append(f"Too little data for: {', '.join(score['unmeasured_components'])}.")
+    return lines
+
+
+def _part_lines(parts: Sequence[Row], score: Row) -> list[str]:
+    if score["capacity_score"] is None:
+        return []
+    if not parts:
+        return ["What the score lost, by part, is not there yet: a run is writing it, or stopped meanwhile."]
+    shown_parts = [row for row in parts if row["points_lost"] > 0]
+    rows = [
+        (
+            row["part"],
+            row["factor"],
+            f"{row['points_lost']:.3f}",
+            "#" * max(1, round(BAR_WIDTH * row["points_lost"])),
+            "" if row["n_traces"] is None else f"{row['n_traces']:,}",
+        )
+        for row in shown_parts
+    ]
+    headings = ("part", "factor", "points", f"of 1 ({BAR_WIDTH} #)", "traces")
+    rest = [row["part"] for row in parts if row["points_lost"] == 0]
+    lines = ["Points lost, by part", *aligned(headings, rows, {"points", "traces"})]
+    return [*lines, *(_wrapped(rest, "Nothing lost by: ") if rest else [])]
+
+
+def _change_lines(comparisons: Sequence[Row], since: Row | None) -> list[str]:
+    lines = ["What changed"]
+    for row in (*comparisons, *([since] if since else [])):
+        what = f"Since {as_of_time.text(row['compared_as_of'])}, {COMPARED[row['compared_with']]}: "
+        reason = row["not_comparable_because"]
+        if reason:
+            lines.append(f"  {what}not comparable, {NOT_COMPARABLE[reason]}.")
+        else:
+            lines.append(f"  {what}{row['score_before']:.3f} -> {row['score_now']:.3f}, {row['change']:+.3f}")
+        if row["parts"]:
+            moved = sorted(row["parts"], key=lambda part: -abs(part["points"]))
+            told = [
+                f"{part['part']} {part['points']:+.3f}" for part in moved if abs(part["points"]) >= 0.0005
+            ]
+            lines += _wrapped(told or ["no part moved by 0.001 or more"], "    by part: ")
+        elif row.get("factors"):
+            told = [f"{name} {row['factors'][column]:+.3f}" for name, column in FACTORS.items()]
+            lines += _wrapped(told, "    by factor: ")
+            if not reason:
+                lines.append("    (by part only one window before and one as-of before: fct_score_changes)")
+    return lines
+
+
+def _event_lines(events: Mapping[str, Any]) -> list[str]:
+    lines = ["Events in the window"]
+    renames, episodes = events["renames"], events["episodes"]
+    keys, links = events["unregistered_keys"], events["broken_links"]
+    for row in renames[-MAX_LISTED:]:
+        names = " -> ".join(_name(row[column], 30) for column in ("previous_agent_name", "agent_name"))
+        lines.append(f"  {as_of_time.text(row['traced_at'])} renamed: {names}")
+    if len(renames) > MAX_LISTED:
+        lines.append(f"  ... and {len(renames) - MAX_LISTED:,} renames before.")
+    if keys["n"]:
+        lines.append(f"  {keys['n']:,} traces with a key that was unknown, revoked or expired at their time,")
+        lines.append(f"    {_range(keys)}")
+    if links["n"]:
+        lines.append(
+            f"  {links['n']:,} broken links: {links['n_gaps']:,} gaps, {links['n_rewinds']:,} rewinds, "
+            f"{links['n_duplicates']:,} repeated, {links['n_incomplete']:,} without number or hash,"
+        )
+        lines.append(f"    {_range(links)}")
+    for row in episodes[-MAX_LISTED:]:
+        end = "still open" if row["recovered_at"] is None else f"to {as_of_time.text(row['recovered_at'])}"
+        mode = fitted(printable(row["failure_mode"]), 24)
+        lines.append(
+            f"  {as_of_time.text(row['detected_at'])} fragile ({mode}) {end}, {row['hours']:,.2f} hours"
+        )
+    if len(episodes) > MAX_LISTED:
+        lines.append(f"  ... and {len(episodes) - MAX_LISTED:,} fragile episodes before.")
+    return lines if len(lines) > 1 else [*lines, "  None."]
+
+
+def _trace_lines(explanation: Mapping[str, Any]) -> list[str]:
+    traces, n = explanation["traces"], explanation["n_costly_traces"]
+    if not traces:
+        return ["No single trace lowered the score."]
+    reasons = [", ".join(_described(row, part) for part in row["parts"]) for row in traces]
+    reasons_width = max(map(width, (REASONS, *reasons)))
+    id_width = max(MIN_TRACE_ID_WIDTH, PAGE_WIDTH - BESIDE_TRACE_ID - reasons_width)
+    rows = [
+        (
+            "-" if row["points"] is None else f"{row['points']:.4f}",
+            as_of_time.text(row["traced_at"]),
+            _name(row["trace_id"], id_width),
+            reason,
+        )
+        for row, reason in zip(traces, reasons, strict=True)
+    ]
+    table = aligned(("points", "time", "trace", REASONS), rows, {"points"})
+    if explanation["score"]["capacity_score"] is None:
+        return [f"Traces that lower most parts, {len(rows)} of {n:,}; newest first where equal", *table]
+    return [f"Traces that cost most, {len(rows)} of {n:,}; newest first where equal", *table, *RULE]
+
+
+def _described(trace: Row, part: str) -> str:
+    """What a trace did to a part, in a few words."""
+    if part == "i_chain":
+        reasons = [
+            ("is_chain_gap", True, "gap"),
+            ("is_chain_rewind", True, "rewind"),
+            ("is_chain_duplicate", True, "repeated"),
+            ("is_signature_verified", False, "signature"),
+            ("is_key_registered", False, "key"),
+        ]
+        found = [reason for column, wrong, reason in reasons if trace[column] is wrong]
+        return f"{PARTS_OF_TRACES[part]} ({', '.join(found)})" if found else PARTS_OF_TRACES[part]
+    if part == "i_coverage":
+        n = 10 - trace["n_fields_present"]
+        return f"{n} {PARTS_OF_TRACES[part]}" if n > 1 else "1 field missing"
+    return PARTS_OF_TRACES[part]
+
+
+def _sign_lines(signs: Sequence[Row] | None) -> list[str]:
+    if signs is None:
+        return []
+    lines = ["Signs of a polished record (a reason to look, part of no score)"]
+    for row in signs:
+        of = f" of {row['field']}" if row["field"] else ""
+        lines += _wrapped(printable(row["message"]).split(" "), f"  {row['sign']}{of}: ", " ")
+    return lines if signs else [*lines, "  None."]
+
+
+def _agent(row: Row) -> str:
+    label = fitted(printable(row["agent_id_hash"]), 64)
+    return f"{_name(row['agent_name'], 30)} ({label})" if row["agent_name"] else f"({label})"
+
+
+def _name(name: str | None, columns: int) -> str:
+    return fitted(printable(name), columns) if name else "-"
+
+
+def _range(row: Row) -> str:
+    return f"{as_of_time.text(row['first_at'])} to {as_of_time.text(row['last_at'])}"
+
+
+def _some(items: Sequence[str], most: int) -> str:
+    more = [f"and {len(items) - most} more"] if len(items) > most else []
+    return ", ".join([*items[:most], *more])
+
+
+def _wrapped(items: Iterable[str], first: str, between: str = ", ") -> list[str]:
+    """Lay out items over as many lines as they need, below each other under the first."""
+    lines, line = [], first
+    for item in items:
+        joined = line + ("" if line in (first, "      ") else between) + item
+        if width(joined) > PAGE_WIDTH - 1 and line not in (first, "      "):
+            lines.append(line + between.rstrip())
+            joined = "      " + item
+        line = joined
+    return [*lines, line]

@@ -1,0 +1,65 @@
+"""Frames as text: in the text format of COPY, and as CSV."""
+
+from collections.abc import Iterable, Iterator, Sequence
+
+import numpy as np
+import pandas as pd
+
+_Texts = Sequence[str | None]
+"""A column as the text of its SQL values, None for null."""
+
+_ROWS_PER_BLOCK = 256
+_ESCAPES = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r"})
+
+
+def copy_text(frames: Iterable[pd.DataFrame]) -> Iterator[str]:
+    """Yield blocks of rows in the text format of COPY, which takes JSON as it is, where CSV doubles its quotes."""
+    for frame in frames:
+        columns = [_nulls_marked(_escaped(values)) for values in _texts(frame)]
+        rows = list(map("\t".join, zip(*columns, strict=True)))
+        for first in range(0, len(rows), _ROWS_PER_BLOCK):
+            yield "\n".join(rows[first : first + _ROWS_PER_BLOCK]) + "\n"
+
+
+def csv_text(frame: pd.DataFrame) -> str:
+    """Return the frame as CSV with a header; an empty field is null, an empty string is quoted."""
+
+    def quoted(value: str | None) -> str:
+        if value is None:
+            return ""
+        return '"' + value.replace('"', '""') + '"' if not value or set(value) & set('",\r\n') else value
+
+    columns = [list(map(quoted, values)) for values in _texts(frame)]
+    return "\n".join([",".join(frame.columns), *map(",".join, zip(*columns, strict=True)), ""])
+
+
+def _nulls_marked(values: _Texts) -> Sequence[str]:
+    return ["\\N" if v is None else v for v in values]
+
+
+def _escaped(values: _Texts) -> _Texts:
+    together = "".join(filter(None, values))
+    if not any(character in together for character in "\\\t\n\r"):
+        return values
+    return [None if v is None else v.translate(_ESCAPES) for v in values]
+
+
+def _texts(frame: pd.DataFrame) -> list[_Texts]:
+    return [_text(frame[name]) for name in frame.columns]
+
+
+def _text(column: pd.Series) -> _Texts:
+    if isinstance(column.dtype, pd.DatetimeTZDtype):
+        times = column.dt.tz_convert("UTC").dt.tz_localize(None).to_numpy("datetime64[us]")
+        texts = [f"{t}Z" for t in np.datetime_as_string(times, unit="us").tolist()]
+    elif isinstance(column.dtype, pd.BooleanDtype):
+        values = column.to_numpy(dtype=np.int64, na_value=0)
+        texts = np.array(["f", "t"], dtype=object)[values].tolist()
+    elif isinstance(column.dtype, pd.Int64Dtype):
+        texts = list(map(str, column.to_numpy(dtype=np.int64, na_value=0).tolist()))
+    else:
+        return column.tolist()
+    nulls = column.isna().to_numpy()
+    if not nulls.any():
+        return texts
+    return [None if null else text for text, null in zip(texts, nulls.tolist(), strict=True)]

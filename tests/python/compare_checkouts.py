@@ -1,0 +1,140 @@
+"""Score the same traces with two checkouts of the project and compare every mart, row by row.
+
+`python tests/python/compare_checkouts.py OTHER` takes another checkout's folder, for example one that
+`git worktree add ../before v0.1.0` made. Both score the sample, the real traces where they are present, and random
+fleets by day and by hour, each in a first run and an increment, with their own package and models, into two schemas of
+one throw-away database. Marts and columns that both have must be equal: exactly, doubles to 1e-12 of their size.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import psycopg
+
+from ciris_scoring import embedded
+from ciris_scoring.simulation.sample import load_sample, sample_info
+from nasty_fleet import START, nasty_fleet
+from pipeline import REPOSITORY, create_loose_sources, insert_rows, mart_differences
+
+SCHEMAS = {"here": "scored_here", "there": "scored_there"}
+
+
+@dataclass
+class Fleet:
+    """Traces to score, and the as-ofs of the runs, one after the other."""
+
+    name: str
+    load: Callable[[psycopg.Connection], Any]
+    as_ofs: list[datetime]
+    variables: dict[str, Any] = field(default_factory=dict)
+
+
+def fleets(seeds: int) -> Iterator[Fleet]:
+    """The sample, the real traces where they are present, and random fleets."""
+    newest = datetime.fromisoformat(sample_info()["as_of"])
+    yield Fleet("sample", load_sample, [newest - timedelta(days=2), newest])
+    import test_real_traces as real
+
+    for period in real.PERIODS if all(path.is_file() for path in real.FILES.values()) else ():
+        with embedded.throw_away() as server, psycopg.connect(server.conninfo()) as connection:
+            newest = real.load(connection, period)
+        yield Fleet(
+            f"real traces by {period}",
+            lambda connection, period=period: real.load(connection, period),
+            [newest],
+            {"scoring_period": period},
+        )
+    for seed in range(1, seeds + 1):
+        days = {"days": 40, "agents": 7, "traces_per_day": 9}
+        end = START + timedelta(days=40)
+        yield Fleet(f"random fleet {seed} by day", _nasty(seed, days), [end - timedelta(days=2), end])
+        end = START + timedelta(days=8, hours=17)
+        yield Fleet(
+            f"random fleet {seed} by hour",
+            _nasty(seed, {"days": 9}),
+            [end - timedelta(hours=5), end],
+            {"scoring_period": "hour"},
+        )
+
+
+def _nasty(seed: int, size: dict[str, int]) -> Callable[[psycopg.Connection], None]:
+    def load(connection: psycopg.Connection) -> None:
+        create_loose_sources(connection)
+        for table, rows in nasty_fleet(seed, **size).items():
+            insert_rows(connection, table, rows)
+
+    return load
+
+
+def score_with(checkout: Path, profiles_dir: Path, as_of: datetime, variables: dict[str, Any]) -> None:
+    """One run of a checkout's own package and models; a failure ends this program."""
+    command = [
+        *(sys.executable, "-m", "ciris_scoring.cli", "run", "--as-of", as_of.isoformat()),
+        *(
+            "--project-dir",
+            str(checkout),
+            "--profiles-dir",
+            str(profiles_dir),
+            "--vars",
+            json.dumps(variables),
+        ),
+    ]
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(checkout / "python"),
+        "DBT_TARGET_PATH": str(profiles_dir / "target"),
+        "DBT_LOG_PATH": str(profiles_dir / "logs"),
+    }
+    done = subprocess.run(command, env=environment, cwd=checkout, capture_output=True, text=True, check=False)
+    if done.returncode:
+        sys.exit(f"{checkout} failed at {as_of}:\n{done.stderr[-2000:]}")
+
+
+def main() -> int:
+    """Compare, fleet by fleet; exit code 1 when anything differs."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("other", type=Path, help="folder of the other checkout")
+    parser.add_argument("--seeds", type=int, default=3, help="random fleets by day, and by hour")
+    options = parser.parse_args()
+    checkouts = {"here": REPOSITORY, "there": options.other.resolve()}
+    different = 0
+    for fleet in fleets(options.seeds):
+        with (
+            embedded.throw_away() as server,
+            tempfile.TemporaryDirectory() as folder,
+            psycopg.connect(server.conninfo(), autocommit=True, options="-c timezone=UTC") as connection,
+        ):
+            fleet.load(connection)
+            for name, schema in SCHEMAS.items():
+                profiles_dir = Path(folder) / name
+                profiles_dir.mkdir()
+                embedded.write_profile(profiles_dir, server, schema=schema)
+                for as_of in fleet.as_ofs:
+                    score_with(checkouts[name], profiles_dir, as_of, fleet.variables)
+            [[n_scores]] = connection.execute(
+                f"select count(*) from {SCHEMAS['here']}.fct_capacity_scores"
+            ).fetchall()
+            differences = mart_differences(connection, *SCHEMAS.values())
+        different += len(differences)
+        print(
+            f"{fleet.name}: {n_scores:,} scores, {len(differences)} marts differ",
+            *differences,
+            sep="\n  ",
+            flush=True,
+        )
+    return 1 if different else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

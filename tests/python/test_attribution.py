@@ -1,0 +1,358 @@
+"""The attribution of scores and changes, on states that no fleet would reach, against an independent implementation.
+
+Sample, random fleets and real traces are compared with it too, wherever differences_from_brute_force is.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from decimal import Decimal, localcontext
+from typing import Any
+
+import psycopg
+import pytest
+from psycopg import sql
+from psycopg.types.json import Jsonb
+
+from brute_force import attribution
+from ciris_scoring.embedded import SCHEMA, Server
+from conftest import Database, _fresh_database
+from nasty_fleet import START, nasty_fleet
+from pipeline import attribution_differences, create_loose_sources, insert_rows, score
+
+WINDOW = timedelta(days=7)
+DAYS = 9
+"""As-ofs per agent: eight comparisons with the previous one, two with the one a window earlier."""
+
+PARAMETER_SETS: dict[str, dict[str, float]] = {
+    "defaults": {},
+    "floored": {"integrity_floor": 0.1, "norm_k": 0.1, "lambda_c": 2, "mu_c": 20},
+    "no integrity": {"integrity_floor": 1, "norm_x0": 0},
+    "steep": {"norm_k": 50, "norm_x0": 0, "mttr_scale_hours": 0.001},
+    "steep at the end": {"norm_k": 50, "norm_x0": 1, "mttr_scale_hours": 8760, "lambda_c": 10},
+    "flat": {"norm_k": 0.1, "norm_x0": 1, "integrity_floor": 1e-9},
+}
+"""By parameter_set_id; the ends of every range."""
+
+RATES = ("d_identity", "k_contradiction", "delta_drift", "rho_regression", "ece", "u_unsafe")  # 0 is best
+SHARES = ("i_chain", "i_coverage", "i_replay", "q_deferral", "s_score")  # 1 is best
+
+
+def rate(rng: random.Random) -> float:
+    """A rate, often at an end of [0, 1] or as near as a double can be."""
+    roll = rng.random()
+    if roll < 0.35:
+        return 0.0
+    if roll < 0.42:
+        return rng.choice([1.0, 1.0, 1 - 2**-53, 0.5])
+    if roll < 0.55:
+        return 10 ** rng.uniform(-17, -2)
+    return rng.random() if roll < 0.8 else rng.random() / 10
+
+
+def value(rng: random.Random, name: str) -> float:
+    if name == "mttr_hours":
+        return rng.choice([0.0, 0.0, 10 ** rng.uniform(-12, 5), 2 * rng.random()])
+    return 1 - rate(rng) if name in SHARES else rate(rng)
+
+
+def next_state(rng: random.Random, state: dict[str, float], exchanges: bool) -> dict[str, float]:
+    """What an agent may become: most components as they were, some a hair off.
+
+    exchanges: instead of the latter, drift and relapse may be exchanged, which leaves R where it was. Where they are
+    nearly exchanged, the independent implementation is not exact enough; that has a test of its own.
+    """
+    changed = dict(state)
+    for name in state:
+        if rng.random() < 0.3:
+            changed[name] = value(rng, name)
+        elif not exchanges and rng.random() < 0.1 and 1e-3 < state[name] < 0.9:
+            changed[name] = nearly(rng, state[name])
+    if exchanges and rng.random() < 0.3:
+        exchanged = {"delta_drift": state["rho_regression"], "rho_regression": state["delta_drift"]}
+        changed |= {**exchanged, "mttr_hours": state["mttr_hours"]}
+    return changed
+
+
+def nearly(rng: random.Random, x: float) -> float:
+    return x * (1 + rng.choice([-1, 1]) * 10 ** rng.uniform(-15, -5))
+
+
+def capacity(state: dict[str, float], overrides: dict[str, float]) -> float:
+    """scoring.md, section 8, from the components."""
+    p = attribution.DEFAULTS | overrides
+    x = (1 - state["delta_drift"]) / (1 + state["mttr_hours"] / p["mttr_scale_hours"])
+    x *= 1 - state["rho_regression"]
+    integrity = max(state["i_chain"] * state["i_coverage"] * state["i_replay"], p["integrity_floor"])
+    return (
+        math.exp(-p["lambda_c"] * state["d_identity"] - p["mu_c"] * state["k_contradiction"])
+        * integrity
+        / (1 + math.exp(-p["norm_k"] * (x - p["norm_x0"])))
+        * ((1 - state["ece"]) * state["q_deferral"] * (1 - state["u_unsafe"]))
+        * state["s_score"]
+    )
+
+
+@contextmanager
+def views(server: Server, folder: Any) -> Iterator[psycopg.Connection]:
+    """A database whose views stand, with nothing published: a small fleet is scored, and its rows are taken out."""
+    with contextmanager(_fresh_database)(server, folder) as database, database.connect() as connection:
+        score_small_fleet(database, connection)
+        connection.execute(
+            f"""
+            create schema template;
+            create table template.scores as select * from {SCHEMA}.fct_capacity_scores limit 1;
+            create table template.components as select * from {SCHEMA}_intermediate.int_published_components limit 1;
+            create table template.parameters as select * from {SCHEMA}.dim_scoring_parameters;
+            truncate {SCHEMA}.fct_capacity_scores, {SCHEMA}_intermediate.int_published_components,
+                {SCHEMA}.dim_scoring_parameters
+            """
+        )
+        yield connection
+
+
+def score_small_fleet(database: Database, connection: psycopg.Connection) -> None:
+    create_loose_sources(connection)
+    for table, rows in nasty_fleet(1, days=3).items():
+        insert_rows(connection, table, rows)
+    score(database.profiles_dir, START + timedelta(days=3))
+
+
+def publish(
+    connection: psycopg.Connection, states: dict[tuple[str, int], tuple[dict[str, float], str, float | None]]
+) -> None:
+    """Put scores in place, by agent and day: components, parameter_set_id and capacity_score."""
+    rows = [
+        {
+            "agent_id_hash": agent,
+            "as_of": START + timedelta(days=day),
+            "parameter_set_id": name,
+            "capacity_score": composite,
+            **state,
+        }
+        for (agent, day), (state, name, composite) in states.items()
+    ]
+    columns = list(rows[0])
+    types = {"agent_id_hash": "text", "as_of": "timestamptz", "parameter_set_id": "text"}
+    connection.execute("drop table if exists template.states")
+    connection.execute(
+        sql.SQL("create table template.states ({})").format(
+            sql.SQL(", ").join(
+                sql.SQL("{} {}").format(sql.Identifier(c), sql.SQL(types.get(c, "double precision")))
+                for c in columns
+            )
+        )
+    )
+    with connection.cursor().copy("copy template.states from stdin") as copy:
+        for row in rows:
+            copy.write_row([row[c] for c in columns])
+    for target, template in (
+        (f"{SCHEMA}.fct_capacity_scores", "scores"),
+        (f"{SCHEMA}_intermediate.int_published_components", "components"),
+    ):
+        connection.execute(
+            f"insert into {target} select (jsonb_populate_record(t, to_jsonb(s) || '{{\"window_days\": 7}}')).*"
+            f" from template.states as s cross join template.{template} as t"
+        )
+        connection.execute(f"analyze {target}")
+
+
+def random_states(
+    seed: int, agents: int
+) -> dict[tuple[str, int], tuple[dict[str, float], str, float | None]]:
+    rng = random.Random(seed)
+    states: dict[tuple[str, int], tuple[dict[str, float], str, float | None]] = {}
+    for n in range(agents):
+        name = rng.choice(list(PARAMETER_SETS))
+        state = {part: value(rng, part) for part in (*RATES, *SHARES, "mttr_hours")}
+        exchanges = rng.random() < 0.3
+        for day in range(DAYS):
+            if rng.random() < 0.03:
+                name = rng.choice(list(PARAMETER_SETS))
+            composite = capacity(state, PARAMETER_SETS[name]) if rng.random() < 0.95 else None
+            if rng.random() < 0.97:
+                states[f"agent {n}", day] = (state, name, composite)
+            state = next_state(rng, state, exchanges)
+    return states
+
+
+@pytest.fixture(scope="module")
+def embedded(embedded_postgres: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    with views(embedded_postgres, tmp_path_factory.mktemp("embedded")) as connection:
+        yield connection, filled(connection)
+
+
+@pytest.fixture(scope="module")
+def system(system_postgres: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    with views(system_postgres, tmp_path_factory.mktemp("system")) as connection:
+        yield connection, filled(connection)
+
+
+def filled(connection: psycopg.Connection) -> dict:
+    for name, overrides in PARAMETER_SETS.items():
+        connection.execute(
+            f"insert into {SCHEMA}.dim_scoring_parameters"
+            " select parameter_name, coalesce(%s::jsonb ->> parameter_name, default_value) as parameter_value,"
+            " default_value, allowed_range, meaning, specification_section, %s from template.parameters",
+            [Jsonb(overrides), name],
+        )
+    states = random_states(7, 1500)
+    publish(connection, states)
+    return states
+
+
+@pytest.fixture(params=["embedded", "system"])
+def published(request: pytest.FixtureRequest) -> Any:
+    """Random states on each server in turn: a connection, and what is published there."""
+    return request.getfixturevalue(request.param)
+
+
+def test_equals_the_independent_implementation(published):
+    connection, _ = published
+    assert attribution_differences(connection, SCHEMA, timedelta(days=1), PARAMETER_SETS.__getitem__) == []
+
+
+def test_the_states_reach_every_case(published):
+    """Or the comparison would prove little."""
+    connection, states = published
+    [reasons] = connection.execute(
+        f"select array_agg(distinct coalesce(not_comparable_because, '-')) from {SCHEMA}.fct_score_comparisons"
+    ).fetchone()
+    assert set(reasons) == {"-", "no_earlier_score", "other_parameter_set", "no_score"}
+    composites = [composite for _, _, composite in states.values() if composite is not None]
+    assert 0 < sum(composite == 0 for composite in composites) < len(composites) / 2
+    turned = f"from {SCHEMA}.fct_score_changes where loss_change is null"
+    [[became, ceased]] = connection.execute(
+        f"select count(*) filter (where points < 0), count(*) filter (where points > 0) {turned}"
+    ).fetchall()
+    assert min(became, ceased) > 50
+    floored = [
+        composite
+        for state, name, composite in states.values()
+        if name == "floored" and state["i_chain"] * state["i_coverage"] * state["i_replay"] == 0
+    ]
+    assert any(floored)
+
+
+def test_losses_and_points_add_up(published):
+    """To the published scores, not to a sum of the parts."""
+    connection, _ = published
+    wrong = connection.execute(
+        f"""
+        select agent_id_hash, as_of, sum(a.loss), -ln(nullif(s.capacity_score, 0)), sum(a.points_lost), s.capacity_score
+        from {SCHEMA}.fct_capacity_scores as s
+        join {SCHEMA}.fct_score_attribution as a using (agent_id_hash, as_of, window_days)
+        group by agent_id_hash, as_of, window_days, s.capacity_score
+        having count(*) <> 13 or abs(sum(a.points_lost) - (1 - s.capacity_score)) > 1e-12
+            or abs(sum(a.loss) + ln(nullif(s.capacity_score, 0))) > 1e-12 * greatest(1, sum(a.loss))
+            or (s.capacity_score = 0) <> (count(a.loss) < 13)
+        """
+    ).fetchall()
+    assert wrong == []
+    wrong = connection.execute(
+        f"""
+        select agent_id_hash, as_of, compared_with, sum(c.points), d.change
+        from {SCHEMA}.fct_score_comparisons as d
+        left join {SCHEMA}.fct_score_changes as c using (agent_id_hash, as_of, window_days, compared_with)
+        group by agent_id_hash, as_of, window_days, compared_with, d.change
+        having count(c.part) <> case when d.change is null then 0 else 13 end or abs(sum(c.points) - d.change) > 1e-12
+        """
+    ).fetchall()
+    assert wrong == []
+
+
+def test_what_did_not_move_is_exactly_zero(published):
+    """But for parts under an active floor, which shares out anew when another one moves."""
+    connection, states = published
+    for agent, as_of, compared_as_of, part, loss_change, points in connection.execute(
+        f"select agent_id_hash, as_of, compared_as_of, part, loss_change, points from {SCHEMA}.fct_score_changes"
+    ).fetchall():
+        (later, name, _), (earlier, _, _) = (
+            states[agent, (moment - START).days] for moment in (as_of, compared_as_of)
+        )
+        floored = part in attribution.INTEGRITY and PARAMETER_SETS[name].get("integrity_floor", 0) > 0
+        if part == "r_ceiling" or (earlier[part] == later[part] and not floored):
+            assert [str(loss_change), str(points)] == ["0.0", "0.0"], (agent, as_of, part)
+
+
+def test_a_score_without_its_components_or_parameters_has_no_rows(embedded):
+    """Each is written in its turn, and a view between two of them must not mix them."""
+    connection, states = embedded
+    (agent, day), (_, name, _) = next(
+        item for item in states.items() if item[1][2] is not None and item[0][1] > 0
+    )
+    key = [agent, START + timedelta(days=day)]
+    of_agent = "where agent_id_hash = %s and as_of = %s"
+
+    def n_rows() -> list[int]:
+        return [
+            connection.execute(f"select count(*) from {SCHEMA}.{mart} {of_agent}", key).fetchone()[0]
+            for mart in ("fct_score_attribution", "fct_score_changes")
+        ]
+
+    before = n_rows()
+    assert min(before) >= 13
+    for spoil in (
+        f"update {SCHEMA}.fct_capacity_scores set scored_at = scored_at + interval '1 second' where agent_id_hash = %s",
+        f"update {SCHEMA}.fct_capacity_scores set parameter_set_id = 'not published' where agent_id_hash = %s",
+    ):
+        with connection.transaction(force_rollback=True):
+            connection.execute(spoil, [agent])
+            assert n_rows() == [0, 0]
+    assert n_rows() == before
+
+
+def exact_changes_of_r(
+    earlier: dict[str, float], later: dict[str, float], overrides: dict[str, float]
+) -> dict[str, Decimal]:
+    """certainty.md, section 2, for the three parts of R whose u is finite and moved by more than 1e-9; 60 digits."""
+    p = {name: Decimal(x) for name, x in (attribution.DEFAULTS | overrides).items()}
+    with localcontext(prec=60):
+
+        def amounts(state: dict[str, float]) -> list[Decimal]:
+            return [
+                -(1 - Decimal(state["delta_drift"])).ln(),
+                (1 + Decimal(state["mttr_hours"]) / p["mttr_scale_hours"]).ln(),
+                -(1 - Decimal(state["rho_regression"])).ln(),
+            ]
+
+        def loss(u: Decimal) -> Decimal:
+            return (1 + (-p["norm_k"] * ((-u).exp() - p["norm_x0"])).exp()).ln()
+
+        before, after = amounts(earlier), amounts(later)
+        quotient = (loss(sum(after)) - loss(sum(before))) / (sum(after) - sum(before))
+        steps = [(now - then) * quotient for then, now in zip(before, after, strict=True)]
+    return dict(zip(attribution.WITHIN_R, steps, strict=True))
+
+
+def test_parts_of_r_that_nearly_offset_each_other(published):
+    """Each moves far and their sum hardly, where a quotient of differences in floating point has few digits left."""
+    connection, _ = published
+    rng = random.Random(8)
+    states: dict[tuple[str, int], tuple[dict[str, float], str, float | None]] = {}
+    for n in range(200):
+        name = rng.choice(list(PARAMETER_SETS))
+        state = {part: 0.9 if part in SHARES else 0.01 for part in (*RATES, *SHARES, "mttr_hours")}
+        state |= {"delta_drift": rng.uniform(0.1, 0.9), "rho_regression": rng.uniform(0.1, 0.9)}
+        exchanged = state | {
+            "delta_drift": state["rho_regression"],
+            "rho_regression": state["delta_drift"] * (1 + 10 ** rng.uniform(-8, -3)),
+        }
+        for day, each in enumerate((state, exchanged)):
+            states[f"exchanged {n}", day] = (each, name, capacity(each, PARAMETER_SETS[name]))
+    with connection.transaction(force_rollback=True):
+        publish(connection, states)
+        rows = connection.execute(
+            f"select agent_id_hash, part, loss_change from {SCHEMA}.fct_score_changes"
+            " where agent_id_hash like 'exchanged %%' and part = any(%s)",
+            [list(attribution.WITHIN_R)],
+        ).fetchall()
+    assert len(rows) == 600
+    for agent, part, loss_change in rows:
+        (earlier, name, _), (later, _, _) = states[agent, 0], states[agent, 1]
+        expected = float(exact_changes_of_r(earlier, later, PARAMETER_SETS[name])[part])
+        assert loss_change == pytest.approx(expected, rel=1e-12, abs=1e-12), (agent, part)

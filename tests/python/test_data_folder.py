@@ -1,0 +1,115 @@
+"""Where the embedded server keeps its data."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+import tempfile
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from ciris_scoring import data_folder, embedded
+from ciris_scoring.errors import InputError
+
+
+@pytest.fixture
+def place(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A short path, with the home and the temporary folder of a user who is not root in it."""
+    folder = data_folder.temporary("ciris-")
+    monkeypatch.setattr(data_folder, "_server_is_another_user", lambda: False)
+    monkeypatch.setenv("HOME", str(folder / "home"))
+    monkeypatch.delenv("XDG_STATE_HOME", raising=False)
+    (folder / "tmp").mkdir()
+    monkeypatch.setattr(data_folder.tempfile, "gettempdir", lambda: str(folder / "tmp"))
+    yield folder
+    shutil.rmtree(folder)
+
+
+def initialise(folder: Path) -> None:
+    folder.mkdir()
+    (folder / "PG_VERSION").touch()
+
+
+def test_a_plain_path_keeps_its_data(place: Path) -> None:
+    state = place / "project" / ".ciris"
+    assert data_folder.find(state) is None
+    assert data_folder.choose(state) == state / "pgdata"
+    initialise(state / "pgdata")
+    assert data_folder.find(state) == state / "pgdata"
+    data_folder.delete(state)
+    assert list(state.iterdir()) == []
+    assert not (place / "home").exists()
+
+
+@pytest.mark.parametrize("name", ["a b", "it's", 'a"b', "a,b", "n" * 100, "ü" * 50])
+def test_another_path_has_its_data_at_home(place: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    state = place / name / ".ciris"
+    folder = data_folder.choose(state)
+    assert folder.is_relative_to(place / "home" / ".local" / "state" / "ciris-scoring")
+    assert stat.S_IMODE(folder.parent.stat().st_mode) == 0o700
+    initialise(folder)
+    monkeypatch.setenv("HOME", "/nowhere")
+    assert data_folder.find(state) == data_folder.choose(state) == folder
+
+    shutil.copytree(place / name, place / "a copy")
+    assert data_folder.find(place / "a copy" / ".ciris") is None
+
+    data_folder.delete(state)
+    assert not folder.parent.exists()
+    assert data_folder.find(state) is None
+
+
+def test_a_server_that_worked_in_a_long_path_stays(place: Path) -> None:
+    state = place / ("n" * 100) / ".ciris"
+    state.mkdir(parents=True)
+    initialise(state / "pgdata")
+    assert data_folder.choose(state) == state / "pgdata"
+
+
+@pytest.mark.parametrize("home", ["a file", "a b"])
+def test_without_a_home_the_temporary_folder_will_do(
+    place: Path, home: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (place / "a file").touch()
+    monkeypatch.setenv("HOME", str(place / home))
+    folder = data_folder.choose(place / "x y" / ".ciris")
+    base = folder.parent.parent
+    assert base.parent == place / "tmp"
+    assert stat.S_IMODE(base.stat().st_mode) == 0o700
+
+
+def test_no_folder_of_somebody_else_is_used(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (place / "a file").touch()
+    monkeypatch.setenv("HOME", str(place / "a file"))
+    folder = data_folder.choose(place / "x y" / ".ciris")
+    folder.parent.parent.chmod(0o777)
+    elsewhere = data_folder.choose(place / "z z" / ".ciris")
+    assert not elsewhere.is_relative_to(place)
+    shutil.rmtree(elsewhere.parent)
+    with suppress(OSError):  # it holds another's
+        elsewhere.parent.parent.rmdir()
+
+
+def test_no_place_at_all(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(data_folder, "_folders_of_the_user", lambda: [place / "a b"])
+    with pytest.raises(InputError, match="path is too long or holds a special character") as caught:
+        data_folder.choose(place / "x y" / ".ciris")
+    assert "TMPDIR" in caught.value.hint
+
+
+def test_a_temporary_folder_is_usable(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(data_folder.tempfile, "gettempdir", lambda: str(place / "a b"))
+    folder = data_folder.temporary("ciris-")
+    folder.rmdir()
+    assert data_folder.is_usable(folder / "pgdata")
+
+
+def test_each_user_has_a_lock_of_their_own() -> None:
+    lock = embedded.PostgresServer.lock_path
+    assert embedded.PostgresServer._lock.path == os.fsencode(lock)
+    in_runtime_folder = lock.parent != Path(tempfile.gettempdir())
+    assert in_runtime_folder or str(os.geteuid()) in lock.name

@@ -1,0 +1,50 @@
+"""A database whose encoding is not UTF8 is refused before anything is built."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from ciris_scoring.embedded import Server, write_profile
+from ciris_scoring.source_schema import create_source_tables
+from conftest import Database
+from test_bad_input import dbt, refusal, run
+
+
+@pytest.fixture(params=["SQL_ASCII", "LATIN1"])
+def other_encoding(
+    embedded_postgres: Server, tmp_path: Path, request: pytest.FixtureRequest
+) -> Iterator[tuple[Database, str]]:
+    """A database of another encoding, with empty source tables."""
+    name = f"test_{request.param.lower()}"
+    write_profile(tmp_path, embedded_postgres, database=name)
+    database = Database(embedded_postgres, name, tmp_path)
+    with psycopg.connect(embedded_postgres.conninfo("postgres"), autocommit=True) as administration:
+        administration.execute(
+            f"create database {name} template template0 encoding '{request.param}' locale 'C'"
+        )
+        with database.connect() as connection:
+            create_source_tables(connection)
+        yield database, request.param
+        administration.execute(f"drop database {name} with (force)")
+
+
+@pytest.mark.parametrize("command", ["run", "dbt"])
+def test_another_encoding_is_refused(other_encoding: tuple[Database, str], command: str) -> None:
+    database, encoding = other_encoding
+    if command == "run":
+        said = refusal(run(database), 1)
+    else:
+        outcome = dbt(database, "build", "--selector", "before_resilience", variables={"as_of": "2026-06-15"})
+        assert not outcome.succeeded
+        said = outcome.said
+    for part in (database.name, f"has the encoding {encoding}", "must be UTF8", "encoding 'UTF8'", "pg_dump"):
+        assert part in said
+    with database.connect() as connection:
+        tables = connection.execute(
+            "select count(*) from pg_tables where schemaname like 'ciris%'"
+        ).fetchone()
+        assert tables == (4,), "only the sources"

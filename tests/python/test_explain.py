@@ -1,0 +1,474 @@
+"""`ciris-scoring explain` on the sample: the page, the JSON beside the marts, and whom a name or a hash means."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from click.testing import CliRunner, Result
+from psycopg.rows import dict_row, tuple_row
+
+from ciris_scoring import explain as explain_module
+from ciris_scoring.cli import main
+from ciris_scoring.connection import table_exists
+from ciris_scoring.embedded import SCHEMA, Server
+from ciris_scoring.explain import PAGE_WIDTH, PARTS_OF_TRACES, RULE, explain, page
+from ciris_scoring.project import Project, load_project
+from ciris_scoring.simulation.sample import load_sample, sample_info
+from ciris_scoring.terminal import width
+from conftest import REPOSITORY, Database, _fresh_database
+from pipeline import score
+
+AS_OF = datetime.fromisoformat(sample_info()["as_of"])
+LINK, MORPHEUS, MIRE = "4107c26fee8baae4", "da3f08513aac60cf", "744f85804999ee4a"
+KEY = "agent_id_hash = %(agent_id_hash)s and as_of = %(as_of)s and window_days = %(window_days)s"
+
+
+@pytest.fixture(scope="module")
+def sample(embedded_postgres: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
+    """The sample, scored."""
+    folder = tmp_path_factory.mktemp("explain")
+    with contextmanager(_fresh_database)(embedded_postgres, folder) as database:
+        with database.connect() as connection:
+            load_sample(connection)
+        score(database.profiles_dir, sample_info()["as_of"])
+        yield database
+
+
+@pytest.fixture(scope="module")
+def project(sample: Database) -> Project:
+    return load_project(REPOSITORY, sample.profiles_dir)
+
+
+@pytest.fixture
+def marts(sample: Database) -> Iterator[psycopg.Connection]:
+    """A connection whose changes the test must undo; unqualified names are those of the marts."""
+    with sample.connect() as connection:
+        connection.execute(f"set search_path to {SCHEMA}")
+        connection.row_factory = dict_row
+        yield connection
+
+
+def invoke(sample: Database, *arguments: str | Path) -> Result:
+    options = ["--profiles-dir", sample.profiles_dir, "--project-dir", REPOSITORY]
+    result = CliRunner().invoke(main, ["explain", *map(str, (*arguments, *options))])
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exc_info
+    return result
+
+
+def refused(result: Result) -> tuple[str, str]:
+    """The error and the hint of a command that printed nothing else."""
+    assert result.exit_code == 2, result.output
+    assert result.stdout == ""
+    error, hint = result.stderr.splitlines()[-2:]
+    return error.removeprefix("Error: "), hint.removeprefix("Hint: ")
+
+
+def assert_fits(text: str) -> None:
+    """Whatever it holds, it is a page: narrow enough, and without characters that are not seen."""
+    for line in text.splitlines():
+        assert line.isprintable()
+        assert width(line) <= PAGE_WIDTH
+
+
+# --- the page --------------------------------------------------------------------------------------------------------
+
+
+def test_the_page_of_an_agent_with_a_broken_chain(sample):
+    result = invoke(sample, "Link")
+    assert result.exit_code == 0, result.output
+    assert_fits(result.stdout)
+    lines = result.stdout.splitlines()
+    assert lines[:2] == [
+        f"Link ({LINK})",
+        "as-of 2026-06-15T00:00:00Z, window of 7 days, 162 traces",
+    ]
+    assert "Capacity 0.537, moderate. Status final, confidence high." in lines
+    assert "i_chain      I_int    0.205  ########         39" in lines
+    assert any("one window before: 0.635 -> 0.537, -0.099" in line for line in lines)
+    assert "    by part: q_deferral -0.107, ece +0.005, i_chain +0.002, delta_drift +0.001" in lines
+    assert "  39 broken links: 28 gaps, 5 rewinds, 6 repeated, 0 without number or hash," in lines
+    assert "Traces that cost most, 10 of 92; newest first where equal" in lines
+    assert any("chain (rewind), 1 field missing" in line for line in lines)
+    assert set(RULE) <= set(lines)
+    assert len(lines) <= 60
+
+
+def test_a_renamed_agent_and_an_open_episode(sample):
+    assert "  2026-06-08T10:17:14Z renamed: Proteus -> Morpheus" in invoke(sample, "Morpheus").stdout
+    assert (
+        "  2026-06-09T09:04:26Z fragile (rigidity) still open, 134.93 hours" in invoke(sample, "Mire").stdout
+    )
+
+
+def test_every_page_fits(project, marts):
+    for row in marts.execute("select agent_id_hash from dim_agents").fetchall():
+        assert_fits(page(explain(project, row["agent_id_hash"], None, None, None)))
+
+
+def test_an_interval_is_shown_where_one_is_published(project):
+    explanation = explain(project, LINK, None, None, None)
+    limits = {
+        "capacity_score_low": 0.281,
+        "capacity_score_high": 0.612,
+        "category_low": "high_fragility",
+        "category_high": "healthy",
+        "category_certainty": "uncertain",
+        "interval_driver": "i_chain",
+    }
+    score_row = explanation["score"]
+    told = page({**explanation, "score": {**score_row, **limits}}).splitlines()
+    assert "95 % interval: 0.281 to 0.612, high_fragility to healthy." in told
+    assert "The category is uncertain. What widens the interval most: i_chain." in told
+    without = {name: value for name, value in score_row.items() if name not in limits}
+    for row in (without, {**score_row, **dict.fromkeys(limits)}):
+        assert "95 % interval: no interval published." in page({**explanation, "score": row})
+
+
+# --- whom it means ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("agent", [LINK, "4107", "Link"])
+def test_an_agent_is_a_hash_or_its_beginning_or_a_name(project, agent):
+    assert explain(project, agent, None, None, None)["score"]["agent_id_hash"] == LINK
+
+
+def test_a_former_name_will_do(project):
+    assert explain(project, "Proteus", None, None, None)["score"]["agent_id_hash"] == MORPHEUS
+
+
+def test_several_agents_of_one_name_are_listed(sample, marts):
+    marts.execute("update dim_agents set agent_name = 'Link' where agent_id_hash = %s", [MIRE])
+    try:
+        error, hint = refused(invoke(sample, "Link"))
+        assert error == (
+            f"2 agents are called 'Link' or have a hash that begins so: Link ({LINK}), Link ({MIRE})."
+        )
+        assert hint == "Give the hash, or more of it."
+        assert invoke(sample, LINK[:4]).exit_code == 0
+    finally:
+        marts.execute("update dim_agents set agent_name = 'Mire' where agent_id_hash = %s", [MIRE])
+
+
+@pytest.mark.parametrize("agent", ["Lnk", "link"])
+def test_an_unknown_agent_has_near_names(sample, agent):
+    error, hint = refused(invoke(sample, agent))
+    assert error == f"No agent has the name '{agent}', or a hash that begins so."
+    assert hint == "The nearest names are 'Link'."
+
+
+@pytest.mark.parametrize("agent", ["", " ", "\udcff", "a\x1b[31m'; drop table x; --%s"])
+def test_odd_arguments_name_nobody(sample, agent):
+    error, hint = refused(invoke(sample, agent))
+    assert "no agent" in error.lower()
+    assert error.isprintable()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message", "remedy"),
+    [
+        (["--as-of", "2026-06-14T12:00"], "--as-of is 2026-06-14T12:00:00Z", "2026-06-14T00:00:00Z and 2026-06-15"),
+        (["--as-of", "yesterday"], "--as-of is 'yesterday', which is not a time.", "ISO 8601"),
+        (["--window-days", "8"], "--window-days is 8", "windows of 7 and 30 days"),
+        (["--since", "2026-06-15"], "not before the as-of", "earlier as-of"),
+        (["--since", "2020-01-01"], "--since is 2020-01-01T00:00:00Z, where agent", "nearest as-ofs are: 2026-0"),
+    ],
+)  # fmt: skip
+def test_a_score_that_there_is_not_is_refused(sample, arguments, message, remedy):
+    error, hint = refused(invoke(sample, "Link", *arguments))
+    assert message in error
+    assert remedy in hint
+
+
+def test_a_schema_without_marts_is_named(database):
+    result = invoke(database, "Link")
+    assert result.exit_code == 1
+    assert result.stderr.startswith(f"Error: There is no {SCHEMA}.dim_agents: no score is published there.")
+
+
+# --- the numbers -----------------------------------------------------------------------------------------------------
+
+
+def as_json(value: Any) -> Any:
+    return json.loads(
+        json.dumps(value, default=lambda v: v.astimezone(UTC).isoformat() if isinstance(v, datetime) else str(v))
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(("agent", "window_days"), [("Link", 7), ("Latch", 30), ("Echo", 7), ("Sprout", 7)])
+def test_the_json_is_what_the_marts_hold(sample, marts, agent, window_days):
+    result = invoke(sample, agent, "--json", "--as-of", "2026-06-14", "--window-days", str(window_days))
+    assert result.exit_code == 0, result.output
+    found = json.loads(result.stdout)
+    key = {
+        "agent_id_hash": found["score"]["agent_id_hash"],
+        "as_of": datetime(2026, 6, 14, tzinfo=UTC),
+        "window_days": window_days,
+    }
+
+    def rows(mart: str, order: str) -> list[dict[str, Any]]:
+        query = f"select * from {mart} where {KEY} order by {order}"
+        return as_json(marts.execute(query, key).fetchall())
+
+    assert [found["score"]] == rows("fct_capacity_scores", "as_of")
+    attribution = rows("fct_score_attribution", "rank")
+    assert len(attribution) == 13
+    assert found["parts"] == [
+        {name: row[name] for name in ("factor", "part", "loss", "points_lost", "rank")}
+        | {"n_traces": part["n_traces"]}
+        for row, part in zip(attribution, found["parts"], strict=True)
+    ]
+    comparisons = rows("fct_score_comparisons", "compared_as_of")
+    assert len(comparisons) == 2
+    for row, expected in zip(found["comparisons"], comparisons, strict=True):
+        parts = row.pop("parts")
+        assert row == {name: expected[name] for name in row}
+        changes = rows("fct_score_changes", "rank")
+        assert parts == [
+            {name: change[name] for name in ("factor", "part", "loss_change", "points", "rank")}
+            for change in changes
+            if change["compared_with"] == row["compared_with"]
+        ]
+    assert found["since"] is None
+    has_signs = table_exists(marts.cursor(row_factory=tuple_row), SCHEMA, "fct_record_signs")
+    signs = rows("fct_record_signs", "sign, field") if has_signs else None
+    assert (found["signs"] is None) == (signs is None)
+    assert len(found["signs"] or []) == len(signs or [])
+
+
+def test_events_are_those_of_the_components(project, marts):
+    """Counts, durations and relapses agree with the published components, at every agent and window."""
+    components: dict[tuple, dict[str, float]] = defaultdict(dict)
+    for row in marts.execute("select * from fct_factor_components where as_of = %s", [AS_OF]):
+        key = row["agent_id_hash"], row["window_days"]
+        components[key][row["component"]] = row["component_value"]
+    seen: dict[str, int] = defaultdict(int)
+    for (agent, window_days), expected in components.items():
+        explanation = explain(project, agent, AS_OF.isoformat(), window_days, None)
+        n_traces = explanation["score"]["n_traces"]
+        events, counts = explanation["events"], {row["part"]: row["n_traces"] for row in explanation["parts"]}
+        hours = [row["hours"] for row in events["episodes"]]
+        recovered = [row for row in events["episodes"] if row["recovered_at"]]
+        assert (sum(hours) / len(hours) if hours else 0) == pytest.approx(expected["mttr_hours"], abs=1e-9)
+        assert len(hours) - len(recovered) == expected["n_open_episodes"]
+        assert len(events["renames"]) == round(expected["d_identity"] * n_traces)
+        assert events["broken_links"]["n"] == round((1 - expected["link_rate"]) * n_traces)
+        assert events["unregistered_keys"]["n"] == round((1 - expected["key_rate"]) * n_traces)
+        if counts:
+            assert counts["rho_regression"] == round(expected["rho_regression"] * len(recovered))
+            assert counts["mttr_hours"] == len(hours)
+            assert counts["i_chain"] == round((1 - expected["i_chain"]) * n_traces)
+            assert counts["k_contradiction"] == round(expected["k_contradiction"] * n_traces)
+        for name, n in {
+            "episodes": len(hours),
+            **{f"of {part}": n or 0 for part, n in counts.items()},
+        }.items():
+            seen[name] += n
+    assert all(seen[f"of {part}"] for part in PARTS_OF_TRACES if part != "u_unsafe")
+
+
+def test_unsafe_traces_are_told(project, marts):
+    """The sample has none at its end."""
+    verdicts = f"{SCHEMA}_intermediate.int_trace_verdicts"
+    unsafe = [
+        row["trace_verdict_id"]
+        for row in marts.execute(
+            f"select trace_verdict_id from {verdicts} where agent_id_hash = %s and is_counted and traced_at < %s "
+            "order by traced_at desc limit 2",
+            [LINK, AS_OF],
+        )
+    ]
+    marts.execute(f"update {verdicts} set is_unsafe = true where trace_verdict_id = any(%s)", [unsafe])
+    try:
+        parts = explain(project, LINK, None, None, None)["parts"]
+    finally:
+        marts.execute(f"update {verdicts} set is_unsafe = false where trace_verdict_id = any(%s)", [unsafe])
+    assert [row["n_traces"] for row in parts if row["part"] == "u_unsafe"] == [2]
+
+
+def test_the_points_of_traces_sum_to_those_of_their_parts(project, marts, monkeypatch):
+    monkeypatch.setattr(explain_module, "MAX_TRACES", 1_000_000)
+    agents = [
+        row["agent_id_hash"] for row in marts.execute("select agent_id_hash from dim_agents").fetchall()
+    ]
+    for agent in agents:
+        explanation = explain(project, agent, None, None, None)
+        points = [row["points"] for row in explanation["traces"]]
+        assert points == sorted(points, reverse=True)
+        assert len(points) == explanation["n_costly_traces"]
+        expected = sum(row["points_lost"] for row in explanation["parts"] if row["n_traces"])
+        assert sum(points) == pytest.approx(expected, abs=1e-12)
+
+
+def test_a_trace_costs_its_share_of_each_part(project, marts, monkeypatch):
+    """Worked out from the verdicts, for an agent that overrides, signs wrongly and is incoherent."""
+    monkeypatch.setattr(explain_module, "MAX_TRACES", 1_000_000)
+    explanation = explain(project, "Paradox", None, None, None)
+    lost = {row["part"]: row["points_lost"] for row in explanation["parts"]}
+    verdicts = marts.execute(
+        "select * from fct_trace_verdicts "
+        "where is_counted and agent_id_hash = %s and traced_at >= %s and traced_at < %s",
+        [explanation["score"]["agent_id_hash"], explanation["score"]["window_start"], AS_OF],
+    ).fetchall()
+    amounts = {
+        "k_contradiction": [row["is_overridden"] for row in verdicts],
+        "i_chain": [not row["is_chain_valid"] for row in verdicts],
+        "i_coverage": [10 - row["n_fields_present"] for row in verdicts],
+        "s_score": [row["is_signal"] and not row["is_coherent_signal"] for row in verdicts],
+    }
+    assert {part for part in PARTS_OF_TRACES if lost[part] > 0} == amounts.keys()
+    expected = {
+        row["trace_id"]: sum(lost[part] * values[i] / sum(values) for part, values in amounts.items())
+        for i, row in enumerate(verdicts)
+    }
+    found = {row["trace_id"]: row["points"] for row in explanation["traces"]}
+    assert found == pytest.approx({name: points for name, points in expected.items() if points}, abs=1e-12)
+
+
+def test_since_a_compared_as_of_is_by_part(sample, project):
+    explanation = explain(project, "Link", None, None, "2026-06-08")
+    [window] = [row for row in explanation["comparisons"] if row["compared_with"] == "window"]
+    since = explanation["since"]
+    assert since["parts"] == window["parts"]
+    assert since["change"] == window["change"]
+    assert len(since["parts"]) == 13
+
+
+def test_since_any_other_as_of_is_by_factor(sample, project, marts):
+    earlier = datetime(2026, 6, 1, tzinfo=UTC)
+    since = explain(project, "Paradox", None, None, "2026-06-01T00:00:00Z")["since"]
+    now, before = (
+        marts.execute(
+            "select * from fct_capacity_scores where agent_name = 'Paradox' and window_days = 7 and as_of = %s",
+            [as_of],
+        ).fetchone()
+        for as_of in (AS_OF, earlier)
+    )
+    assert since["parts"] is None
+    assert since["compared_as_of"] == earlier
+    assert since["change"] == now["capacity_score"] - before["capacity_score"]
+    assert since["factors"] == {
+        name: now[name] - before[name]
+        for name in ("c_score", "i_int_score", "r_score", "i_inc_score", "s_score")
+    }
+    told = invoke(sample, "Paradox", "--since", "2026-06-01").stdout
+    assert "Since 2026-06-01T00:00:00Z, as asked: 0.279 -> 0.262, -0.017" in told
+    assert "by factor: C -0.044, I_int -0.006, R +0.001, I_inc +0.018, S +0.025" in told
+    assert "(by part only one window before and one as-of before: fct_score_changes)" in told
+
+
+def test_a_score_of_other_parameters_is_not_compared(project, marts):
+    row = ["2026-06-01T00:00:00Z", LINK]
+    change = "update fct_capacity_scores set parameter_set_id = %s where as_of = %s and agent_id_hash = %s"
+    [old] = marts.execute(
+        "select distinct parameter_set_id from fct_capacity_scores where as_of = %s and agent_id_hash = %s",
+        row,
+    ).fetchall()
+    marts.execute(change, ["other", *row])
+    try:
+        explanation = explain(project, LINK, None, None, "2026-06-01")
+    finally:
+        marts.execute(change, [old["parameter_set_id"], *row])
+    since = explanation["since"]
+    assert (since["change"], since["factors"], since["parts"]) == (None, None, None)
+    assert since["not_comparable_because"] == "other_parameter_set"
+    assert "as asked: not comparable, it was made with other parameters." in page(explanation)
+
+
+def test_an_agent_without_a_score_has_its_traces(sample, marts):
+    row = marts.execute(
+        "select * from fct_capacity_scores where capacity_score is null order by n_traces desc, as_of limit 1"
+    ).fetchone()
+    arguments = [
+        row["agent_id_hash"],
+        "--as-of",
+        row["as_of"].isoformat(),
+        "--window-days",
+        row["window_days"],
+    ]
+    told = invoke(sample, *arguments).stdout
+    assert_fits(told)
+    assert f"No capacity score: insufficient_data, {row['n_traces']} traces in the window." in told
+    assert "Points lost" not in told
+    assert "Traces that lower most parts" in told
+    found = json.loads(invoke(sample, *arguments, "--json").stdout)
+    assert found["parts"] == []
+    assert {trace["points"] for trace in found["traces"]} == {None}
+    n_parts = [len(trace["parts"]) for trace in found["traces"]]
+    assert n_parts == sorted(n_parts, reverse=True)
+
+
+# --- what others wrote, and what it may not do -----------------------------------------------------------------------
+
+HOSTILE = "\x1b[2Ja\n\u202eb\u200b" + "探" * 60
+
+
+def test_hostile_names_stay_in_their_line(sample, marts):
+    verdicts = f"{SCHEMA}_intermediate.int_trace_verdicts"
+    trace = marts.execute(
+        f"select trace_verdict_id, trace_id, previous_agent_name from {verdicts} "
+        "where agent_id_hash = %s and is_identity_change",
+        [MORPHEUS],
+    ).fetchone()
+
+    def name(agent_name: str, previous: str, trace_id: str) -> None:
+        for mart in ("dim_agents", "fct_capacity_scores"):
+            at = "" if mart == "dim_agents" else f" and as_of = '{AS_OF}'"
+            query = f"update {mart} set agent_name = %s where agent_id_hash = %s{at}"
+            marts.execute(query, [agent_name, MORPHEUS])
+        marts.execute(
+            f"update {verdicts} set previous_agent_name = %s, trace_id = %s where trace_verdict_id = %s",
+            [previous, trace_id, trace["trace_verdict_id"]],
+        )
+
+    name(HOSTILE, HOSTILE, HOSTILE)
+    try:
+        results = [invoke(sample, MORPHEUS), invoke(sample, HOSTILE)]
+        unknown = invoke(sample, HOSTILE[:-1])
+    finally:
+        name("Morpheus", trace["previous_agent_name"], trace["trace_id"])
+    for result in results:
+        assert result.exit_code == 0, result.output
+        assert_fits(result.stdout)
+        assert result.stdout.count("\N{REPLACEMENT CHARACTER}") >= 2
+    assert all(line.isprintable() for line in unknown.output.splitlines())
+
+
+def test_signs_of_a_polished_record_are_shown(project, marts):
+    marts.execute("drop view if exists fct_record_signs")
+    marts.execute(
+        "create table fct_record_signs (agent_id_hash text, as_of timestamptz, window_days integer, sign text, "
+        "field text, value float8, comparison_value float8, compared_with text, z float8, message text)"
+    )
+    none = explain(project, LINK, None, None, None)
+    assert none["signs"] == []
+    message = "Of 162 traces 40 lack it.\n" * 12
+    values = [LINK, AS_OF, 7, "unreported", "entropy_level", 0.25, 0.01, "own_baseline", 9.5, message]
+    marts.execute("insert into fct_record_signs values (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s)", values)
+    explanation = explain(project, LINK, None, None, None)
+    [sign] = explanation["signs"]
+    assert list(sign.values()) == values[3:]
+    told = page(explanation)
+    assert_fits(told)
+    assert "  unreported of entropy_level: Of 162 traces 40 lack it." in told
+
+
+def test_it_reads_one_state_and_writes_nothing(project, monkeypatch):
+    settings: list[Any] = []
+    find = explain_module._find_agent
+
+    def find_and_ask(marts: Any, agent: str) -> str:
+        for name in ("transaction_read_only", "transaction_isolation"):
+            settings.extend(marts.cursor.execute(f"show {name}").fetchone().values())
+        return find(marts, agent)
+
+    monkeypatch.setattr(explain_module, "_find_agent", find_and_ask)
+    explain(project, LINK, None, None, None)
+    assert settings == ["on", "repeatable read"]

@@ -1,0 +1,98 @@
+"""Traces dated before any trace can be: counted, and otherwise as if they were not there."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from ciris_scoring.embedded import SCHEMA
+from conftest import Database
+from nasty_fleet import START, nasty_fleet
+from pipeline import create_loose_sources, differences_from_brute_force, insert_rows, score, score_rows
+
+# A clock that is zero, one that never ran, and the last moment before the default of traces_from.
+TIMES = [
+    "1970-01-01 00:00:00+00",
+    "0001-01-01 00:00:00+00",
+    "4713-01-01 00:00:00+00 BC",
+    "2019-12-31 23:59:59.999999+00",
+]
+FIRST = "2020-01-01 00:00:00+00"
+
+
+def test_clocks_that_are_zero(database: Database) -> None:
+    as_of = START + timedelta(days=12)
+    fleet = nasty_fleet(6)
+    with database.connect() as connection:
+        create_loose_sources(connection)
+        for table, rows in fleet.items():
+            insert_rows(connection, table, rows)
+        score(database.profiles_dir, as_of)
+        expected = score_rows(connection, SCHEMA)
+        [agent, *_] = sorted({key[0] for key in expected})
+        for moment in TIMES:
+            connection.execute(
+                'insert into cirislens.covenant_traces (agent_id_hash, trace_id, "timestamp", audit_sequence_number)'
+                " values (%s, 'long ago', %s::timestamptz, 1), ('only-then', 'alone', %s::timestamptz, 1)",
+                [agent, moment, moment],
+            )
+
+        for options in ({}, {"full_refresh": True, "allow_rescoring": True}):
+            score(database.profiles_dir, as_of, **options)
+            assert score_rows(connection, SCHEMA) == expected
+            counted = connection.execute(
+                "select agent_id_hash, period_start::text, n from ciris.fct_data_quality"
+                " where issue = 'implausible_timestamp' order by 1, 2"
+            ).fetchall()
+            days = sorted(["1970-01-01 00:00:00+00", "0001-01-01 00:00:00+00", "4713-01-01 00:00:00+00 BC",
+                           "2019-12-31 00:00:00+00"])  # fmt: skip
+            assert counted == [(name, day, 1) for name in sorted([agent, "only-then"]) for day in days]
+            [[n_periods]] = connection.execute(
+                "select count(*) from ciris_intermediate.int_agent_spine"
+            ).fetchall()
+            assert n_periods < 12 * 2 * len({key[0] for key in expected})
+            assert connection.execute(
+                "select count(*) from ciris.dim_agents where agent_id_hash = 'only-then'"
+            ).fetchall() == [(0,)]
+
+
+def test_a_lone_trace_years_ago(database: Database) -> None:
+    """It counts, is scored while a window holds it, and costs nothing in the years after."""
+    as_of = START + timedelta(days=12)
+    with database.connect() as connection:
+        create_loose_sources(connection)
+        for table, rows in nasty_fleet(7).items():
+            insert_rows(connection, table, rows)
+        connection.execute(
+            'insert into cirislens.covenant_traces (agent_id_hash, trace_id, "timestamp", idma_fragility_flag)'
+            " values ('lone', 'first', %s::timestamptz, true)",
+            [FIRST],
+        )
+        score(database.profiles_dir, as_of)
+        assert connection.execute(
+            "select count(*), count(distinct as_of) from ciris.fct_capacity_scores where agent_id_hash = 'lone'"
+        ).fetchall() == [(7 + 30, 30)]
+        assert connection.execute(
+            "select count(*) from ciris_intermediate.int_agent_spine where agent_id_hash = 'lone'"
+        ).fetchall() == [(30,)]
+        as_ofs = [START + timedelta(days=d) for d in (-2000, 1, 5, 12)]
+        assert differences_from_brute_force(connection, SCHEMA, as_of, as_ofs=as_ofs) == []
+
+
+def test_the_first_time_is_a_variable(database: Database) -> None:
+    """Traces before it take no part; another one makes another parameter set, as it makes other scores."""
+    as_of, first = START + timedelta(days=12), START + timedelta(days=5, hours=7)
+    fleet = nasty_fleet(6)
+    with database.connect() as connection:
+        create_loose_sources(connection)
+        for table, rows in fleet.items():
+            insert_rows(connection, table, rows)
+        score(database.profiles_dir, as_of, {"traces_from": first.isoformat()})
+        found = score_rows(connection, SCHEMA)
+        connection.execute("drop schema ciris cascade; drop schema ciris_intermediate cascade")
+        connection.execute('delete from cirislens.covenant_traces where "timestamp" < %s', [first])
+        score(database.profiles_dir, as_of)
+        expected = score_rows(connection, SCHEMA)
+        ours, default = ({row.pop("parameter_set_id") for row in rows.values()} for rows in (found, expected))
+        assert found == expected
+        assert len(ours) == len(default) == 1
+        assert ours != default

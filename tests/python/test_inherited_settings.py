@@ -1,0 +1,133 @@
+"""Settings that a session inherits from its role and its database: none of them may decide a number, or stop a run."""
+
+from __future__ import annotations
+
+import re
+import uuid
+from collections.abc import Iterator
+from datetime import timedelta
+
+import psycopg
+import pytest
+from psycopg import sql
+
+from ciris_scoring import run as job
+from ciris_scoring.connection import SETTINGS_NOT_TO_INHERIT
+from ciris_scoring.embedded import SCHEMA, write_profile
+from ciris_scoring.project import load_project
+from conftest import REPOSITORY, Database
+from nasty_fleet import START, nasty_fleet
+from pipeline import create_loose_sources, differences_from_brute_force, insert_rows, score, table_differences
+from test_bad_input import dbt
+
+# Some are of PostgreSQL 15 and later, but all of them may be set by anybody.
+HOSTILE = {
+    "DateStyle": "SQL, DMY",
+    "IntervalStyle": "sql_standard",
+    "TimeZone": "Australia/Lord_Howe",
+    "timezone_abbreviations": "Australia",
+    "extra_float_digits": "-15",
+    "bytea_output": "escape",
+    "standard_conforming_strings": "off",
+    "transform_null_equals": "on",
+    "array_nulls": "off",
+    "quote_all_identifiers": "on",
+    "xmloption": "document",
+    "client_encoding": "SQL_ASCII",
+    "search_path": "traps, pg_catalog, pg_temp",
+    "default_transaction_isolation": "serializable",
+    "default_transaction_deferrable": "on",
+    "default_transaction_read_only": "on",
+}
+# What a search path may find before PostgreSQL's own functions, and before scratch tables.
+TRAPS = """
+create schema traps;
+create function traps.md5(text) returns text language sql as $$ select repeat('0', 32) $$;
+create table traps.ciris_differences ();
+create table traps.ciris_results ();
+"""
+# dbt makes missing schemas before the project has a word.
+SCHEMAS = "create schema plain; create schema plain_staging; create schema plain_intermediate;"
+SALT = {"scoring_parameters": {"replay_sample_salt": "a\\'b\\n", "replay_sample_per_period": 3}}
+AS_OFS = (START + timedelta(days=10), START + timedelta(days=13))
+
+
+@pytest.fixture
+def hostile_role(database: Database) -> Iterator[str]:
+    """A role that inherits everything hostile, as the database does, but only once it is asked for."""
+    role = f"hostile_{uuid.uuid4().hex[:12]}"
+    places = [
+        sql.SQL("role {}").format(sql.Identifier(role)),
+        sql.SQL("database {}").format(sql.Identifier(database.name)),
+    ]
+    with database.connect() as connection:
+        connection.execute(TRAPS + SCHEMAS)
+        connection.execute(f"create role {role} superuser login")
+        for name, value in HOSTILE.items():
+            known = connection.execute("select from pg_settings where lower(name) = lower(%s)", [name])
+            if known.fetchone() is None:  # not in this version
+                continue
+            setting = sql.SQL(value) if name == "search_path" else sql.Literal(value)
+            for place in places:
+                connection.execute(
+                    sql.SQL("alter {} set {} to {}").format(place, sql.Identifier(name), setting)
+                )
+    yield role
+    with friendly(database) as connection:
+        connection.execute(f"reassign owned by {role} to postgres; drop role {role}")
+
+
+def friendly(database: Database) -> psycopg.Connection:
+    """A connection that inherits nothing: the database's settings are taken back first."""
+    with psycopg.connect(database.server.conninfo("postgres"), autocommit=True) as connection:
+        connection.execute(f"alter database {database.name} reset all")
+    return database.connect()
+
+
+def write_target(database: Database, role: str, schema: str) -> None:
+    path = write_profile(database.profiles_dir, database.server, database=database.name, schema=schema)
+    path.write_text(path.read_text().replace("user: postgres", f"user: {role}"))
+
+
+def test_nothing_inherited_decides_a_number(database: Database, request: pytest.FixtureRequest) -> None:
+    with database.connect() as connection:
+        create_loose_sources(connection)
+        for table, rows in nasty_fleet(6, days=13).items():
+            insert_rows(connection, table, rows)
+    for as_of in AS_OFS:
+        score(database.profiles_dir, as_of, SALT)
+
+    role = request.getfixturevalue("hostile_role")
+    write_target(database, role, "hostile")
+    for as_of in AS_OFS:
+        score(database.profiles_dir, as_of, SALT)
+    write_target(database, role, "plain")
+    for as_of in AS_OFS:
+        variables = {**SALT, "as_of": as_of.isoformat()}
+        first = dbt(database, "build", "--selector", "before_resilience", variables=variables)
+        assert first.succeeded, first.said
+        job.resilience(load_project(REPOSITORY, database.profiles_dir, cli_vars=SALT))
+        second = dbt(database, "build", "--selector", "after_resilience", variables=variables)
+        assert second.succeeded, second.said
+
+    with friendly(database) as connection:
+        assert table_differences(connection, SCHEMA, "hostile") == []
+        assert table_differences(connection, SCHEMA, "plain") == []
+        parameters = SALT["scoring_parameters"]
+        assert differences_from_brute_force(connection, "hostile", AS_OFS[-1], parameters=parameters) == []
+
+
+def test_dbt_and_python_set_the_same() -> None:
+    macro = (REPOSITORY / "macros" / "lock" / "session_settings.sql").read_text()
+    assert dict(re.findall(r"set (\w+) to '(.*)';", macro)) == dict(SETTINGS_NOT_TO_INHERIT)
+
+
+def test_models_need_transactions(database: Database) -> None:
+    """With dbt's autocommit there are none, and a model could be seen half built."""
+    with database.connect() as connection:
+        create_loose_sources(connection)
+    path = database.profiles_dir / "profiles.yml"
+    path.write_text(path.read_text() + "      autocommit: true\n")
+    outcome = dbt(database, "build", "--selector", "before_resilience", variables={"as_of": "2026-06-15"})
+    assert not outcome.succeeded
+    assert "Target dev has autocommit: true" in outcome.said

@@ -1,0 +1,83 @@
+"""Years of history: the brute force, which knows nothing of powers and totals, gives the same to 1e-9 at every age.
+
+PostgreSQL 15 keeps fewer digits in a power than later versions, so both servers take part. Some agents are there all
+the time, one is silent for years in between.
+"""
+
+from __future__ import annotations
+
+import random
+from datetime import datetime, timedelta
+
+import psycopg
+import pytest
+
+from ciris_scoring.embedded import SCHEMA
+from conftest import Database
+from nasty_fleet import nasty_fleet
+from pipeline import (
+    create_loose_sources,
+    differences_from_brute_force,
+    insert_rows,
+    score,
+    score_rows,
+)
+
+PERIODS = {"day": timedelta(days=1), "hour": timedelta(hours=1)}
+FIRST_DAY = datetime.fromisoformat("2021-06-01T00:00:00Z")
+
+
+def load_years(connection: psycopg.Connection, days: int, traces_per_day: int) -> datetime:
+    """Load two agents over some days, one of which is silent from day 100 until 100 days before the end."""
+    create_loose_sources(connection)
+    fleet = nasty_fleet(8, agents=1, days=days, traces_per_day=traces_per_day, start=FIRST_DAY)
+    end = FIRST_DAY + timedelta(days=days)
+    silent = min(row["agent_id_hash"] for row in fleet["covenant_traces"] if row["agent_id_hash"].strip())
+    fleet["covenant_traces"] = [
+        row
+        for row in fleet["covenant_traces"]
+        if row["agent_id_hash"] != silent
+        or not FIRST_DAY + timedelta(days=100) <= row["timestamp"] < end - timedelta(days=100)
+    ]
+    for table, rows in fleet.items():
+        insert_rows(connection, table, rows)
+    return end
+
+
+def ages(first: datetime, last: datetime, period: timedelta, n: int) -> list[datetime]:
+    """As-ofs of every age: the first and the last ones, those around the silence, and some between."""
+    rng = random.Random(1)
+    between = [first + rng.randrange(1, (last - first) // period) * period for _ in range(n)]
+    silence = [first + timedelta(days=d) for d in (100, 107, 130, 131)]
+    back = [last - timedelta(days=d) for d in (99, 92, 70)]
+    return [first + period, *silence, *between, *back, last - period, last]
+
+
+@pytest.mark.parametrize(("period", "days", "traces_per_day"), [("day", 5 * 365, 3), ("hour", 3 * 365, 2)])
+def test_years_in_one_refresh_and_in_increments(
+    every_database: Database, period: str, days: int, traces_per_day: int
+) -> None:
+    variables = {"scoring_period": period}
+    with every_database.connect() as connection:
+        last = load_years(connection, days, traces_per_day)
+        as_ofs = ages(FIRST_DAY, last, PERIODS[period], 12)
+
+        # An increment at the end of years, and a month later the same as-ofs from nothing.
+        earlier = last - 3 * PERIODS[period]
+        score(every_database.profiles_dir, earlier, variables)
+        before = score_rows(connection, SCHEMA)
+        score(every_database.profiles_dir, last, variables)
+        assert differences_from_brute_force(connection, SCHEMA, last, period=period, as_ofs=as_ofs) == []
+
+        score(
+            every_database.profiles_dir,
+            last + timedelta(days=30),
+            variables,
+            full_refresh=True,
+            allow_rescoring=True,
+        )
+        after = score_rows(connection, SCHEMA)
+        settled = earlier - timedelta(days=3)
+        assert {k: v for k, v in before.items() if k[1] <= settled} == {
+            k: v for k, v in after.items() if k[1] <= settled
+        }

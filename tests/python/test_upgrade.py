@@ -1,0 +1,78 @@
+"""A database that version 0.1.0 filled: the next run goes on from it, and what is published stays.
+
+Its tables are made from today's: in 0.1.0 they had a surrogate key, no recoveries in the sums, and episodes no model.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import psycopg
+
+from ciris_scoring import embedded
+from ciris_scoring.embedded import SCHEMA
+from conftest import Database
+from nasty_fleet import START, nasty_fleet
+from pipeline import (
+    create_loose_sources,
+    differences_from_brute_force,
+    insert_rows,
+    mart_differences,
+    score,
+    score_rows,
+)
+
+SURROGATE_KEYS = {
+    "int_agent_periods": "agent_period_id",
+    "int_agent_hours": "agent_hour_id",
+    "int_score_histograms": "score_histograms_id",
+    "int_calibration_bins": "calibration_bins_id",
+    "int_window_sums": "window_sums_id",
+    "int_resilience_inputs": "resilience_inputs_id",
+    "int_incompleteness_awareness": "incompleteness_awareness_id",
+    "int_sustained_coherence": "sustained_coherence_id",
+    "int_published_components": "published_components_id",
+}
+
+
+def make_old(connection: psycopg.Connection) -> None:
+    """Turn the tables of a run into those that 0.1.0 would have left."""
+    for table, key in SURROGATE_KEYS.items():
+        connection.execute(f"alter table ciris_intermediate.{table} add {key} text")
+    for table in ("int_agent_periods", "int_window_sums"):
+        connection.execute(
+            f"alter table ciris_intermediate.{table} drop n_recoveries cascade, drop recovery_microseconds cascade"
+        )
+    connection.execute(
+        """
+        drop table ciris_intermediate.int_window_episodes;
+        drop view ciris_intermediate.int_scored_windows;
+        drop view ciris_intermediate.int_agents, ciris_intermediate.int_agent_names cascade;
+        alter table ciris_intermediate.int_scoring_run drop longest_window cascade;
+        alter table ciris_intermediate.int_scoring_run rename newest_published_as_of to newest_scored_as_of
+        """
+    )
+
+
+def test_a_run_goes_on_from_an_older_version(database: Database, tmp_path) -> None:
+    before, as_of = START + timedelta(days=36), START + timedelta(days=38)
+    with database.connect() as connection:
+        create_loose_sources(connection)
+        for table, rows in nasty_fleet(9, days=38, agents=5, traces_per_day=8).items():
+            insert_rows(connection, table, rows)
+        score(database.profiles_dir, before)
+        published = score_rows(connection, SCHEMA)
+        make_old(connection)
+
+        score(database.profiles_dir, as_of)
+        scores = score_rows(connection, SCHEMA)
+        final = before - timedelta(days=3)
+        assert published.items() >= {k: v for k, v in scores.items() if k[1] <= final}.items()
+        assert {k for k in published if k[1] <= final} == {k for k in scores if k[1] <= final}
+        assert differences_from_brute_force(connection, SCHEMA, as_of) == []
+
+        fresh = tmp_path / "fresh"
+        fresh.mkdir()
+        embedded.write_profile(fresh, database.server, database=database.name, schema="fresh")
+        score(fresh, as_of)
+        assert mart_differences(connection, SCHEMA, "fresh") == []

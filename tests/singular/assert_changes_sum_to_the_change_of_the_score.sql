@@ -1,0 +1,164 @@
+-- At the newest as-of every score is compared with two earlier as-ofs once each. Where that gives a change, it has its
+-- thirteen parts once in fct_score_changes, whose points sum to it; where it gives a reason, it has none. A part whose
+-- component is what it was has exactly 0, but for those of I_int under an active integrity_floor, which shares the loss
+-- out anew.
+with comparisons as (
+
+    select
+        agent_id_hash,
+        as_of,
+        window_days,
+        compared_with,
+        compared_as_of,
+        change,
+        not_comparable_because
+    from {{ ref('fct_score_comparisons') }}
+    where as_of = (select max(newest.as_of) from {{ ref('fct_capacity_scores') }} as newest)
+
+),
+
+changes as (
+
+    select
+        score_change_id,
+        agent_id_hash,
+        as_of,
+        window_days,
+        compared_with,
+        part,
+        loss_change,
+        points,
+        rank
+    from {{ ref('fct_score_changes') }}
+    where as_of = (select max(newest.as_of) from {{ ref('fct_capacity_scores') }} as newest)
+
+),
+
+components as (
+
+    select
+        agent_id_hash,
+        as_of,
+        window_days,
+        {% for component in attributed_components() %}
+        {{ component }}{% if not loop.last %},{% endif %}
+        {% endfor %}
+    from {{ ref('int_published_components') }}
+    where as_of in (
+        select compared.as_of from comparisons as compared
+        union distinct
+        select compared.compared_as_of from comparisons as compared
+    )
+
+),
+
+summed as (
+
+    select
+        agent_id_hash,
+        as_of,
+        window_days,
+        compared_with,
+        count(*) as n_parts,
+        count(distinct score_change_id) as n_keys,
+        count(distinct rank) as n_ranks,
+        sum(points) as points
+    from changes
+    group by
+        agent_id_hash,
+        as_of,
+        window_days,
+        compared_with
+
+),
+
+miscounted as (
+
+    select
+        agent_id_hash,
+        as_of,
+        window_days,
+        compared_with,
+        'parts do not sum to the change' as finding
+    from comparisons
+    full join summed using (agent_id_hash, as_of, window_days, compared_with)
+    where
+        comparisons.agent_id_hash is null
+        or (comparisons.change is null) <> (comparisons.not_comparable_because is not null)
+        or coalesce(summed.n_parts, 0)
+        <> case when comparisons.change is null then 0 else {{ attributed_parts() | length }} end
+        or summed.n_keys <> summed.n_parts
+        or summed.n_ranks <> summed.n_parts
+        or abs(summed.points - comparisons.change) > 1e-12
+
+),
+
+incomparable as (
+
+    select
+        agent_id_hash,
+        as_of,
+        window_days,
+        string_agg(compared_with, ', ' order by compared_with) as compared_with,
+        'not compared with both' as finding
+    from comparisons
+    group by
+        agent_id_hash,
+        as_of,
+        window_days
+    having string_agg(compared_with, ', ' order by compared_with) <> 'as_of, window'
+
+),
+
+unmoved as (
+
+    select
+        comparisons.agent_id_hash,
+        comparisons.as_of,
+        comparisons.window_days,
+        comparisons.compared_with,
+        unpivoted.part
+    from comparisons
+    inner join components as now
+        on
+            comparisons.agent_id_hash = now.agent_id_hash
+            and comparisons.window_days = now.window_days
+            and comparisons.as_of = now.as_of
+    inner join components as earlier
+        on
+            comparisons.agent_id_hash = earlier.agent_id_hash
+            and comparisons.window_days = earlier.window_days
+            and comparisons.compared_as_of = earlier.as_of
+    cross join lateral unnest(array[
+        'r_ceiling',
+        {% for component in attributed_components() %}
+        {% if component not in ['i_chain', 'i_coverage', 'i_replay'] or scoring_parameter('integrity_floor') == 0 %}
+        case when now.{{ component }} = earlier.{{ component }} then '{{ component }}' end
+        {%- if not loop.last %},{% endif %}
+        {% endif %}
+        {% endfor %}
+    ]) as unpivoted (part)
+
+),
+
+moved_by_nothing as (
+
+    select
+        agent_id_hash,
+        as_of,
+        window_days,
+        compared_with,
+        part || ' has not moved' as finding
+    from changes
+    inner join unmoved using (agent_id_hash, as_of, window_days, compared_with, part)
+    where
+        changes.loss_change is distinct from 0
+        or changes.points <> 0
+
+)
+
+select * from miscounted
+union all
+select * from incomparable
+union all
+select * from moved_by_nothing
