@@ -1,4 +1,5 @@
-{#- Stops the run at once when a parameter is unknown, of the wrong kind or out of its range. -#}
+{#- Stops the run at once when a parameter is unknown, of the wrong kind or out of its range. All that are wrong are said
+    at once. -#}
 {% macro check_scoring_parameters() %}
   {%- set definitions = scoring_parameter_definitions() -%}
   {%- set given = var('scoring_parameters', {}) -%}
@@ -7,12 +8,13 @@
     {{ exceptions.raise_compiler_error(
       "Variable scoring_parameters is " ~ shown(overrides) ~ ", but must be a dictionary, such as {lambda_c: 5}.") }}
   {%- endif -%}
-  {%- for name, value in overrides.items() -%}
-    {%- if name not in definitions -%}
-      {{ exceptions.raise_compiler_error(
-        "Unknown scoring parameter " ~ shown(name) ~ " (value " ~ shown(value) ~ "). Known are: "
-        ~ definitions.keys() | sort | join(', ') ~ ".") }}
-    {%- endif -%}
+  {%- set faults = [] -%}
+  {%- for name, value in overrides.items() if name not in definitions -%}
+    {%- do faults.append(
+      "Unknown scoring parameter " ~ shown(name) ~ " (value " ~ shown(value) ~ "). Known are: "
+      ~ definitions.keys() | sort | join(', ') ~ ".") -%}
+  {%- endfor -%}
+  {%- for name, value in overrides.items() if name in definitions -%}
     {%- set definition = definitions[name] -%}
     {%- set is_number = value is number and value is not boolean -%}
     {%- if definition['kind'] == 'boolean' -%} {%- set allowed = value is boolean -%}
@@ -24,13 +26,16 @@
       {%- set allowed = is_number and definition['minimum'] <= value and value <= definition['maximum'] -%}
     {%- endif -%}
     {%- if not allowed -%}
-      {{ exceptions.raise_compiler_error(
+      {%- do faults.append(
         "Scoring parameter " ~ name ~ " is " ~ shown(value) ~ ", but must be "
         ~ {'text': 'text, in quotes', 'boolean': 'true or false'}.get(
             definition['kind'], 'a ' ~ scoring_parameter_range(name))
-        ~ ". Correct it in the variable scoring_parameters.") }}
+        ~ ".") -%}
     {%- endif -%}
   {%- endfor -%}
+  {%- if faults | length > 0 -%}
+    {{ exceptions.raise_compiler_error(faults | join(' ') ~ " Correct the variable scoring_parameters.") }}
+  {%- endif -%}
   {%- set weights = ['weight_c', 'weight_i_int', 'weight_r', 'weight_i_inc', 'weight_s'] -%}
   {%- set total = namespace(value=0.0) -%}
   {%- for name in weights -%} {%- set total.value = total.value + scoring_parameter(name) -%} {%- endfor -%}

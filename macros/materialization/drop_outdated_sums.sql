@@ -7,7 +7,7 @@
   {%- set dropped = [] -%}
   {%- for unique_id in selected_resources if unique_id.startswith('model.') -%}
     {%- set model = graph.nodes[unique_id] -%}
-    {%- set table = load_relation_of(model) if 'periods' in model.fqn else none -%}
+    {%- set table = adapter.get_relation(model.database, model.schema, model.alias) if 'periods' in model.fqn else none -%}
     {%- if table is not none -%}
       {%- set columns = adapter.get_columns_in_relation(table) | map(attribute='name') | list -%}
       {%- if model.columns.keys() | reject('in', columns) | list | length > 0 -%}
@@ -18,9 +18,4 @@
     {%- endif -%}
   {%- endfor -%}
   {{ return('commit' if dropped else '') }}
-{% endmacro %}
-
-{#- The relation that a model of the graph has built, or none. -#}
-{% macro load_relation_of(model) %}
-  {{ return(adapter.get_relation(model.database, model.schema, model.alias)) }}
 {% endmacro %}

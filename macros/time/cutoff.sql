@@ -10,14 +10,26 @@
   {{ return(bound_of_run('rejudged_from')) }}
 {% endmacro %}
 
+{#- Looked up once per invocation, in which int_scoring_run does not change once it can be read, and kept in dbt's graph:
+    a run asks more than a hundred times. -#}
 {% macro bound_of_run(column) %}
   {%- set scoring_run = ref('int_scoring_run') -%}
   {%- set is_from_nothing = config.get('materialized') == 'incremental' and not is_incremental() -%}
   {%- if not execute or is_from_nothing or load_cached_relation(scoring_run) is none -%}
     {{ return("timestamptz '-infinity'") }}
   {%- endif -%}
-  {%- set rows = run_query("select " ~ utc_text(column) ~ " as bound from " ~ scoring_run ~ " where isfinite(" ~ column ~ ")") -%}
-  {{ return(utc_literal(rows[0]['bound']) if rows | length > 0 else "timestamptz '-infinity'") }}
+  {%- if graph.get('bounds_of_run', {}).get('invocation_id') != invocation_id -%}
+    {%- set bounds = {'invocation_id': invocation_id} -%}
+    {%- set rows = run_query("
+      select " ~ utc_text('cutoff') ~ " as cutoff, " ~ utc_text('rejudged_from') ~ " as rejudged_from,
+        " ~ utc_text('least(cutoff, rejudged_from)') ~ " as counted_from
+      from " ~ scoring_run ~ " where isfinite(least(cutoff, rejudged_from))") -%}
+    {%- for name in ['cutoff', 'rejudged_from', 'counted_from'] -%}
+      {%- do bounds.update({name: utc_literal(rows[0][name]) if rows | length > 0 else "timestamptz '-infinity'"}) -%}
+    {%- endfor -%}
+    {%- do graph.update({'bounds_of_run': bounds}) -%}
+  {%- endif -%}
+  {{ return(graph['bounds_of_run'][column]) }}
 {% endmacro %}
 
 {#- Before the cutoff by the longest scoring window: no window that this run scores begins earlier. -#}

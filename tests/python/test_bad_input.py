@@ -244,12 +244,19 @@ def missing_column(table: str, column: str, *further: str) -> Case:
     return Case(f"no {column}", expected, change=change)
 
 
-def bad_parameter(name: str, value: Any, allowed: str) -> Case:
-    expected = [
-        f"Scoring parameter {name} is {shown(value)}, but must be {allowed}",
-        "the variable scoring_parameters",
+def bad_parameters(name: str, *rows: tuple[str, Any, str], unknown: Any) -> Case:
+    """Several parameters with values that they may not have, and one that there is not."""
+    expected = [f"Unknown scoring parameter 'lamda_c' (value {shown(unknown)}). Known are: ", " lambda_c,"]
+    expected += [
+        f"Scoring parameter {parameter} is {shown(value)}, but must be {allowed}."
+        for parameter, value, allowed in rows
     ]
-    return Case(f"{name} {value}", expected, {"scoring_parameters": {name: value}})
+    values = {parameter: value for parameter, value, _ in rows}
+    return Case(
+        name,
+        [*expected, "the variable scoring_parameters"],
+        {"scoring_parameters": {**values, "lamda_c": unknown}},
+    )
 
 
 def no_dictionary(value: Any) -> Case:
@@ -261,21 +268,26 @@ def bad_variable(name: str, value: Any, allowed: str) -> Case:
     return Case(f"{name} {value}", [f"ariable {name} is {shown(value)}", allowed], {name: value})
 
 
-def wrong_type(
-    table: str, column: str, kind: str, using: str, cast: str, declared: str | None = None
-) -> Case:
+def wrong_types(name: str, table: str, **columns: tuple[str, str] | tuple[str, str, str]) -> Case:
+    """Columns of a table as other types: the type, what to select instead, and the type as declared."""
     expected = [
         f"cirislens.{table} has columns of types that cannot be read",
-        f"{column} is {declared or kind} and must be ",
-        cast,
+        *(
+            f"{column} is {(kind, *declared)[-1]} and must be "
+            for column, (kind, _, *declared) in columns.items()
+        ),
+        *(cast for _, cast, *_ in columns.values()),
         f"the variable {table}_table to a view that selects them so",
     ]
+    alterations = ", ".join(
+        f'alter "{column}" type {kind} using null' for column, (kind, *_) in columns.items()
+    )
     change = f"""
         alter table cirislens.{table} rename to as_it_was;
         create table cirislens.{table} as select * from cirislens.as_it_was limit 0;
-        alter table cirislens.{table} alter "{column}" type {kind} using {using}
+        alter table cirislens.{table} {alterations}
     """
-    return Case(f"{column} {kind}", expected, change=change)
+    return Case(name, expected, change=change)
 
 
 MISSING_TABLE = missing_table("covenant_traces")
@@ -294,48 +306,50 @@ SOURCES = [
         {"source_schema": "nowhere"},
     ),
 ]
-WRONG_TYPE = wrong_type(
+WRONG_TYPE = wrong_types(
+    "types that no cast changes for us",
     "covenant_traces",
-    "timestamp",
-    "timestamp",
-    "null",
-    """"timestamp" at time zone 'UTC'""",
-    "timestamp without time zone",
+    timestamp=("timestamp", """"timestamp" at time zone 'UTC'""", "timestamp without time zone"),
+    signature_verified=("integer", '"signature_verified" <> 0'),
+    action_success=("text", '"action_success"::boolean'),
+    coherence_level=("text", '"coherence_level"::numeric'),
+    idma_k_eff=("boolean", '"idma_k_eff"::integer'),
+    audit_sequence_number=("double precision", '"audit_sequence_number"::numeric'),
+    agent_id_hash=("bytea", """encode("agent_id_hash", 'hex')"""),
+    trace_id=("bigint", '"trace_id"::text'),
+    agent_name=("jsonb", """"agent_name" #>> '{}'"""),
+    thought_start=("text", '"thought_start"::jsonb'),
+    dma_results=("bytea", """convert_from("dma_results", 'UTF8')::jsonb"""),
+    action_result=("text[]", 'to_jsonb("action_result")'),
 )
 TYPES = [
     WRONG_TYPE,
-    wrong_type(
-        "covenant_traces", "timestamp", "date", "null", """"timestamp"::timestamp at time zone 'UTC'"""
+    wrong_types(
+        "dates and numbers as text",
+        "covenant_traces",
+        timestamp=("date", """"timestamp"::timestamp at time zone 'UTC'"""),
+        audit_sequence_number=("text", '"audit_sequence_number"::numeric'),
     ),
-    wrong_type("covenant_traces", "timestamp", "text", "null", '"timestamp"::timestamptz'),
-    wrong_type(
-        "covenant_traces", "timestamp", "bigint", "null", 'to_timestamp("timestamp") where it counts seconds'
+    wrong_types("times as text", "covenant_traces", timestamp=("text", '"timestamp"::timestamptz')),
+    wrong_types(
+        "times as numbers",
+        "covenant_traces",
+        timestamp=("bigint", 'to_timestamp("timestamp") where it counts seconds'),
     ),
-    wrong_type("covenant_traces", "signature_verified", "integer", "null", '"signature_verified" <> 0'),
-    wrong_type("covenant_traces", "action_success", "text", "null", '"action_success"::boolean'),
-    wrong_type("covenant_traces", "coherence_level", "text", "null", '"coherence_level"::numeric'),
-    wrong_type("covenant_traces", "idma_k_eff", "boolean", "null", '"idma_k_eff"::integer'),
-    wrong_type(
-        *("covenant_traces", "audit_sequence_number", "double precision", "null"),
-        '"audit_sequence_number"::numeric',
+    wrong_types(
+        "deferrals by bytes", "wbd_deferrals", deferral_id=("bytea", """encode("deferral_id", 'hex')""")
     ),
-    wrong_type(
-        "covenant_traces", "audit_sequence_number", "text", "null", '"audit_sequence_number"::numeric'
+    wrong_types(
+        "keys by day",
+        "covenant_public_keys",
+        revoked_at=("date", """"revoked_at"::timestamp at time zone 'UTC'"""),
     ),
-    wrong_type("covenant_traces", "agent_id_hash", "bytea", "null", """encode("agent_id_hash", 'hex')"""),
-    wrong_type("covenant_traces", "trace_id", "bigint", "null", '"trace_id"::text'),
-    wrong_type("covenant_traces", "agent_name", "jsonb", "null", """"agent_name" #>> '{}'"""),
-    wrong_type("covenant_traces", "thought_start", "text", "null", '"thought_start"::jsonb'),
-    wrong_type(
-        "covenant_traces", "dma_results", "bytea", "null", """convert_from("dma_results", 'UTF8')::jsonb"""
+    wrong_types(
+        "batches by number",
+        "covenant_trace_batches",
+        traces_received=("text", '"traces_received"::numeric'),
+        batch_id=("numeric", '"batch_id"::text'),
     ),
-    wrong_type("covenant_traces", "action_result", "text[]", "null", 'to_jsonb("action_result")'),
-    wrong_type("wbd_deferrals", "deferral_id", "bytea", "null", """encode("deferral_id", 'hex')"""),
-    wrong_type(
-        "covenant_public_keys", "revoked_at", "date", "null", """"revoked_at"::timestamp at time zone 'UTC'"""
-    ),
-    wrong_type("covenant_trace_batches", "traces_received", "text", "null", '"traces_received"::numeric'),
-    wrong_type("covenant_trace_batches", "batch_id", "numeric", "null", '"batch_id"::text'),
     Case(
         "several types and a missing column",
         [
@@ -352,27 +366,29 @@ TYPES = [
         """,
     ),
 ]
-OUT_OF_RANGE = bad_parameter("lambda_c", 1.9, "a number in [2, 10]")
+OUT_OF_RANGE = bad_parameters(
+    "values out of range",
+    ("lambda_c", 1.9, "a number in [2, 10]"),
+    ("mu_c", "five", "a number in [5, 20]"),
+    ("min_traces", 2.5, "a whole number in [1, 1000000]"),
+    ("require_registered_keys", 1, "true or false"),
+    ("replay_sample_salt", True, "text, in quotes"),
+    unknown=5,
+)
 PARAMETERS = [
     OUT_OF_RANGE,
-    bad_parameter("mu_c", "five", "a number in [5, 20]"),
-    bad_parameter("min_traces", 2.5, "a whole number in [1, 1000000]"),
-    bad_parameter("min_traces", "30", "a whole number in [1, 1000000]"),
-    bad_parameter("lambda_c", None, "a number in [2, 10]"),
-    bad_parameter("require_registered_keys", 1, "true or false"),
-    bad_parameter("require_registered_keys", "true", "true or false"),
-    bad_parameter("replay_sample_salt", True, "text, in quotes"),
-    Case(
-        "unknown name",
-        ["Unknown scoring parameter 'lamda_c' (value 5)", "Known are:", " lambda_c,"],
-        {"scoring_parameters": {"lamda_c": 5}},
+    bad_parameters(
+        "values in quotes and none",
+        ("lambda_c", None, "a number in [2, 10]"),
+        ("min_traces", "30", "a whole number in [1, 1000000]"),
+        ("require_registered_keys", "true", "true or false"),
+        unknown="5",
     ),
     Case(
         "weights",
         ["weight_c, weight_i_int, weight_r, weight_i_inc, weight_s sum to 1.25, but must sum to 1"],
         {"scoring_parameters": {"weight_c": 0.45}},
     ),
-    Case("value of an unknown name", ["'lamda_c' (value '5')"], {"scoring_parameters": {"lamda_c": "5"}}),
     no_dictionary("text"),
     no_dictionary(["mu_c"]),
     no_dictionary(0),
@@ -511,7 +527,11 @@ CHANGED_EXPECTED = [
     "--allow-rescoring",
 ]
 # What describes the run that was tried, and holds nothing that a score is made of.
-OF_THE_RUN = {"ciris_intermediate.int_scoring_run", "ciris_intermediate.int_scoring_parameters"}
+OF_THE_RUN = {
+    "ciris_intermediate.int_scoring_run",
+    "ciris_intermediate.int_scoring_parameters",
+    "ciris_intermediate.int_source_periods",
+}
 
 
 def tables(database: Database) -> dict[str, str]:
@@ -552,7 +572,7 @@ def test_a_full_refresh_of_the_runs_own_tables_rescores_nothing(published):
     scores = "ciris.fct_capacity_scores"
     before = marts(published, without=("scored_at",))[scores]
     variables = {"as_of": NEWEST, "scoring_parameters": {"min_traces": 1}}
-    own = ("int_scoring_parameters", "int_scoring_run")
+    own = ("int_scoring_parameters", "int_source_periods", "int_scoring_run")
     dbt(published, "run", "--full-refresh", "--select", *own, variables=variables)
     dbt(published, "build", "--selector", "after_resilience", variables=variables)
     assert marts(published, without=("scored_at",))[scores] == before, "rescored without allow_rescoring"

@@ -1,5 +1,5 @@
 {{ config(fail_calc='coalesce(max(percent_wrong), 0)', warn_if='> 0', error_if='> 1') }}
--- No trace is dropped or multiplied on its way from the source: each period that the run has read holds as many
+-- No trace is dropped or multiplied on its way from the source: each period that the run scores again holds as many
 -- verdicts as source rows. The number of results is the share of source rows that are missing, in percent, rounded
 -- up; 100 for a surplus. Up to one percent, or ten rows, only warns, as 1: traces may have arrived since they were
 -- read, and the next run reads them.
@@ -17,7 +17,7 @@ source_counts as (
         count(*) as n_source
     from {{ ref('stg_cirislens__covenant_traces') }}
     where
-        {{ in_increment(ref('int_trace_verdicts')) }}
+        traced_at >= {{ bound_of_run('counted_from') }}
         and traced_at >= {{ traces_from() }}
         and traced_at < (select run.as_of from run)
     group by 1
@@ -30,7 +30,9 @@ verdict_counts as (
         period_start,
         count(*) as n_judged
     from {{ ref('int_trace_verdicts') }}
-    where {{ in_increment(ref('int_trace_verdicts')) }}
+    where
+        traced_at >= {{ bound_of_run('counted_from') }}
+        and traced_at < (select run.as_of from run)
     group by period_start
 
 ),

@@ -102,9 +102,17 @@ lookback as (
     select
         case
             when {{ flags.FULL_REFRESH | string | lower }} or newest_published_as_of is null then '-infinity'
-            else least(newest_published_as_of, as_of) - {{ lookback_periods() }} * {{ period_length() }}
+            else {{ lookback_start('newest_published_as_of', 'as_of') }}
         end as lookback_from
     from moment
+
+),
+
+first_change as (
+
+    select min(period_start) as changed_from
+    from {{ ref('int_source_periods') }}
+    where is_changed
 
 )
 
@@ -114,7 +122,11 @@ select
     moment.newest_published_as_of,
     {% if backfill is none %}
     lookback.lookback_from as cutoff,
-    lookback.lookback_from as rejudged_from,
+    case
+        when isfinite(lookback.lookback_from)
+            then greatest(lookback.lookback_from, coalesce(first_change.changed_from, moment.as_of))
+        else lookback.lookback_from
+    end as rejudged_from,
     lookback.lookback_from,
     {% if flags.FULL_REFRESH %}
     moment.as_of as latest_as_of,
@@ -139,8 +151,10 @@ select
     moment.last_published_at,
     {{ final_until() }} as final_until,
     {{ flags.FULL_REFRESH | string | lower }} as is_full_refresh,
-    now() as started_at
+    now() as started_at,
+    '{{ invocation_id }}' as invocation_id
 from moment
 cross join lookback
+cross join first_change
 cross join memory
 cross join parameter_set

@@ -1,0 +1,96 @@
+{{
+  config(
+    materialized='table',
+    indexes=[{'columns': ['period_start'], 'unique': true}],
+  )
+}}
+{#- What the source holds of the periods inside the lookback, and which of them have changed since the last whole run
+    judged them: the others need not be judged again (section 9). Read before anything is judged, so that what arrives
+    meanwhile counts as a change of the next run.
+    Grain and key: period with a trace, now or then. row_versions is null where the source does not show any. -#}
+{%- set published = last_publication() or {} -%}
+{%- set last_run = relation_as_left('int_scoring_run', 'intermediate') -%}
+{%- set last_read = relation_as_left('int_source_periods', 'intermediate') -%}
+with bounds as (
+
+    select
+        {{ lookback_start(
+            utc_literal(published['newest_published_as_of']) if published else as_of(), as_of()
+        ) }} as lookback_from
+
+),
+
+source_rows as (
+
+    select
+        {{ period_start('traced_at') }} as period_start,
+        count(*) as n_traces,
+        case when count(row_version) = count(*) then sum(row_version) end as row_versions
+    from {{ ref('stg_cirislens__covenant_traces') }}
+    where
+        traced_at >= (select bounds.lookback_from from bounds)
+        and traced_at < {{ as_of() }}
+        and traced_at >= {{ traces_from() }}
+    group by 1
+
+),
+
+-- What else a verdict depends on: the registry of keys, and the models that judge and sum.
+judges as (
+
+    select
+        md5(
+            coalesce(string_agg(
+                concat_ws('|', key_id, extract(epoch from revoked_at), '-', extract(epoch from expires_at)),
+                E'\n' order by key_id collate "C", revoked_at, expires_at
+            ), '')
+            || '{{ judging_code() }}'
+        ) as judged_with
+    from {{ ref('stg_cirislens__covenant_public_keys') }}
+
+),
+
+-- As read by the last run, where it has ended and was an ordinary one: else what it left may be of any state.
+judged_before as (
+
+    {% if last_read is not none and last_run is not none and published %}
+    select
+        read_then.period_start,
+        read_then.n_traces,
+        read_then.row_versions,
+        read_then.judged_with
+    from {{ last_read }} as read_then
+    inner join {{ last_run }} as last_run
+        on
+            read_then.invocation_id = last_run.invocation_id
+            and last_run.backfill_first is null
+            and last_run.started_at < {{ utc_literal(published['published_at']) }}
+    where read_then.period_start >= (select bounds.lookback_from from bounds)
+    {% else %}
+    select
+        null::timestamptz as period_start,
+        null::bigint as n_traces,
+        null::numeric as row_versions,
+        null::text as judged_with
+    where false
+    {% endif %}
+
+)
+
+select
+    coalesce(source_rows.period_start, judged_before.period_start) as period_start,
+    coalesce(source_rows.n_traces, 0) as n_traces,
+    source_rows.row_versions,
+    judges.judged_with,
+    (
+        source_rows.n_traces = judged_before.n_traces
+        and source_rows.row_versions = judged_before.row_versions
+        and judges.judged_with = judged_before.judged_with
+    ) is not true as is_changed,
+    '{{ invocation_id }}' as invocation_id
+from source_rows
+full join judged_before on source_rows.period_start = judged_before.period_start
+cross join judges
+where
+    source_rows.period_start is not null
+    or judged_before.n_traces > 0
