@@ -27,6 +27,38 @@
   {{ return(['lambda_c', 'mu_c', 'integrity_floor', 'mttr_scale_hours', 'norm_k', 'norm_x0']) }}
 {% endmacro %}
 
+{#- Query of the published scores that are not null, each with the components that came with it. A score whose components
+    have not come yet has no row. -#}
+{% macro published_with_components() -%}
+  select
+    scores.agent_id_hash,
+    scores.as_of,
+    scores.window_days,
+    scores.capacity_score,
+    scores.s_score,
+    scores.parameter_set_id,
+    components.{{ attributed_components() | join(', components.') }}
+  from {{ ref('fct_capacity_scores') }} as scores
+  inner join {{ ref('int_published_components') }} as components
+    on scores.agent_id_hash = components.agent_id_hash
+    and scores.window_days = components.window_days
+    and scores.as_of = components.as_of
+    and scores.scored_at <= components.scored_at
+  where scores.capacity_score is not null
+{%- endmacro %}
+
+{#- Query of the parameters that losses are made with, one row per published parameter set. -#}
+{% macro attribution_parameter_values() -%}
+  select
+    parameter_set_id,
+    {%- for parameter in attribution_parameters() %}
+    max(parameter_value) filter (where parameter_name = '{{ parameter }}')::double precision as {{ parameter }}
+    {%- if not loop.last %},{% endif %}
+    {%- endfor %}
+  from {{ ref('dim_scoring_parameters') }}
+  group by parameter_set_id
+{%- endmacro %}
+
 {#- ln(1 + x) for x >= 0. -#}
 {% macro log_of_one_plus(x) -%}
   (case when {{ x }} < 0.5 then 2 * atanh({{ x }} / (2 + {{ x }})) else ln(1 + {{ x }}) end)

@@ -2,62 +2,15 @@
 {#- Grain: one row per agent, as-of, window and part, where there is a capacity_score (certainty, section 1). The
     parameters are those published with the scores, not those that the view was compiled with. Scores, components and
     parameters are written in this order; meanwhile a score whose components or parameters have not come has no rows. -#}
-with scores as (
+with parameter_values as (
 
-    select
-        agent_id_hash,
-        as_of,
-        window_days,
-        capacity_score,
-        s_score,
-        parameter_set_id,
-        scored_at
-    from {{ ref('fct_capacity_scores') }}
-    where capacity_score is not null
-
-),
-
-components as (
-
-    select
-        agent_id_hash,
-        as_of,
-        window_days,
-        {% for component in attributed_components() %}
-        {{ component }},
-        {% endfor %}
-        scored_at
-    from {{ ref('int_published_components') }}
-
-),
-
-parameter_values as (
-
-    select
-        parameter_set_id,
-        {% for parameter in attribution_parameters() %}
-        max(parameter_value) filter (where parameter_name = '{{ parameter }}')::double precision as {{ parameter }}
-        {%- if not loop.last %},{% endif %}
-        {% endfor %}
-    from {{ ref('dim_scoring_parameters') }}
-    group by parameter_set_id
+    {{ attribution_parameter_values() }}
 
 ),
 
 published as (
 
-    select
-        components.*,
-        scores.capacity_score,
-        scores.s_score,
-        scores.parameter_set_id
-    from scores
-    inner join components
-        on
-            scores.agent_id_hash = components.agent_id_hash
-            and scores.window_days = components.window_days
-            and scores.as_of = components.as_of
-            and scores.scored_at <= components.scored_at
+    {{ published_with_components() }}
 
 )
 

@@ -1,45 +1,9 @@
 {{ config(materialized='view', pre_hook="{{ replace_kept_view() }}") }}
 {#- Grain: one row per agent, as-of, window, as-of that the score is compared with and part, where fct_score_comparisons
     gives a change (certainty, section 2). Parameters and what is not there yet: as in fct_score_attribution. -#}
-with scores as (
+with parameter_values as (
 
-    select
-        agent_id_hash,
-        as_of,
-        window_days,
-        capacity_score,
-        s_score,
-        parameter_set_id,
-        scored_at
-    from {{ ref('fct_capacity_scores') }}
-    where capacity_score is not null
-
-),
-
-components as (
-
-    select
-        agent_id_hash,
-        as_of,
-        window_days,
-        {% for component in attributed_components() %}
-        {{ component }},
-        {% endfor %}
-        scored_at
-    from {{ ref('int_published_components') }}
-
-),
-
-parameter_values as (
-
-    select
-        parameter_set_id,
-        {% for parameter in attribution_parameters() %}
-        max(parameter_value) filter (where parameter_name = '{{ parameter }}')::double precision as {{ parameter }}
-        {%- if not loop.last %},{% endif %}
-        {% endfor %}
-    from {{ ref('dim_scoring_parameters') }}
-    group by parameter_set_id
+    {{ attribution_parameter_values() }}
 
 ),
 
@@ -47,18 +11,7 @@ parameter_values as (
 -- the planner would begin with every earlier score there is.
 published as not materialized (
 
-    select
-        components.*,
-        scores.capacity_score,
-        scores.s_score,
-        scores.parameter_set_id
-    from scores
-    inner join components
-        on
-            scores.agent_id_hash = components.agent_id_hash
-            and scores.window_days = components.window_days
-            and scores.as_of = components.as_of
-            and scores.scored_at <= components.scored_at
+    {{ published_with_components() }}
 
 )
 
