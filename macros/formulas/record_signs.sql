@@ -78,8 +78,8 @@
     'renumbered': {'found': 1},
     'unreported': {'found': 3, 'excess': 0.02, 'z': 3},
     'key_turnover': {'found': 2, 'z': 1.645},
-    'volume_jump': {'found': 10, 'excess': 0.1, 'z': 3, 'ratio': 0.69},
-    'deferrals_left_open': {'found': 2, 'excess': 0.15, 'z': 2.33},
+    'volume_jump': {'found': 10, 'excess': 0.25, 'z': 3, 'ratio': 0.69},
+    'deferrals_left_open': {'found': 3, 'excess': 0.15, 'z': 2},
     'phase_churn': {'found': 6, 'share': 0.5},
   }) }}
 {% endmacro %}
@@ -95,6 +95,19 @@
       and {{ value }} >= {{ least[threshold] }}
       {%- endfor %}
     {%- endfor %}
+  end
+{%- endmacro %}
+
+{#- SQL for what a row is compared with: own_baseline where there is one; fleet_median else, and where the baseline itself
+    exceeds the median by what would raise the sign, for a record may have been polished from its first day. -#}
+{% macro sign_comparison(signs, sign, has_baseline, baseline_share, fleet_share) -%}
+  case
+    when not {{ has_baseline }} then 'fleet_median'
+    {%- for name in signs if 'excess' in sign_thresholds()[name] %}
+    when {{ sign }} = '{{ name }}' and {{ baseline_share }} - {{ fleet_share }} >= {{ sign_thresholds()[name]['excess'] }}
+      then 'fleet_median'
+    {%- endfor %}
+    else 'own_baseline'
   end
 {%- endmacro %}
 
@@ -155,3 +168,7 @@
 
 {#- As least_baseline, of deferrals, which are few. -#}
 {% macro least_deferrals() -%} 5 {%- endmacro %}
+
+{#- How many times the window's own number of traces or deferrals the fleet's median stands for in a z: it rests on many
+    agents, and is surer than the share of one. -#}
+{% macro median_weight() -%} 4 {%- endmacro %}

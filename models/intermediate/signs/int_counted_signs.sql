@@ -3,6 +3,7 @@
     window. Value and comparison of a share are shares, of a count counts in as many traces as the window has; of volume_jump
     the logarithm of the ratio of traces per day, and the other's traces per day.
     Grain: agent, as-of, window, sign and field of a sign that is raised. field is null where a sign has none. -#}
+{%- set signs = ['contradicted_null', 'unreported', 'shared_key', 'renumbered', 'key_turnover', 'volume_jump'] -%}
 with scored_windows as (
 
     select
@@ -164,21 +165,19 @@ candidates as (
 
     select
         *,
-        baseline_of >= {{ least_baseline() }} and (sign <> 'volume_jump' or baseline_days >= 7) as has_baseline
+        baseline_of >= {{ least_baseline() }} and (sign <> 'volume_jump' or baseline_days >= 7) as has_baseline,
+        baseline_found / nullif(baseline_of, 0)::double precision as baseline_share
     from measured
-    where {{ is_sign_raised(['contradicted_null', 'unreported', 'shared_key', 'renumbered', 'key_turnover', 'volume_jump'],
-                            'sign', 'n_found', 'n_found / nullif(n_of, 0)::double precision') }}
+    where {{ is_sign_raised(signs, 'sign', 'n_found', 'n_found / nullif(n_of, 0)::double precision') }}
 
 ),
 
--- The fleet's medians, at the as-ofs and windows with a candidate that has no baseline.
-without_baseline as (
+windows_of_candidates as (
 
     select distinct
         as_of,
         window_days
     from candidates
-    where not has_baseline
 
 ),
 
@@ -196,49 +195,55 @@ fleet_medians as (
         {%- if not loop.last %},{% endif %}
         {% endfor %}
     from windowed
-    inner join without_baseline
+    inner join windows_of_candidates as with_candidates
         on
-            windowed.as_of = without_baseline.as_of
-            and windowed.window_days = without_baseline.window_days
+            windowed.as_of = with_candidates.as_of
+            and windowed.window_days = with_candidates.window_days
     group by
         windowed.as_of,
         windowed.window_days
 
 ),
 
--- The median stands for as many traces as the window has.
-compared as (
+beside_medians as (
 
     select
-        candidates.agent_id_hash,
-        candidates.as_of,
-        candidates.window_days,
-        candidates.sign,
-        candidates.field,
-        candidates.n_found,
-        candidates.n_of,
-        candidates.traces_per_day,
-        case when candidates.has_baseline then 'own_baseline' else 'fleet_median' end as compared_with,
-        case
-            when candidates.has_baseline then candidates.baseline_of else candidates.n_of
-        end as other_of,
-        case
-            when candidates.has_baseline then candidates.baseline_found / candidates.baseline_of::double precision
-            else case coalesce(candidates.sign || ' ' || candidates.field, candidates.sign)
-                {% for count in counted_signs() %}
-                when '{{ [count.sign, count.field] | select | join(' ') }}' then fleet_medians.{{ count.found }}
-                {% endfor %}
-            end
-        end as other_share,
-        case
-            when candidates.has_baseline then candidates.baseline_traces_per_day else fleet_medians.traces_per_day
-        end as other_traces_per_day
+        candidates.*,
+        fleet_medians.traces_per_day as fleet_traces_per_day,
+        case coalesce(candidates.sign || ' ' || candidates.field, candidates.sign)
+            {% for count in counted_signs() %}
+            when '{{ [count.sign, count.field] | select | join(' ') }}' then fleet_medians.{{ count.found }}
+            {% endfor %}
+        end as fleet_share
     from candidates
-    left join fleet_medians
+    inner join fleet_medians
         on
             candidates.as_of = fleet_medians.as_of
             and candidates.window_days = fleet_medians.window_days
-            and not candidates.has_baseline
+
+),
+
+chosen as (
+
+    select
+        *,
+        {{ sign_comparison(
+            signs, 'sign', 'has_baseline', 'baseline_share', 'fleet_share'
+        ) }} as compared_with
+    from beside_medians
+
+),
+
+compared as (
+
+    select
+        *,
+        case when compared_with = 'own_baseline' then baseline_of else {{ median_weight() }} * n_of end as other_of,
+        case when compared_with = 'own_baseline' then baseline_share else fleet_share end as other_share,
+        case
+            when compared_with = 'own_baseline' then baseline_traces_per_day else fleet_traces_per_day
+        end as other_traces_per_day
+    from chosen
 
 ),
 
@@ -274,5 +279,4 @@ select
     {{ counted_sign_message() }} as message
 from judged
 where
-    {{ is_sign_raised(['contradicted_null', 'unreported', 'shared_key', 'renumbered', 'key_turnover', 'volume_jump'],
-                      'sign', 'n_found', 'share - other_share', 'z', 'volume_ratio') }}
+    {{ is_sign_raised(signs, 'sign', 'n_found', 'share - other_share', 'z', 'volume_ratio') }}

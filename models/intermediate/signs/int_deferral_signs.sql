@@ -86,26 +86,19 @@ fleet_medians as (
 
 ),
 
-compared as (
+beside_medians as (
 
     select
         counted.agent_id_hash,
         counted.as_of,
         counted.window_days,
+        'deferrals_left_open' as sign,
         counted.n_open,
         counted.n_due,
         counted.n_open / counted.n_due::double precision as share,
-        case
-            when counted.baseline_due >= {{ least_deferrals() }} then 'own_baseline' else 'fleet_median'
-        end as compared_with,
-        case
-            when counted.baseline_due >= {{ least_deferrals() }} then counted.baseline_due else counted.n_due
-        end as other_due,
-        case
-            when counted.baseline_due >= {{ least_deferrals() }}
-                then counted.baseline_open / counted.baseline_due::double precision
-            else fleet_medians.share
-        end as other_share
+        counted.baseline_due,
+        counted.baseline_open / nullif(counted.baseline_due, 0)::double precision as baseline_share,
+        fleet_medians.share as fleet_share
     from counted
     inner join fleet_medians
         on
@@ -115,11 +108,31 @@ compared as (
 
 ),
 
+chosen as (
+
+    select
+        *,
+        {{ sign_comparison(
+            ['deferrals_left_open'], 'sign', '(baseline_due >= ' ~ least_deferrals() ~ ')', 'baseline_share', 'fleet_share'
+        ) }} as compared_with
+    from beside_medians
+
+),
+
+compared as (
+
+    select
+        *,
+        case when compared_with = 'own_baseline' then baseline_due else {{ median_weight() }} * n_due end as other_due,
+        case when compared_with = 'own_baseline' then baseline_share else fleet_share end as other_share
+    from chosen
+
+),
+
 judged as (
 
     select
         *,
-        'deferrals_left_open' as sign,
         {{ excess_z('n_open', 'n_due', 'other_share * other_due', 'other_due') }} as z
     from compared
 

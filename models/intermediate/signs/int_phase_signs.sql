@@ -71,7 +71,7 @@ compared as (
         churning.n_modes,
         churning.share,
         case when earlier.share is not null then 'own_baseline' else 'fleet_median' end as compared_with,
-        coalesce(earlier.n_recoveries, churning.n_recoveries) as other_recoveries,
+        coalesce(earlier.n_recoveries, {{ median_weight() }} * churning.n_recoveries) as other_recoveries,
         coalesce(earlier.share, fleet_medians.share) as other_share
     from churning
     inner join fleet_medians
