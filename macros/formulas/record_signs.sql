@@ -138,7 +138,7 @@
     )
     when 'unreported' then format(
       '%s is missing in %s of %s traces that should report it (%s); %s: %s.',
-      field, n_found, n_of, {{ percent('share') }}, {{ compared_with_text() }}, {{ percent('other_share') }}
+      field, n_found, n_of, {{ percent('found_share') }}, {{ compared_with_text() }}, {{ percent('other_share') }}
     )
     when 'shared_key' then format(
       '%s of %s traces are signed with a key that another agent used first.', n_found, n_of
@@ -152,7 +152,7 @@
     )
     when 'volume_jump' then format(
       '%s traces a day, %s of them trivial; %s: %s a day, %s.',
-      round(traces_per_day::numeric, 1), {{ percent('share') }}, {{ compared_with_text() }},
+      round(traces_per_day::numeric, 1), {{ percent('found_share') }}, {{ compared_with_text() }},
       round(other_traces_per_day::numeric, 1), {{ percent('other_share') }}
     )
   end

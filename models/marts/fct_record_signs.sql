@@ -2,11 +2,16 @@
   config(
     materialized='incremental',
     meta={'scored_range': 'as_of', 'also_replaced_by': 'record_sign_id'},
-    indexes=[{'columns': ['record_sign_id'], 'unique': true}, {'columns': ['as_of', 'window_days']}, {'columns': ['agent_id_hash']}],
+    indexes=[
+      {'columns': ['record_sign_id'], 'unique': true},
+      {'columns': ['as_of', 'window_days']},
+      {'columns': ['agent_id_hash']},
+    ],
   )
 }}
-{#- Grain: one row per agent, as-of, window, sign and field of a sign that is raised beside a published score. An increment
-    takes the as-ofs that the run scores, and older rows whose scores had waited and have been published since. -#}
+{#- Grain: one row per agent, as-of, window, sign and field of a sign that is raised beside a published score. An
+    increment takes the as-ofs that the run scores, and older rows whose scores had waited and have been published
+    since. -#}
 with scores as (
 
     select

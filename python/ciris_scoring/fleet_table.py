@@ -34,8 +34,8 @@ def fleet_tables(connection: psycopg.Connection, schema: str, moment: datetime) 
     :param connection: one that may read the marts.
     :param schema: schema of the marts.
     :param moment: the as-of of the rows to show.
-    :returns: the tables, 120 to 140 columns wide, 166 where an agent has a sign of a polished record: only then there is
-        a column of signs; a line in their place when no agent has a row.
+    :returns: the tables, 120 to 140 columns wide, and 26 more for signs of a polished record where an agent has one; a
+        line in their place when no agent has a row.
     :raises psycopg.Error: the marts cannot be read.
     """
     scores = _read(connection, schema, "fct_capacity_scores", moment)
@@ -96,7 +96,9 @@ def _window_table(
         (row for row in alerts if row["agent_id_hash"] not in scored), key=lambda row: row["agent_id_hash"]
     )
     lines = [f"Fleet at {as_of.text(moment)}, window of {window} days, {len(scores)} agents", ""]
-    lines += aligned(HEADINGS[:n_columns], rows, NUMERIC) if rows else ["No agent has a trace in this window."]
+    lines += (
+        aligned(HEADINGS[:n_columns], rows, NUMERIC) if rows else ["No agent has a trace in this window."]
+    )
     if len(scores) > MAX_ROWS:
         lines.append(f"... and {len(scores) - MAX_ROWS} more agents with a higher capacity or none.")
     for alert in without_row[:MAX_ROWS]:

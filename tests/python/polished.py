@@ -1,4 +1,4 @@
-"""Ways to polish a record: what an operator could do to the traces of an agent to lift its score (certainty, section 5).
+"""Ways to polish a record: what an operator could do to the traces of an agent to lift its score.
 
 Each takes a simulated fleet, one of its agents and a time, and returns the fleet as it would have been recorded had the
 operator begun then.
@@ -27,7 +27,7 @@ class Manipulation(NamedTuple):
 
     name: str
     pathology: str
-    """Of agents that have something to hide by it."""
+    """Of the agents that it is tried on."""
     polish: Polish
     sign: str | None
     """What it leaves; None where it leaves nothing."""
@@ -153,11 +153,8 @@ def _renumber(fleet: Fleet, rows: pd.Series, first: int) -> Fleet:
     traces = fleet.traces.copy()
     numbers = traces.loc[rows].sort_values(["timestamp", "audit_sequence_number"], kind="stable")
     # A trace that was delivered again keeps the number of its first delivery.
-    order = numbers.drop_duplicates(["trace_id", "audit_sequence_number"])
-    new = dict(zip(zip(order["trace_id"], order["audit_sequence_number"]), range(first, first + len(order))))
-    traces.loc[numbers.index, "audit_sequence_number"] = pd.array(
-        [new[key] for key in zip(numbers["trace_id"], numbers["audit_sequence_number"])], dtype="Int64"
-    )
+    deliveries = numbers.groupby(["trace_id", "audit_sequence_number"], sort=False).ngroup()
+    traces.loc[numbers.index, "audit_sequence_number"] = pd.array(first + deliveries, dtype="Int64")
     return replace(fleet, traces=traces)
 
 
@@ -194,8 +191,8 @@ MANIPULATIONS = (
     Manipulation("restart, same key", "drifting", restart_with_the_same_key, "shared_key", lasts=False),
     Manipulation("restart, new key", "drifting", restart_with_a_new_key, "new_identity", lasts=False),
     Manipulation("a phase per episode", "relapsing", rename_phases, "phase_churn"),
-    Manipulation("ten trivial traces per real one", "contradictory", dilute, "volume_jump"),
+    Manipulation("ten trivial traces per real one", "out_of_tune", dilute, "volume_jump"),
     Manipulation("numbers begin again", "broken_chain", begin_again_at_1, "renumbered", lasts=False),
     Manipulation("a key a day", "healthy", replace_keys, "key_turnover", lasts=False),
-    Manipulation("withheld and renumbered", "contradictory", withhold, None),
+    Manipulation("withheld and renumbered", "overconfident", withhold, None),
 )

@@ -85,12 +85,12 @@ trace_sums as (
         sum(alike.n_renumbered)::integer as n_renumbered,
         coalesce(sum(alike.n_traces) filter (where shared_keys.key_hash is not null), 0)::integer as n_shared_key,
         {% for field in record_sign_fields() %}
-        {% for counter, letters in [('checked', "'r', 'c', 'u'"), ('unreported', "'c', 'u'"), ('contradicted', "'c'")] %}
+        {% set letter = 'substr(alike.reporting, ' ~ loop.index ~ ', 1)' %}
+        coalesce(sum(alike.n_traces) filter (where {{ letter }} <> '-'), 0)::integer as n_checked_{{ field }},
         coalesce(
-            sum(alike.n_traces) filter (where substr(alike.reporting, {{ record_sign_fields().index(field) + 1 }}, 1) in ({{ letters }})), 0
-        )::integer as n_{{ counter }}_{{ field }}
-        {%- if not loop.last %},{% endif %}
-        {% endfor %}
+            sum(alike.n_traces) filter (where {{ letter }} in ('c', 'u')), 0
+        )::integer as n_unreported_{{ field }},
+        coalesce(sum(alike.n_traces) filter (where {{ letter }} = 'c'), 0)::integer as n_contradicted_{{ field }}
         {%- if not loop.last %},{% endif %}
         {% endfor %}
     from alike

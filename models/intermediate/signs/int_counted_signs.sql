@@ -1,8 +1,9 @@
 {#- The signs that are counts of traces (certainty, section 5): x of n in the scoring window, against the agent's own
-    baseline, or, where that has fewer than 30 traces (7 days, for a volume), against the fleet's median in the same
-    window. Value and comparison of a share are shares, of a count counts in as many traces as the window has; of volume_jump
-    the logarithm of the ratio of traces per day, and the other's traces per day.
-    Grain: agent, as-of, window, sign and field of a sign that is raised. field is null where a sign has none. -#}
+    baseline or the fleet's median in the same window (macro sign_comparison). value is a share or a count, and
+    comparison_value the other's share, or its count in as many traces; of volume_jump the logarithm of the ratio of
+    traces per day, and the other's traces per day.
+    Grain: agent, as-of, window, sign and field of a sign that is raised. field is null where a sign has none, and what
+    is compared where the fleet has no median. -#}
 {%- set signs = ['contradicted_null', 'unreported', 'shared_key', 'renumbered', 'key_turnover', 'volume_jump'] -%}
 with scored_windows as (
 
@@ -100,8 +101,10 @@ windowed as (
         scored_windows.as_of,
         scored_windows.window_days,
         (
-            extract(epoch from scored_windows.window_start - greatest(scored_windows.baseline_start, agents.first_period_start))
-            / 86400
+            extract(
+                epoch from scored_windows.window_start
+                - greatest(scored_windows.baseline_start, agents.first_period_start)
+            ) / 86400
         )::double precision as baseline_days,
         {% for counter in sign_counters() %}
         ({{ window_sum(counter, 'at_end', 'at_window_start') }})::integer as {{ counter }},
@@ -251,7 +254,7 @@ judged as (
 
     select
         *,
-        n_found / n_of::double precision as share,
+        n_found / n_of::double precision as found_share,
         {{ excess_z('n_found', 'n_of', 'other_share * other_of', 'other_of') }} as z,
         ln(traces_per_day / nullif(other_traces_per_day, 0)) as volume_ratio
     from compared
@@ -265,7 +268,7 @@ select
     sign,
     field,
     case sign
-        when 'unreported' then share
+        when 'unreported' then found_share
         when 'volume_jump' then volume_ratio
         else n_found
     end::double precision as value,
@@ -279,4 +282,4 @@ select
     {{ counted_sign_message() }} as message
 from judged
 where
-    {{ is_sign_raised(signs, 'sign', 'n_found', 'share - other_share', 'z', 'volume_ratio') }}
+    {{ is_sign_raised(signs, 'sign', 'n_found', 'found_share - other_share', 'z', 'volume_ratio') }}

@@ -1,6 +1,6 @@
-{#- The sign deferrals_left_open (certainty, section 5): of the deferrals that had been raised more than 7 days before T, in
-    as many days as the window has, the share that nobody had judged by T; against the same a window earlier, over as many
-    days as the baseline has, or, with fewer than 5 there, against the fleet's median. A deferral under review is open as
+{#- The sign deferrals_left_open (certainty, section 5): of the deferrals raised more than 7 days before T, in as
+    many days as the window has, the share that nobody had judged by T; against the same a window earlier, over as
+    many days as the baseline has, or, with fewer than 5 there, against the fleet's median. One under review is open as
     well: once it is judged nobody can tell which of the two it was at T.
     Grain: agent, as-of and window where the sign is raised. Nothing is null. -#}
 with deferrals as (
@@ -53,7 +53,8 @@ counted as (
     cross join stretches
     cross join {{ ref('int_scoring_run') }} as scoring_run
     cross join lateral generate_series(
-        greatest({{ period_start('deferrals.due_at + stretches.earlier_by') }}, scoring_run.cutoff) + {{ period_length() }},
+        greatest({{ period_start('deferrals.due_at + stretches.earlier_by') }}, scoring_run.cutoff)
+        + {{ period_length() }},
         least(
             {{ period_start('deferrals.due_at + stretches.earlier_by + stretches.stretch_length') }}, scoring_run.as_of
         ),
@@ -77,7 +78,7 @@ fleet_medians as (
     select
         as_of,
         window_days,
-        percentile_cont(0.5) within group (order by n_open / n_due::double precision) as share
+        percentile_cont(0.5) within group (order by n_open / n_due::double precision) as median_share
     from counted
     where n_due > 0
     group by
@@ -95,10 +96,10 @@ beside_medians as (
         'deferrals_left_open' as sign,
         counted.n_open,
         counted.n_due,
-        counted.n_open / counted.n_due::double precision as share,
+        counted.n_open / counted.n_due::double precision as found_share,
         counted.baseline_due,
         counted.baseline_open / nullif(counted.baseline_due, 0)::double precision as baseline_share,
-        fleet_medians.share as fleet_share
+        fleet_medians.median_share as fleet_share
     from counted
     inner join fleet_medians
         on
@@ -113,7 +114,8 @@ chosen as (
     select
         *,
         {{ sign_comparison(
-            ['deferrals_left_open'], 'sign', '(baseline_due >= ' ~ least_deferrals() ~ ')', 'baseline_share', 'fleet_share'
+            ['deferrals_left_open'], 'sign', '(baseline_due >= ' ~ least_deferrals() ~ ')',
+            'baseline_share', 'fleet_share'
         ) }} as compared_with
     from beside_medians
 
@@ -143,13 +145,13 @@ select
     judged.as_of,
     judged.window_days,
     judged.sign,
-    judged.share as value,
+    judged.found_share as value,
     judged.other_share as comparison_value,
     judged.compared_with,
     judged.z,
     format(
         '%s of %s deferrals that were raised more than {{ days_to_judge() }} days before are still open (%s); %s: %s.',
-        judged.n_open, judged.n_due, {{ percent('judged.share') }},
+        judged.n_open, judged.n_due, {{ percent('judged.found_share') }},
         {{ compared_with_text() }}, {{ percent('judged.other_share') }}
     ) as message
 from judged
@@ -158,4 +160,6 @@ inner join {{ ref('int_scored_windows') }} as scored_windows
         judged.agent_id_hash = scored_windows.agent_id_hash
         and judged.as_of = scored_windows.as_of
         and judged.window_days = scored_windows.window_days
-where {{ is_sign_raised(['deferrals_left_open'], 'judged.sign', 'judged.n_open', 'judged.share - judged.other_share', 'judged.z') }}
+where {{ is_sign_raised(
+    ['deferrals_left_open'], 'judged.sign', 'judged.n_open', 'judged.found_share - judged.other_share', 'judged.z'
+) }}

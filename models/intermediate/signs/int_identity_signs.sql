@@ -1,5 +1,5 @@
-{#- The sign new_identity (certainty, section 5): the agent's first trace lies in the window, and another agent of its name
-    sent its last one in the 2 days before, and nothing since, for a day or more at T.
+{#- The sign new_identity (certainty, section 5): the agent's first trace lies in the window, and another agent of its
+    name sent its last one in the 2 days before, and nothing since, for a day or more at T.
     Grain: agent, as-of and window where the sign is raised. value: hours between the two traces. Nothing is null. -#}
 with arrivals as (
 
@@ -16,6 +16,7 @@ with arrivals as (
 agent_names as (
 
     select
+        identity_event_id,
         agent_id_hash,
         agent_name,
         named_from,
@@ -35,7 +36,7 @@ first_names as (
     order by
         arrivals.agent_id_hash asc,
         agent_names.named_from asc,
-        agent_names.agent_name collate "C" asc
+        agent_names.identity_event_id asc
 
 ),
 
@@ -69,17 +70,17 @@ successions as (
             first_names.agent_name = namesakes.agent_name
             and first_names.agent_id_hash <> namesakes.agent_id_hash
             and first_names.first_traced_at > namesakes.named_from
-            and (namesakes.named_until is null or namesakes.named_until >= first_names.first_traced_at)
+            and (namesakes.named_until is null or first_names.first_traced_at <= namesakes.named_until)
     inner join silences
         on
             namesakes.agent_id_hash = silences.agent_id_hash
             and first_names.first_traced_at > silences.silent_from
             and first_names.first_traced_at <= silences.silent_from + {{ days(2) }}
-            and (silences.silent_until is null or silences.silent_until >= first_names.first_traced_at + {{ days(1) }})
+            and (silences.silent_until is null or first_names.first_traced_at <= silences.silent_until)
     order by
         first_names.agent_id_hash asc,
         silences.silent_from desc,
-        namesakes.agent_id_hash collate "C" asc
+        namesakes.identity_event_id asc
 
 ),
 

@@ -1,6 +1,6 @@
-{#- The sign phase_churn (certainty, section 5): distinct failure modes per fragile episode, over the episodes that ended in
-    the window, where nearly each has a mode of its own; against the agent's window before this one, or, where that has
-    no episode, against the fleet's median.
+{#- The sign phase_churn (certainty, section 5): distinct failure modes per fragile episode, over the episodes that
+    ended in the window, where nearly each has a mode of its own; against the agent's window before this one, or, where that
+    has no episode, against the fleet's median.
     Grain: agent, as-of and window where the sign is raised. Nothing is null. -#}
 with windows as (
 
@@ -10,7 +10,7 @@ with windows as (
         sums.window_days,
         sums.n_recoveries,
         episodes.n_modes,
-        episodes.n_modes / sums.n_recoveries::double precision as share
+        episodes.n_modes / sums.n_recoveries::double precision as modes_per_episode
     from {{ ref('int_window_sums') }} as sums
     inner join {{ ref('int_window_episodes') }} as episodes
         on
@@ -33,12 +33,12 @@ churning as (
         window_days,
         n_recoveries,
         n_modes,
-        share
+        modes_per_episode
     from windows
     where
         {{ in_scored_range('as_of') }}
         and n_modes >= {{ sign_thresholds()['phase_churn']['found'] }}
-        and share >= {{ sign_thresholds()['phase_churn']['share'] }}
+        and modes_per_episode >= {{ sign_thresholds()['phase_churn']['share'] }}
 
 ),
 
@@ -47,7 +47,7 @@ fleet_medians as (
     select
         as_of,
         window_days,
-        percentile_cont(0.5) within group (order by share) as share
+        percentile_cont(0.5) within group (order by modes_per_episode) as modes_per_episode
     from windows
     where (as_of, window_days) in (
         select
@@ -69,10 +69,10 @@ compared as (
         churning.window_days,
         churning.n_recoveries,
         churning.n_modes,
-        churning.share,
-        case when earlier.share is not null then 'own_baseline' else 'fleet_median' end as compared_with,
+        churning.modes_per_episode,
+        case when earlier.modes_per_episode is not null then 'own_baseline' else 'fleet_median' end as compared_with,
         coalesce(earlier.n_recoveries, {{ median_weight() }} * churning.n_recoveries) as other_recoveries,
-        coalesce(earlier.share, fleet_medians.share) as other_share
+        coalesce(earlier.modes_per_episode, fleet_medians.modes_per_episode) as other_share
     from churning
     inner join fleet_medians
         on
@@ -91,12 +91,13 @@ select
     as_of,
     window_days,
     'phase_churn' as sign,
-    share as value,
+    modes_per_episode as value,
     other_share as comparison_value,
     compared_with,
     {{ excess_z('n_modes', 'n_recoveries', 'other_share * other_recoveries', 'other_recoveries') }} as z,
     format(
         '%s different failure modes in %s fragile episodes (%s each); %s: %s.',
-        n_modes, n_recoveries, round(share::numeric, 2), {{ compared_with_text() }}, round(other_share::numeric, 2)
+        n_modes, n_recoveries, round(modes_per_episode::numeric, 2),
+        {{ compared_with_text() }}, round(other_share::numeric, 2)
     ) as message
 from compared
