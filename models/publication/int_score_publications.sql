@@ -14,6 +14,7 @@
 -- depends_on: {{ ref('fct_fleet_coherence_hourly') }}
 -- depends_on: {{ ref('fct_data_quality') }}
 -- depends_on: {{ ref('fct_interval_calibration') }}
+-- depends_on: {{ ref('fct_record_signs') }}
 -- depends_on: {{ ref('int_published_components') }}
 with scoring_run as (
 

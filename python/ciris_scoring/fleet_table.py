@@ -16,6 +16,7 @@ MAX_ROWS = 40
 
 AGENT_WIDTH = 20
 ALERTS_WIDTH = 20
+SIGNS_WIDTH = 24
 FACTORS = {
     "C": "c_score",
     "I_int": "i_int_score",
@@ -23,7 +24,7 @@ FACTORS = {
     "I_inc": "i_inc_score",
     "S": "s_score",
 }
-HEADINGS = ("agent", *FACTORS, "capacity", "category", "status", "weakest", "alerts")
+HEADINGS = ("agent", *FACTORS, "capacity", "category", "status", "weakest", "alerts", "signs")
 NUMERIC = frozenset(FACTORS)
 
 
@@ -33,11 +34,13 @@ def fleet_tables(connection: psycopg.Connection, schema: str, moment: datetime) 
     :param connection: one that may read the marts.
     :param schema: schema of the marts.
     :param moment: the as-of of the rows to show.
-    :returns: the tables, 120 to 140 columns wide; a line in their place when no agent has a row.
+    :returns: the tables, 120 to 140 columns wide, and 26 more for signs of a polished record where an agent has one; a
+        line in their place when no agent has a row.
     :raises psycopg.Error: the marts cannot be read.
     """
     scores = _read(connection, schema, "fct_capacity_scores", moment)
     alerts = _read(connection, schema, "fct_capacity_alerts", moment)
+    signs = _read(connection, schema, "fct_record_signs", moment)
     windows = sorted({row["window_days"] for row in (*scores, *alerts)})
     if not windows:
         return f"No agent has a trace in a scoring window at {as_of.text(moment)}: the fleet table is empty."
@@ -47,6 +50,7 @@ def fleet_tables(connection: psycopg.Connection, schema: str, moment: datetime) 
             moment,
             [row for row in scores if row["window_days"] == window],
             [row for row in alerts if row["window_days"] == window],
+            [row for row in signs if row["window_days"] == window],
         )
         for window in windows
     )
@@ -59,11 +63,19 @@ def _read(connection: psycopg.Connection, schema: str, mart: str, moment: dateti
 
 
 def _window_table(
-    window: int, moment: datetime, scores: list[dict[str, Any]], alerts: list[dict[str, Any]]
+    window: int,
+    moment: datetime,
+    scores: list[dict[str, Any]],
+    alerts: list[dict[str, Any]],
+    signs: list[dict[str, Any]],
 ) -> str:
     kinds: dict[str, list[str]] = {}
     for alert in sorted(alerts, key=lambda row: (row["severity"], row["kind"])):
         kinds.setdefault(alert["agent_id_hash"], []).append(alert["kind"])
+    marks: dict[str, set[str]] = {}
+    for row in signs:
+        marks.setdefault(row["agent_id_hash"], set()).add(row["sign"])
+    n_columns = len(HEADINGS) - (not marks)
 
     scores = sorted(scores, key=lambda row: (_sortable(row["capacity_score"]), row["agent_id_hash"]))
     rows = [
@@ -75,7 +87,8 @@ def _window_table(
             row["score_status"],
             row["weakest_factor"],
             _listed(kinds.get(row["agent_id_hash"], []), ALERTS_WIDTH),
-        )
+            _listed(sorted(marks.get(row["agent_id_hash"], ())), SIGNS_WIDTH),
+        )[:n_columns]
         for row in scores[:MAX_ROWS]
     ]
     scored = {row["agent_id_hash"] for row in scores}
@@ -83,7 +96,9 @@ def _window_table(
         (row for row in alerts if row["agent_id_hash"] not in scored), key=lambda row: row["agent_id_hash"]
     )
     lines = [f"Fleet at {as_of.text(moment)}, window of {window} days, {len(scores)} agents", ""]
-    lines += aligned(HEADINGS, rows, NUMERIC) if rows else ["No agent has a trace in this window."]
+    lines += (
+        aligned(HEADINGS[:n_columns], rows, NUMERIC) if rows else ["No agent has a trace in this window."]
+    )
     if len(scores) > MAX_ROWS:
         lines.append(f"... and {len(scores) - MAX_ROWS} more agents with a higher capacity or none.")
     for alert in without_row[:MAX_ROWS]:

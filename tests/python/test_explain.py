@@ -442,19 +442,23 @@ def test_hostile_names_stay_in_their_line(sample, marts):
 
 
 def test_signs_of_a_polished_record_are_shown(project, marts):
-    marts.execute("drop view if exists fct_record_signs")
-    marts.execute(
-        "create table fct_record_signs (agent_id_hash text, as_of timestamptz, window_days integer, sign text, "
-        "field text, value float8, comparison_value float8, compared_with text, z float8, message text)"
-    )
     none = explain(project, LINK, None, None, None)
     assert none["signs"] == []
+    assert page(none).endswith("  None.")
     message = "Of 162 traces 40 lack it.\n" * 12
-    values = [LINK, AS_OF, 7, "unreported", "entropy_level", 0.25, 0.01, "own_baseline", 9.5, message]
-    marts.execute("insert into fct_record_signs values (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s)", values)
-    explanation = explain(project, LINK, None, None, None)
+    shown = ["unreported", "entropy_level", 0.25, 0.01, "own_baseline", 9.5, message]
+    columns = "sign, field, value, comparison_value, compared_with, z, message"
+    try:
+        marts.execute(
+            "insert into fct_record_signs (record_sign_id, agent_id_hash, as_of, window_days, scored_at, "
+            f"{columns}) values ('x', %s, %s, 7, now(), %s, %s, %s, %s, %s, %s, %s)",
+            [LINK, AS_OF, *shown],
+        )
+        explanation = explain(project, LINK, None, None, None)
+    finally:
+        marts.execute("delete from fct_record_signs where record_sign_id = 'x'")
     [sign] = explanation["signs"]
-    assert list(sign.values()) == values[3:]
+    assert list(sign.values()) == shown
     told = page(explanation)
     assert_fits(told)
     assert "  unreported of entropy_level: Of 162 traces 40 lack it." in told

@@ -21,6 +21,9 @@ create table marts.fct_capacity_alerts (
     agent_id_hash text, agent_name text, as_of timestamptz, window_days integer, kind text, severity text,
     message text
 );
+create table marts.fct_record_signs (
+    agent_id_hash text, as_of timestamptz, window_days integer, sign text, field text
+);
 """
 
 
@@ -66,6 +69,23 @@ def test_the_lowest_capacity_comes_first_and_no_score_last(connection):
         "Good (bbbbbbbb)  1.000  0.950  0.900  0.850  0.750  0.800               healthy   final              S",
         "New (aaaaaaaa)   1.000  0.950  0.900  0.850  0.750  -                   -         insufficient_data  S",
     ]
+
+
+def test_signs_of_a_polished_record_have_a_column_where_there_are_any(connection):
+    add_score(connection, "aaaaaaaa", "Plain", 0.7)
+    add_score(connection, "bbbbbbbb", "Shiny", 0.8)
+    add_score(connection, "bbbbbbbb", "Shiny", 0.8, window_days=30)
+    signs = [("unreported", "action_success"), ("unreported", "coherence_passed"), ("new_identity", None)]
+    for sign, field in [*signs, ("shared_key", None)]:
+        connection.execute(
+            "insert into marts.fct_record_signs values ('bbbbbbbb', %s, 7, %s, %s)", [AS_OF, sign, field]
+        )
+    seven, thirty = fleet_tables(connection, "marts", AS_OF).split("\n\nFleet")
+    headings, _, plain, shiny = seven.splitlines()[2:]
+    assert headings.endswith("alerts  signs")
+    assert plain.rstrip().endswith("S")
+    assert shiny.endswith("new_identity, +2")
+    assert "signs" not in thirty
 
 
 def test_a_score_and_its_limits_are_cut_and_not_rounded(connection):

@@ -129,6 +129,12 @@ DESCRIBED = {
         "meaning": TEXT,
         "parameter_set_id": TEXT,
     },
+    "fct_record_signs": {
+        **KEY,
+        **dict.fromkeys(["record_sign_id", "agent_name", "sign", "field", "compared_with", "message"], TEXT),
+        **dict.fromkeys(["value", "comparison_value", "z"], DOUBLE),
+        "scored_at": TIME,
+    },
     "fct_interval_calibration": {
         "as_of": TIME,
         "window_days": INTEGER,

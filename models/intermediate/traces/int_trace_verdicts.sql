@@ -55,6 +55,7 @@ cleaned as (
         coherence_passed,
         selected_action,
         action_success,
+        is_out_of_range_csdma_plausibility_score,
         case
             when num_nonnulls({{ repairable_columns() | join(', ') }}) < n_repairable_sent
                 then array_remove(array[
@@ -169,6 +170,8 @@ judged as (
         case
             when false = any(replay_comparisons) then array_to_string(replay_comparisons, '', '-')
         end as replay_outcome,
+        {{ reporting() }} as reporting,
+        hashtextextended(signature_key_id, 0) as key_hash,
         repairs
     from compared
     offset bigint '0' -- noqa: AM09
@@ -376,6 +379,10 @@ select
     is_replayable,
     is_thought_start_recorded,
     replay_outcome,
+
+    -- signs of a polished record
+    reporting,
+    key_hash,
 
     -- scores and fragile episodes (R)
     csdma_plausibility_score,

@@ -1,0 +1,174 @@
+{#- The verdicts whose absence is a sign (certainty, section 5), in the order of the letters of `reporting`. -#}
+{% macro record_sign_fields() %}
+  {{ return(['action_was_overridden', 'idma_fragility_flag', 'coherence_passed', 'action_success',
+             'csdma_plausibility_score', 'conscience_passed']) }}
+{% endmacro %}
+
+{#- A letter per verdict of a trace: r reported (a value that cleaning set aside was sent), c null though the JSON
+    components hold it, u null though the action is one that is checked, - null by design. Agents of every version check
+    coherence for SPEAK and TOOL, some for DEFER, and leave nothing else out by design. -#}
+{% macro reporting() -%}
+  {%- set fields = record_sign_fields() -%}
+  case
+    when num_nulls({{ fields | join(', ') }}) = 0 then '{{ 'r' * fields | length }}'
+    else concat(
+      {% for field in fields %}
+      case
+        when {{ field }} is not null then 'r'
+        {% if field == 'csdma_plausibility_score' %}
+        when is_out_of_range_{{ field }} then 'r'
+        {% endif %}
+        {% if scoring_parameter('replay_enabled') %}
+        {%- set json = "dma_results #> '{idma,fragility_flag}'" if field == 'idma_fragility_flag' else 'json_' ~ field %}
+        when not {{ is_json_absent(json) }} then 'c'
+        {% endif %}
+        {% if field == 'coherence_passed' %}
+        when selected_action in ('SPEAK', 'TOOL') then 'u'
+        else '-'
+        {% else %}
+        else 'u'
+        {% endif %}
+      end{% if not loop.last %},{% endif %}
+      {% endfor %}
+    )
+  end
+{%- endmacro %}
+
+{#- A trace that fills a window and says little: of an action that no conscience looks at, or without a plausibility score. -#}
+{% macro is_trivial(selected_action, csdma_plausibility_score) -%}
+  ({{ csdma_plausibility_score }} is null or {{ selected_action }} in ('TASK_COMPLETE', 'RECALL', 'OBSERVE', 'REJECT')) is true
+{%- endmacro %}
+
+{#- Audit numbers begin again at 1 while the agent goes on. -#}
+{% macro is_renumbered(audit_sequence_number, previous_audit_sequence_number) -%}
+  coalesce({{ audit_sequence_number }} = 1 and {{ previous_audit_sequence_number }} > 1, false)
+{%- endmacro %}
+
+{#- The counters of int_sign_periods that windows and baselines sum. -#}
+{% macro sign_counters() %}
+  {%- set counters = ['n_traces', 'n_trivial', 'n_renumbered', 'n_shared_key', 'n_new_keys'] -%}
+  {%- for field in record_sign_fields() -%}
+    {%- do counters.extend(['n_checked_' ~ field, 'n_unreported_' ~ field, 'n_contradicted_' ~ field]) -%}
+  {%- endfor -%}
+  {{ return(counters) }}
+{% endmacro %}
+
+{#- What of how many traces each sign that counts traces looks at: sign, field (none where it has none), found, of. -#}
+{% macro counted_signs() %}
+  {%- set counts = [] -%}
+  {%- for field in record_sign_fields() -%}
+    {%- do counts.append({'sign': 'contradicted_null', 'field': field, 'found': 'n_contradicted_' ~ field, 'of': 'n_traces'}) -%}
+    {%- do counts.append({'sign': 'unreported', 'field': field, 'found': 'n_unreported_' ~ field, 'of': 'n_checked_' ~ field}) -%}
+  {%- endfor -%}
+  {%- for sign, found in {'shared_key': 'n_shared_key', 'renumbered': 'n_renumbered', 'key_turnover': 'n_new_keys',
+                          'volume_jump': 'n_trivial'}.items() -%}
+    {%- do counts.append({'sign': sign, 'field': none, 'found': found, 'of': 'n_traces'}) -%}
+  {%- endfor -%}
+  {{ return(counts) }}
+{% endmacro %}
+
+{#- When a sign is raised; docs/deciding.md has how often honest agents do. found: least number of what is counted.
+    excess: least difference of the shares. z: least number of standard errors of it. ratio: least logarithm of the
+    ratio of traces per day. Where only found is given, no honest agent has one. A share that nobody else has needs three
+    traces to be no accident; a key may be replaced once; a fleet that grows is no sign, unless by trivial traces. -#}
+{% macro sign_thresholds() %}
+  {{ return({
+    'contradicted_null': {'found': 1},
+    'shared_key': {'found': 1},
+    'renumbered': {'found': 1},
+    'unreported': {'found': 3, 'excess': 0.02, 'z': 3},
+    'key_turnover': {'found': 2, 'z': 1.645},
+    'volume_jump': {'found': 10, 'excess': 0.25, 'z': 3, 'ratio': 0.69},
+    'deferrals_left_open': {'found': 3, 'excess': 0.15, 'z': 2},
+    'phase_churn': {'found': 6, 'share': 0.5},
+  }) }}
+{% endmacro %}
+
+{#- SQL for whether a row passes the thresholds of its sign. signs: those it can be of; sign: the column with its name.
+    Without excess, z or ratio (SQL, all nullable) these are not looked at. -#}
+{% macro is_sign_raised(signs, sign, found, excess=none, z=none, ratio=none) -%}
+  case {{ sign }}
+    {%- for name in signs %}
+    {%- set least = sign_thresholds()[name] %}
+    when '{{ name }}' then {{ found }} >= {{ least['found'] }}
+      {%- for value, threshold in [(excess, 'excess'), (z, 'z'), (ratio, 'ratio')] if value and threshold in least %}
+      and {{ value }} >= {{ least[threshold] }}
+      {%- endfor %}
+    {%- endfor %}
+  end
+{%- endmacro %}
+
+{#- SQL for what a row is compared with: own_baseline where there is one; fleet_median else, and where the baseline itself
+    exceeds the median by what would raise the sign, for a record may have been polished from its first day. -#}
+{% macro sign_comparison(signs, sign, has_baseline, baseline_share, fleet_share) -%}
+  case
+    when not {{ has_baseline }} then 'fleet_median'
+    {%- for name in signs if 'excess' in sign_thresholds()[name] %}
+    when {{ sign }} = '{{ name }}' and {{ baseline_share }} - {{ fleet_share }} >= {{ sign_thresholds()[name]['excess'] }}
+      then 'fleet_median'
+    {%- endfor %}
+    else 'own_baseline'
+  end
+{%- endmacro %}
+
+{#- Of how many a baseline must consist to be compared with; below it the fleet's median takes its place. -#}
+{% macro least_baseline() -%} 30 {%- endmacro %}
+
+{#- By how many standard errors the share x/n exceeds y/m: two proportions, pooled; 0 where both are 0 or both are 1. -#}
+{% macro excess_z(x, n, y, m) -%}
+  {%- set pooled = '((' ~ x ~ ' + ' ~ y ~ ') / (' ~ n ~ ' + ' ~ m ~ ')::double precision)' -%}
+  case
+    when {{ pooled }} > 0 and {{ pooled }} < 1 then
+      ({{ x }} / {{ n }}::double precision - {{ y }} / {{ m }}::double precision)
+      / sqrt({{ pooled }} * (1 - {{ pooled }}) * (1 / {{ n }}::double precision + 1 / {{ m }}::double precision))
+    else 0
+  end
+{%- endmacro %}
+
+{#- SQL for a share as people read it, in per cent. -#}
+{% macro percent(share) -%}
+  round(100 * ({{ share }})::numeric, 1) || ' %'
+{%- endmacro %}
+
+{#- SQL for what a sign that counts traces says, over the columns of int_counted_signs. -#}
+{% macro counted_sign_message() -%}
+  case sign
+    when 'contradicted_null' then format(
+      '%s is missing in %s of %s traces whose components hold it.', field, n_found, n_of
+    )
+    when 'unreported' then format(
+      '%s is missing in %s of %s traces that should report it (%s); %s: %s.',
+      field, n_found, n_of, {{ percent('found_share') }}, {{ compared_with_text() }}, {{ percent('other_share') }}
+    )
+    when 'shared_key' then format(
+      '%s of %s traces are signed with a key that another agent used first.', n_found, n_of
+    )
+    when 'renumbered' then format(
+      'Audit numbers begin again at 1, %s times, while the agent goes on.', n_found
+    )
+    when 'key_turnover' then format(
+      '%s new signing keys in %s days; %s: %s in as many traces.',
+      n_found, window_days, {{ compared_with_text() }}, round((other_share * n_of)::numeric, 1)
+    )
+    when 'volume_jump' then format(
+      '%s traces a day, %s of them trivial; %s: %s a day, %s.',
+      round(traces_per_day::numeric, 1), {{ percent('found_share') }}, {{ compared_with_text() }},
+      round(other_traces_per_day::numeric, 1), {{ percent('other_share') }}
+    )
+  end
+{%- endmacro %}
+
+{#- SQL for what a row is compared with, in words. -#}
+{% macro compared_with_text() -%}
+  case compared_with when 'own_baseline' then 'its own baseline' else 'the fleet''s median' end
+{%- endmacro %}
+
+{#- Days that an authority has to judge a deferral before it counts as left open. -#}
+{% macro days_to_judge() -%} 7 {%- endmacro %}
+
+{#- As least_baseline, of deferrals, which are few. -#}
+{% macro least_deferrals() -%} 5 {%- endmacro %}
+
+{#- How many times the window's own number of traces or deferrals the fleet's median stands for in a z: it rests on many
+    agents, and is surer than the share of one. -#}
+{% macro median_weight() -%} 4 {%- endmacro %}

@@ -1,0 +1,87 @@
+{{
+  config(
+    materialized='incremental',
+    meta={'scored_range': 'as_of'},
+    indexes=[{'columns': ['record_sign_id'], 'unique': true}, {'columns': ['as_of']}],
+    pre_hook="{{ set_for_heavy_work(joins_by_key=true) }}",
+  )
+}}
+{#- Every sign of a polished record (certainty, section 5) that is raised at the as-ofs of a run: a warning, never part
+    of a score. Grain: agent, as-of, window, sign and field. field is null where the sign has none; what new_identity
+    compares with, and its z, are null. -#}
+-- depends_on: {{ ref('int_scoring_run') }}
+with signs as (
+
+    select
+        agent_id_hash,
+        as_of,
+        window_days,
+        sign,
+        field,
+        value,
+        comparison_value,
+        compared_with,
+        z,
+        message
+    from {{ ref('int_counted_signs') }}
+
+    union all
+
+    select
+        agent_id_hash,
+        as_of,
+        window_days,
+        sign,
+        null as field,
+        value,
+        comparison_value,
+        compared_with,
+        z,
+        message
+    from {{ ref('int_deferral_signs') }}
+
+    union all
+
+    select
+        agent_id_hash,
+        as_of,
+        window_days,
+        sign,
+        null as field,
+        value,
+        comparison_value,
+        compared_with,
+        z,
+        message
+    from {{ ref('int_phase_signs') }}
+
+    union all
+
+    select
+        agent_id_hash,
+        as_of,
+        window_days,
+        sign,
+        null as field,
+        value,
+        null as comparison_value,
+        null as compared_with,
+        null as z,
+        message
+    from {{ ref('int_identity_signs') }}
+
+)
+
+select
+    {{ surrogate_key(['agent_id_hash', epoch('as_of'), 'window_days', 'sign'], nullable=['field']) }} as record_sign_id,
+    agent_id_hash,
+    as_of,
+    window_days,
+    sign,
+    field,
+    value,
+    comparison_value,
+    compared_with,
+    z,
+    message
+from signs

@@ -1,0 +1,73 @@
+{{
+  config(
+    materialized='incremental',
+    meta={'scored_range': 'as_of', 'also_replaced_by': 'record_sign_id'},
+    indexes=[
+      {'columns': ['record_sign_id'], 'unique': true},
+      {'columns': ['as_of', 'window_days']},
+      {'columns': ['agent_id_hash']},
+    ],
+  )
+}}
+{#- Grain: one row per agent, as-of, window, sign and field of a sign that is raised beside a published score. An
+    increment takes the as-ofs that the run scores, and older rows whose scores had waited and have been published
+    since. -#}
+with scores as (
+
+    select
+        agent_id_hash,
+        agent_name,
+        as_of,
+        window_days,
+        scored_at
+    from {{ ref('fct_capacity_scores') }}
+
+),
+
+signs as (
+
+    select
+        record_sign_id,
+        agent_id_hash,
+        as_of,
+        window_days,
+        sign,
+        field,
+        value,
+        comparison_value,
+        compared_with,
+        z,
+        message
+    from {{ ref('int_record_signs') }}
+
+)
+
+select
+    signs.record_sign_id,
+    signs.agent_id_hash,
+    scores.agent_name,
+    signs.as_of,
+    signs.window_days,
+    signs.sign,
+    signs.field,
+    signs.value,
+    signs.comparison_value,
+    signs.compared_with,
+    signs.z,
+    signs.message,
+    scores.scored_at
+from signs
+inner join scores
+    on
+        signs.agent_id_hash = scores.agent_id_hash
+        and signs.as_of = scores.as_of
+        and signs.window_days = scores.window_days
+{%- set rewritten = in_scored_range('signs.as_of') %}
+{% if is_incremental() %}
+where
+    {{ rewritten }}
+    or scores.scored_at > (
+        select coalesce(run.last_published_at, '-infinity')
+        from {{ ref('int_scoring_run') }} as run
+    )
+{% endif %}

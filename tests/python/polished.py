@@ -1,0 +1,198 @@
+"""Ways to polish a record: what an operator could do to the traces of an agent to lift its score.
+
+Each takes a simulated fleet, one of its agents and a time, and returns the fleet as it would have been recorded had the
+operator begun then.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import datetime
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from ciris_scoring.simulation import Fleet
+
+EXEMPT = "HandlerActionType.TASK_COMPLETE"
+
+Polish = Callable[[Fleet, str, datetime], Fleet]
+
+
+class Manipulation(NamedTuple):
+    """A way to polish."""
+
+    name: str
+    pathology: str
+    """Of the agents that it is tried on."""
+    polish: Polish
+    sign: str | None
+    """What it leaves; None where it leaves nothing."""
+    lasts: bool = True
+    """Whether it goes on, or is done once."""
+
+
+def _mine(fleet: Fleet, agent: str, since: datetime) -> pd.Series:
+    traces = fleet.traces
+    return (traces["agent_id_hash"] == agent) & (traces["timestamp"] >= since)
+
+
+def _with_null(fleet: Fleet, rows: pd.Series, column: str) -> Fleet:
+    traces = fleet.traces.copy()
+    traces.loc[rows, column] = pd.NA if str(traces[column].dtype) == "boolean" else None
+    return replace(fleet, traces=traces)
+
+
+def _edited_json(value: Any, edit: Callable[[dict], None]) -> Any:
+    if value is None:
+        return None
+    content = json.loads(value)
+    edit(content)
+    return json.dumps(content)
+
+
+def null_overrides(fleet: Fleet, agent: str, since: datetime) -> Fleet:
+    """Overridden actions lose the verdict's column; the components keep it."""
+    rows = _mine(fleet, agent, since) & fleet.traces["action_was_overridden"].fillna(False)
+    return _with_null(fleet, rows, "action_was_overridden")
+
+
+def scrub_overrides(fleet: Fleet, agent: str, since: datetime) -> Fleet:
+    """Overridden actions lose the verdict in the column and in the components."""
+    rows = _mine(fleet, agent, since) & fleet.traces["action_was_overridden"].fillna(False)
+    polished = _with_null(fleet, rows, "action_was_overridden")
+    results = polished.traces.loc[rows, "conscience_result"]
+    polished.traces.loc[rows, "conscience_result"] = [
+        _edited_json(value, lambda content: content.pop("action_was_overridden", None)) for value in results
+    ]
+    return polished
+
+
+def null_fragility(fleet: Fleet, agent: str, since: datetime) -> Fleet:
+    """Fragile traces lose the flag, so that no episode begins."""
+    rows = _mine(fleet, agent, since) & fleet.traces["idma_fragility_flag"].fillna(False)
+    return _with_null(fleet, rows, "idma_fragility_flag")
+
+
+def leave_deferrals_open(fleet: Fleet, agent: str, since: datetime) -> Fleet:
+    """Deferrals that were rejected or withdrawn stay PENDING."""
+    names = set(fleet.traces.loc[fleet.traces["agent_id_hash"] == agent, "agent_name"].dropna())
+    deferrals = fleet.deferrals.copy()
+    rows = (
+        deferrals["agent_name"].isin(names)
+        & (deferrals["created_at"] >= since)
+        & deferrals["status"].isin(["REJECTED", "WITHDRAWN"])
+    )
+    deferrals.loc[rows, "status"] = "PENDING"
+    deferrals.loc[rows, "resolved_at"] = pd.NaT
+    deferrals.loc[rows, "resolution_summary"] = None
+    return replace(fleet, deferrals=deferrals)
+
+
+def _renamed(fleet: Fleet, agent: str, since: datetime, key: str | None) -> Fleet:
+    traces = fleet.traces.copy()
+    rows = _mine(fleet, agent, since)
+    traces.loc[rows, "agent_id_hash"] = agent[::-1]
+    keys = fleet.public_keys
+    if key is not None:
+        mine = keys[keys["key_id"] == traces.loc[rows, "signature_key_id"].iloc[0]]
+        traces.loc[rows, "signature_key_id"] = key
+        keys = pd.concat([keys, mine.assign(key_id=key)], ignore_index=True)
+    return replace(fleet, traces=traces, public_keys=keys)
+
+
+def restart_with_the_same_key(fleet: Fleet, agent: str, since: datetime) -> Fleet:
+    """The agent goes on under another id, with its old key and name."""
+    return _renamed(fleet, agent, since, None)
+
+
+def restart_with_a_new_key(fleet: Fleet, agent: str, since: datetime) -> Fleet:
+    """The agent goes on under another id and key, with its old name."""
+    return _renamed(fleet, agent, since, f"new-{agent}")
+
+
+def rename_phases(fleet: Fleet, agent: str, since: datetime) -> Fleet:
+    """Each fragile trace names a phase that no other one has."""
+    traces = fleet.traces.copy()
+    rows = _mine(fleet, agent, since) & traces["idma_fragility_flag"].fillna(False)
+    traces.loc[rows, "idma_phase"] = [f"phase {n}" for n in range(int(rows.sum()))]
+    return replace(fleet, traces=traces)
+
+
+def dilute(fleet: Fleet, agent: str, since: datetime) -> Fleet:
+    """Ten trivial traces come after each one, with audit numbers that follow."""
+    traces = fleet.traces
+    mine = traces[_mine(fleet, agent, since)].sort_values("timestamp", kind="stable")
+    copies = mine.loc[mine.index.repeat(11)].reset_index(drop=True)
+    nth = np.arange(len(copies)) % 11
+    added = nth > 0
+    copies["timestamp"] += pd.to_timedelta(nth, unit="s")
+    first = int(mine["audit_sequence_number"].min())
+    copies["audit_sequence_number"] = pd.array(first + np.arange(len(copies)), dtype="Int64")
+    copies.loc[added, "trace_id"] = [
+        f"{t}-{n}" for t, n in zip(copies["trace_id"][added], nth[added], strict=True)
+    ]
+    copies.loc[added, "selected_action"] = EXEMPT
+    copies.loc[added, "action_success"] = True
+    copies.loc[added, "signature_verified"] = True
+    copies.loc[added, "idma_fragility_flag"] = False
+    copies.loc[added, "conscience_passed"] = True
+    copies.loc[added, "action_was_overridden"] = False
+    for column in ("csdma_plausibility_score", "dsdma_domain_alignment", "entropy_level", "coherence_passed"):
+        copies.loc[added, column] = pd.NA if column == "coherence_passed" else None
+    for column in ("thought_start", "dma_results", "conscience_result", "action_result"):
+        copies.loc[added, column] = None
+    copies = copies[copies["timestamp"] < traces["timestamp"].max()]
+    return replace(fleet, traces=pd.concat([traces.drop(mine.index), copies], ignore_index=True))
+
+
+def _renumber(fleet: Fleet, rows: pd.Series, first: int) -> Fleet:
+    traces = fleet.traces.copy()
+    numbers = traces.loc[rows].sort_values(["timestamp", "audit_sequence_number"], kind="stable")
+    # A trace that was delivered again keeps the number of its first delivery.
+    deliveries = numbers.groupby(["trace_id", "audit_sequence_number"], sort=False).ngroup()
+    traces.loc[numbers.index, "audit_sequence_number"] = pd.array(first + deliveries, dtype="Int64")
+    return replace(fleet, traces=traces)
+
+
+def begin_again_at_1(fleet: Fleet, agent: str, since: datetime) -> Fleet:
+    """The audit log is thrown away, and its numbers begin again at 1."""
+    return _renumber(fleet, _mine(fleet, agent, since), 1)
+
+
+def replace_keys(fleet: Fleet, agent: str, since: datetime) -> Fleet:
+    """Each day has a signing key of its own."""
+    traces = fleet.traces.copy()
+    rows = _mine(fleet, agent, since)
+    traces.loc[rows, "signature_key_id"] = [
+        f"key-{agent}-{day}" for day in traces.loc[rows, "timestamp"].dt.strftime("%m%d")
+    ]
+    return replace(fleet, traces=traces)
+
+
+def withhold(fleet: Fleet, agent: str, since: datetime) -> Fleet:
+    """Overridden traces are never sent, and the others numbered as if they had not been."""
+    traces = fleet.traces
+    mine = _mine(fleet, agent, since)
+    first = int(traces.loc[mine, "audit_sequence_number"].min())
+    kept = traces[~(mine & traces["action_was_overridden"].fillna(False))].reset_index(drop=True)
+    shorter = replace(fleet, traces=kept)
+    return _renumber(shorter, _mine(shorter, agent, since), first)
+
+
+MANIPULATIONS = (
+    Manipulation("override nulled", "contradictory", null_overrides, "contradicted_null"),
+    Manipulation("override scrubbed", "contradictory", scrub_overrides, "unreported"),
+    Manipulation("fragility nulled", "relapsing", null_fragility, "unreported"),
+    Manipulation("bad deferrals left open", "overconfident", leave_deferrals_open, "deferrals_left_open"),
+    Manipulation("restart, same key", "drifting", restart_with_the_same_key, "shared_key", lasts=False),
+    Manipulation("restart, new key", "drifting", restart_with_a_new_key, "new_identity", lasts=False),
+    Manipulation("a phase per episode", "relapsing", rename_phases, "phase_churn"),
+    Manipulation("ten trivial traces per real one", "out_of_tune", dilute, "volume_jump"),
+    Manipulation("numbers begin again", "broken_chain", begin_again_at_1, "renumbered", lasts=False),
+    Manipulation("a key a day", "healthy", replace_keys, "key_turnover", lasts=False),
+    Manipulation("withheld and renumbered", "overconfident", withhold, None),
+)
