@@ -9,6 +9,7 @@ from psycopg import sql
 from psycopg.rows import dict_row
 
 from ciris_scoring import as_of
+from ciris_scoring.reading.factors import FACTORS
 from ciris_scoring.terminal import aligned, fitted, printable, width
 
 MAX_ROWS = 40
@@ -16,13 +17,6 @@ MAX_ROWS = 40
 
 AGENT_WIDTH = 20
 ALERTS_WIDTH = 20
-FACTORS = {
-    "C": "c_score",
-    "I_int": "i_int_score",
-    "R": "r_score",
-    "I_inc": "i_inc_score",
-    "S": "s_score",
-}
 HEADINGS = ("agent", *FACTORS, "capacity", "category", "status", "weakest", "alerts")
 NUMERIC = frozenset(FACTORS)
 

@@ -46,6 +46,11 @@ def run_lock(
             _execute_on_lock(connection, "pg_advisory_unlock", RUN_LOCK, schema)
 
 
+def is_held(connection: psycopg.Connection, lock: str, schema: str) -> bool:
+    """Whether a session holds a lock of a target schema."""
+    return bool(_holders(connection, lock, schema))
+
+
 def _execute_on_lock(connection: psycopg.Connection, function: str, lock: str, schema: str) -> bool:
     query = f"select {function}({LOCK_KEY})"
     return bool(one_row(connection.execute(query, {"lock": lock, "schema": schema}))[0])
