@@ -32,6 +32,8 @@ class PartLost:
     loss: float | None
     points_lost: float
     rank: int
+    score_left: float
+    """What is left of 1 after this part and those of a lower rank."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +98,9 @@ def attribution(
         schema,
         PartLost,
         """
-        select agent_id_hash, factor, part, loss, points_lost, rank::integer as rank
+        select
+            agent_id_hash, factor, part, loss, points_lost, rank::integer as rank,
+            greatest(1 - sum(points_lost) over (partition by agent_id_hash order by rank), 0) as score_left
         from {schema}.fct_score_attribution
         where agent_id_hash = any(%(agents)s) and as_of = %(as_of)s and window_days = %(window_days)s
         order by agent_id_hash, rank

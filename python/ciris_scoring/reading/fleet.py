@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 import psycopg
+from psycopg import sql
 
 from ciris_scoring.reading.factors import Factor
 from ciris_scoring.reading.marts import rows
@@ -188,9 +189,11 @@ def capacity_over_time(
     *,
     first: datetime | None = None,
     last: datetime | None = None,
+    daily: bool = False,
 ) -> list[FleetCapacity]:
     """Read the fleet's capacity, as-of by as-of, from first to last, both included; None for no limit.
 
+    :param daily: only the as-ofs whole days before the last, which must be given then.
     :raises psycopg.Error: the marts cannot be read.
     """
     return rows(
@@ -207,10 +210,32 @@ def capacity_over_time(
             window_days = %(window_days)s
             and (%(first)s::timestamptz is null or as_of >= %(first)s)
             and (%(last)s::timestamptz is null or as_of <= %(last)s)
+            and (not %(daily)s or mod(extract(epoch from %(last)s::timestamptz - as_of), 86400) = 0)
         order by as_of
         """,
-        {"window_days": window_days, "first": first, "last": last},
+        {"window_days": window_days, "first": first, "last": last, "daily": daily},
     )
+
+
+def newest(
+    connection: psycopg.Connection, schema: str, window_days: int | None = None
+) -> tuple[datetime, int] | None:
+    """Find the newest as-of of the fleet, and its shortest window; None when there is none.
+
+    :param window_days: only this window.
+    :raises psycopg.Error: the marts cannot be read.
+    """
+    query = sql.SQL(
+        """
+        select as_of, window_days
+        from {}
+        where %(window_days)s::integer is null or window_days = %(window_days)s
+        order by as_of desc, window_days
+        limit 1
+        """
+    ).format(sql.Identifier(schema, "fct_fleet_capacity"))
+    row = connection.execute(query, {"window_days": window_days}).fetchone()
+    return None if row is None else (row[0], row[1])
 
 
 def capacity(

@@ -5,7 +5,9 @@ from dataclasses import dataclass
 from datetime import datetime
 
 import psycopg
+from psycopg import sql
 
+from ciris_scoring.connection import one_row
 from ciris_scoring.reading.marts import rows
 
 
@@ -38,10 +40,12 @@ def histories(
     *,
     first: datetime | None = None,
     last: datetime | None = None,
+    daily: bool = False,
 ) -> dict[str, list[Point]]:
     """Read the scores of agents, from as-of first to last, both included; None for no limit.
 
     :param agents: hashes.
+    :param daily: only the as-ofs whole days before the last, which must be given then.
     :returns: by hash, in the order of time; agents without a row there are left out.
     :raises psycopg.Error: the marts cannot be read.
     """
@@ -59,9 +63,10 @@ def histories(
             and window_days = %(window_days)s
             and (%(first)s::timestamptz is null or as_of >= %(first)s)
             and (%(last)s::timestamptz is null or as_of <= %(last)s)
+            and (not %(daily)s or mod(extract(epoch from %(last)s::timestamptz - as_of), 86400) = 0)
         order by agent_id_hash, as_of
         """,
-        {"agents": list(agents), "window_days": window_days, "first": first, "last": last},
+        {"agents": list(agents), "window_days": window_days, "first": first, "last": last, "daily": daily},
     )
     by_agent: dict[str, list[Point]] = {}
     for point in found:
@@ -81,6 +86,20 @@ def history(
     """Read the scores of one agent; see :func:`histories`."""
     agents = [agent_id_hash]
     return histories(connection, schema, agents, window_days, first=first, last=last).get(agent_id_hash, [])
+
+
+def newest(
+    connection: psycopg.Connection, schema: str, agent_id_hash: str, window_days: int
+) -> datetime | None:
+    """Find the newest as-of of an agent in a window; None when it has no row there.
+
+    :raises psycopg.Error: the marts cannot be read.
+    """
+    query = sql.SQL("select max(as_of) from {} where agent_id_hash = %s and window_days = %s").format(
+        sql.Identifier(schema, "fct_capacity_scores")
+    )
+    found: datetime | None = one_row(connection.execute(query, [agent_id_hash, window_days]))[0]
+    return found
 
 
 @dataclass(frozen=True, slots=True)

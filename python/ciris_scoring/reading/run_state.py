@@ -52,10 +52,14 @@ def run_state(connection: psycopg.Connection, schema: str) -> RunState:
     if "fct_capacity_scores" not in missing:
         published = published_range(connection, schema, None, None)
     as_of, window_days = published or (None, None)
-    return RunState(missing, as_of, window_days, _unfinished(connection, schema))
+    return RunState(missing, as_of, window_days, unfinished(connection, schema))
 
 
-def _unfinished(connection: psycopg.Connection, schema: str) -> Unfinished | None:
+def unfinished(connection: psycopg.Connection, schema: str) -> Unfinished | None:
+    """Read what the last run left unfinished; None when that is nothing, or the role may not know.
+
+    :raises psycopg.Error: the database cannot be read.
+    """
     behind = f"{schema}_intermediate"
     if not _is_readable(connection, behind, "int_scoring_run"):
         return None
