@@ -3,6 +3,7 @@
 import json
 import os
 import tempfile
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -43,13 +44,13 @@ def report(project: Project, window_days: int | None, *, json: bool) -> str:
 
 
 def _check_published(connection: psycopg.Connection, schema: str, window_days: int | None) -> None:
-    hint = "Score the fleet first with ciris-scoring run, or name another --target."
     missing = missing_marts(connection, schema)
     if missing:
-        raise DatabaseError(f"There is no {schema}.{missing[0]}: no score is published there.", hint)
-    if fleet.newest(connection, schema) is None:
-        raise DatabaseError(f"No score is published in {schema}: no agent had a trace in a window.", hint)
-    if fleet.newest(connection, schema, window_days) is None:
+        raise DatabaseError(
+            f"There is no {schema}.{missing[0]}: no score is published there.",
+            "Score the fleet first with ciris-scoring run, or name another --target.",
+        )
+    if fleet.newest(connection, schema, window_days) is None and fleet.newest(connection, schema) is not None:
         published = " and ".join(str(window.window_days) for window in windows(connection, schema))
         raise InputError(
             f"--window-days is {window_days}, and no score is published for a window of so many days.",
@@ -63,40 +64,48 @@ def as_json(connection: psycopg.Connection, schema: str, window_days: int | None
     :raises psycopg.Error: the marts cannot be read.
     """
     newest = fleet.newest(connection, schema, window_days)
-    if newest is None:
-        raise DatabaseError(f"No score is published in {schema}.")
-    as_of, window = newest
-    capacity = fleet.capacity(connection, schema, as_of, window)
-    scores = fleet.scores(connection, schema, as_of, window, limit=MAX_AGENTS)
+    as_of, window = newest or (None, window_days)
+    document: dict[str, Any] = {
+        "as_of": as_of,
+        "window_days": window,
+        "fleet": None,
+        "agents": [],
+        "agents_left_out": 0,
+        "alerts": [asdict(alert) for alert in alerts(connection, schema, window)],
+        "categories": [asdict(category) for category in categories(connection, schema)],
+        "parameters": [asdict(parameter) for parameter in parameters(connection, schema)],
+        "windows": [asdict(published) for published in windows(connection, schema)],
+    }
+    if newest is not None:
+        document |= _fleet(connection, schema, *newest)
+    return json.dumps(document, default=_text, allow_nan=False)
+
+
+def _fleet(connection: psycopg.Connection, schema: str, as_of: datetime, window_days: int) -> dict[str, Any]:
+    capacity = fleet.capacity(connection, schema, as_of, window_days)
+    scores = fleet.scores(connection, schema, as_of, window_days, limit=MAX_AGENTS)
     hashes = [score.agent_id_hash for score in scores]
-    key = (connection, schema, hashes, as_of, window)
-    behind = {
+    key = (connection, schema, hashes, as_of, window_days)
+    behind: dict[str, Sequence[Any]] = {
         "parts": agent.attribution(*key),
         "changes": agent.changes(*key),
         "components": agent.components(*key),
     }
-    histories = history.histories(connection, schema, hashes, window, last=as_of)
+    histories = history.histories(connection, schema, hashes, window_days, last=as_of)
     by_agent: dict[str, dict[str, list[Any]]] = {
         one: {**{name: [] for name in behind}, "history": _rows(histories.get(one, []))} for one in hashes
     }
     for name, found in behind.items():
         for row in found:
             by_agent[row.agent_id_hash][name] += _rows([row])
-    document = {
-        "as_of": as_of,
-        "window_days": window,
+    return {
         "fleet": capacity and asdict(capacity),
         "agents": [{**asdict(score), **by_agent[score.agent_id_hash]} for score in scores],
         "agents_left_out": capacity.n_agents - len(scores) if capacity else 0,
-        "alerts": [asdict(alert) for alert in alerts(connection, schema, window)],
-        "categories": [asdict(category) for category in categories(connection, schema)],
-        "parameters": [asdict(parameter) for parameter in parameters(connection, schema)],
-        "windows": [asdict(published) for published in windows(connection, schema)],
     }
-    return json.dumps(document, default=_text, allow_nan=False)
 
 
-def _rows(found: list[Any]) -> list[dict[str, Any]]:
+def _rows(found: Sequence[Any]) -> list[dict[str, Any]]:
     """Rows of one agent, without its hash, which stands above them."""
     return [{name: value for name, value in asdict(row).items() if name != "agent_id_hash"} for row in found]
 

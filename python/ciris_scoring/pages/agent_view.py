@@ -39,7 +39,7 @@ class AgentView:
     def interval(self) -> str:
         """Path of the area of the interval over time."""
         points = [(p.as_of, p.capacity_score_low, p.capacity_score_high) for p in self.points]
-        return charts.area(self.frame, points, charts.FINE // 2)
+        return charts.area(self.frame, points, charts.MEDIUM)
 
     def factor_line(self, factor: str) -> str:
         """Path of a factor over time."""
@@ -48,8 +48,8 @@ class AgentView:
 
     @property
     def lost(self) -> list[PartLost]:
-        """The parts that took points, the most first."""
-        return [part for part in self.parts if part.points_lost > 0]
+        """The parts that took a thousandth or more, the most first."""
+        return [part for part in self.parts if part.points_lost >= 0.001]
 
     @property
     def avoidable(self) -> list[PartLost]:

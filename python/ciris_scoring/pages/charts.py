@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import pairwise
 
-WIDTH = 480
-"""Width of a path's coordinates; the template stretches them."""
 FINE = 200
-"""Height of a large chart's coordinates."""
-COARSE = 50
-"""Height of a small one's."""
+"""Height of the coordinates of a large chart's line; the template stretches them."""
+MEDIUM = 50
+"""Height of those of an area behind it, which needs less precision."""
+COARSE = 25
+"""Height of those of a small chart."""
 
 Vertex = tuple[int, int]
 
@@ -34,6 +34,11 @@ class Frame:
         """Where a moment lies: 0 at the left, 1 at the right; 1 in a frame without a width."""
         span = self.last - self.first
         return min(1.0, max(0.0, (moment - self.first) / span)) if span else 1.0
+
+    @property
+    def width(self) -> int:
+        """Width of a path's coordinates: one for each step."""
+        return max(1, round((self.last - self.first) / self.step))
 
     def percent(self, moment: datetime) -> str:
         """The same as a percentage."""
@@ -86,7 +91,7 @@ def _runs(
             yield run
             run = []
         if values is not None:
-            run.append((round(WIDTH * frame.share(moment)), values))
+            run.append((round(frame.width * frame.share(moment)), values))
         before = moment
     if run:
         yield run

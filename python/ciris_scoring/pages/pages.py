@@ -60,6 +60,7 @@ def message_page(
         links=links or ServedLinks(),
         window_days=window_days,
         as_of=None,
+        frame=None,
     )
 
 
@@ -82,7 +83,7 @@ def fleet_page(
     if isinstance(page, str):
         return page
     view = read_fleet(connection, schema, page.as_of, page.window_days)
-    return page.render("fleet.html", view=view)
+    return page.render("fleet.html", view=view, frame=view.frame)
 
 
 def agent_page(
@@ -131,6 +132,7 @@ def agent_page(
     return page.render(
         "agent.html",
         view=view,
+        frame=view.frame,
         agent_link=lambda window: page.links.agent(chosen.agent_id_hash, window),
     )
 
@@ -190,7 +192,7 @@ def report_page(
     view = read_fleet(connection, schema, page.as_of, page.window_days, MAX_AGENTS)
     views = read_agents(connection, schema, view.scores, view.alerts, view.histories, view.frame)
     links = ReportLinks.to([score.agent_id_hash for score in view.scores])
-    values = {**page.values(), "links": links, "windows": [], "now": None}
+    values = {**page.values(), "links": links, "windows": [], "now": None, "frame": view.frame}
     return render(
         "report.html",
         **values,
@@ -257,11 +259,12 @@ class _Page:
             "run_state": self.state,
             "links": self.links,
             "now": self.now,
+            "frame": None,
         }
 
     def render(self, template: str, **values: Any) -> str:
         """Render a page of scores."""
-        return render(template, **self.values(), **values)
+        return render(template, **{**self.values(), **values})
 
     def message(self, heading: str, lines: Sequence[str], choices: Sequence[Agent] = ()) -> str:
         """Render a message in place of scores."""

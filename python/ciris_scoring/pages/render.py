@@ -11,7 +11,7 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from jinja2.ext import Extension
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from ciris_scoring import as_of as as_of_time
 from ciris_scoring.decimals import cut
@@ -22,6 +22,7 @@ from ciris_scoring.reading.factors import FACTOR_NAMES
 COUNTS = ("n_", "chain_")
 COLOUR = re.compile(r"#[0-9a-fA-F]{6}")
 NO_NUMBER = "–"
+LONG_NAME = 20
 BIDI_CONTROLS = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
 
@@ -74,6 +75,7 @@ def _environment() -> Environment:
     )
     environment.filters |= {
         "ago": words.ago,
+        "breakable": _breakable,
         "change": _change,
         "component": _component,
         "limit": _limit,
@@ -102,6 +104,14 @@ def _asset(name: str) -> str:
 def _name(text: str) -> Markup:
     """A name from outside: escaped, apart from the direction of the text around it, without control characters."""
     return Markup("<bdi>{}</bdi>").format(_without_controls(text))
+
+
+def _breakable(component: str) -> Markup:
+    """A component's name; a long one may go on in another line after the underscore nearest to its middle."""
+    if len(component) <= LONG_NAME or "_" not in component:
+        return escape(component)
+    at = min((i for i, c in enumerate(component) if c == "_"), key=lambda i: abs(2 * i - len(component)))
+    return escape(component[: at + 1]) + Markup("<wbr>") + escape(component[at + 1 :])
 
 
 def _plain(text: str) -> str:
