@@ -735,7 +735,7 @@ def test_a_link_opens_the_section_of_an_agent(browser, scored):
         page.locator("#agents").get_by_role("link", name="Link").click()
         section.get_by_text("What weighs most").wait_for(state="visible")
         assert section.locator("svg.over").bounding_box()["height"] > 100
-        assert section.locator("use.line").evaluate("use => use.getBBox().width") > 300
+        assert section.locator("use.line").evaluate("use => use.getBoundingClientRect().width") > 300
     with opened(browser, scored.report_file, f"#{LINK}") as page:
         page.locator(f"[id='{LINK}']").get_by_text("What weighs most").wait_for(state="visible")
 
