@@ -78,7 +78,9 @@ def change_profile(database: Database, **changes: object) -> None:
 # --- help ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("command", ["run", "explain", "report", "resilience", "calibrate", "simulate", "bench"])
+@pytest.mark.parametrize(
+    "command", ["run", "explain", "report", "resilience", "calibrate", "simulate", "bench"]
+)
 def test_help_explains_and_gives_examples(command):
     result = invoke(command, "--help")
     assert result.exit_code == 0
