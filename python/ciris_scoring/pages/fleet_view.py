@@ -15,7 +15,6 @@ from ciris_scoring.reading.fleet import FleetCapacity, Score, Spread
 from ciris_scoring.reading.history import Point
 
 HISTORY_DAYS = 60
-MAX_WITHOUT_SCORE = 50
 
 
 @dataclass(frozen=True)
@@ -52,13 +51,6 @@ class FleetView:
     def sparkline(self, agent_id_hash: str) -> str:
         """Path of an agent's capacity over time."""
         return capacity_line(self.frame, self.histories.get(agent_id_hash, []))
-
-    def alerts_by_severity(self) -> dict[str, list[Alert]]:
-        """The alerts, the critical ones first."""
-        return {
-            severity: [alert for alert in self.alerts if alert.severity == severity]
-            for severity in ("critical", "warning")
-        }
 
 
 def capacity_line(frame: charts.Frame, points: list[Point]) -> str:

@@ -31,13 +31,6 @@ NO_SCORES = "No score is published yet"
 NO_TRACES = "No agent has sent a trace"
 
 
-@dataclass(frozen=True)
-class _State:
-    """What the templates are told of the last run."""
-
-    unfinished: Unfinished | None
-
-
 def message_page(
     heading: str,
     lines: Sequence[str],
@@ -213,7 +206,7 @@ class _Page:
     window_days: int
     windows: list[int]
     categories: list[Any]
-    state: _State
+    unfinished: Unfinished | None
     links: Links
     now: datetime
 
@@ -244,7 +237,7 @@ class _Page:
             *newest,
             windows=[window.window_days for window in windows(connection, schema)],
             categories=categories(connection, schema),
-            state=_State(unfinished(connection, schema)),
+            unfinished=unfinished(connection, schema),
             links=links or ServedLinks(),
             now=now or current_time(),
         )
@@ -256,7 +249,7 @@ class _Page:
             "window_days": self.window_days,
             "windows": self.windows,
             "categories": self.categories,
-            "run_state": self.state,
+            "unfinished": self.unfinished,
             "links": self.links,
             "now": self.now,
             "frame": None,

@@ -37,19 +37,6 @@ class PartLost:
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
-    """A row of fct_score_comparisons: how a score moved since an earlier as-of, or why that cannot be said."""
-
-    agent_id_hash: str
-    compared_with: str
-    compared_as_of: datetime
-    score_before: float | None
-    score_now: float | None
-    change: float | None
-    not_comparable_because: str | None
-
-
-@dataclass(frozen=True, slots=True)
 class PartChanged:
     """A row of fct_score_changes: what a part gained or lost since an earlier as-of."""
 
@@ -104,29 +91,6 @@ def attribution(
         from {schema}.fct_score_attribution
         where agent_id_hash = any(%(agents)s) and as_of = %(as_of)s and window_days = %(window_days)s
         order by agent_id_hash, rank
-        """,
-        {"agents": list(agents), "as_of": as_of, "window_days": window_days},
-    )
-
-
-def comparisons(
-    connection: psycopg.Connection, schema: str, agents: Sequence[str], as_of: datetime, window_days: int
-) -> list[Comparison]:
-    """Read how agents' scores moved up to an as-of: since one window and since one as-of before.
-
-    :param agents: hashes.
-    :raises psycopg.Error: the marts cannot be read.
-    """
-    return rows(
-        connection,
-        schema,
-        Comparison,
-        """
-        select
-            agent_id_hash, compared_with, compared_as_of, score_before, score_now, change, not_comparable_because
-        from {schema}.fct_score_comparisons
-        where agent_id_hash = any(%(agents)s) and as_of = %(as_of)s and window_days = %(window_days)s
-        order by agent_id_hash, compared_as_of, compared_with desc
         """,
         {"agents": list(agents), "as_of": as_of, "window_days": window_days},
     )

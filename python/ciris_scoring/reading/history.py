@@ -74,20 +74,6 @@ def histories(
     return by_agent
 
 
-def history(
-    connection: psycopg.Connection,
-    schema: str,
-    agent_id_hash: str,
-    window_days: int,
-    *,
-    first: datetime | None = None,
-    last: datetime | None = None,
-) -> list[Point]:
-    """Read the scores of one agent; see :func:`histories`."""
-    agents = [agent_id_hash]
-    return histories(connection, schema, agents, window_days, first=first, last=last).get(agent_id_hash, [])
-
-
 def newest(
     connection: psycopg.Connection, schema: str, agent_id_hash: str, window_days: int
 ) -> datetime | None:

@@ -1,4 +1,4 @@
-"""How far the last run came: whether what is published is the newest there could be, and if not, why.
+"""How far the last run came, when it has not published its scores.
 
 The marts say what is published. What a run left unfinished is told by the schema behind them; a role that may not read
 that learns nothing of it.
@@ -11,8 +11,6 @@ import psycopg
 from psycopg import sql
 
 from ciris_scoring.connection import one_row, table_exists
-from ciris_scoring.reading.latest import published_range
-from ciris_scoring.reading.marts import missing_marts
 from ciris_scoring.run_lock import RUN_LOCK, is_held
 
 
@@ -26,33 +24,6 @@ class Unfinished:
     """Rows that wait for the Python step, which computes resilience and intervals."""
     is_at_work: bool
     """Whether somebody holds the lock of a run; if not, the run was refused, failed or was stopped."""
-
-
-@dataclass(frozen=True, slots=True)
-class RunState:
-    """What is published in a schema, and what is not yet."""
-
-    missing_marts: list[str]
-    """Marts that are not there: no run has come to its end, or none of this version."""
-    as_of: datetime | None
-    """Newest as-of with a score; null when none is published."""
-    window_days: int | None
-    """Shortest window with a score there; null likewise."""
-    unfinished: Unfinished | None
-    """The run after the newest published one; null when there is none, or the role may not know."""
-
-
-def run_state(connection: psycopg.Connection, schema: str) -> RunState:
-    """Read what is published, and what the last run left unfinished.
-
-    :raises psycopg.Error: the database cannot be read.
-    """
-    missing = missing_marts(connection, schema)
-    published = None
-    if "fct_capacity_scores" not in missing:
-        published = published_range(connection, schema, None, None)
-    as_of, window_days = published or (None, None)
-    return RunState(missing, as_of, window_days, unfinished(connection, schema))
 
 
 def unfinished(connection: psycopg.Connection, schema: str) -> Unfinished | None:
