@@ -5,5 +5,13 @@ select
     label,
     guidance,
     lower_bound::double precision as lower_bound,
-    upper_bound::double precision as upper_bound
+    upper_bound::double precision as upper_bound,
+    -- Apart for the colour-blind too, on a light and on a dark ground. Not in the seed: dbt adds no column to one.
+    case category
+        when 'high_fragility' then '#d03b52'
+        when 'moderate' then '#c98500'
+        when 'healthy' then '#2f7ed8'
+        when 'high_capacity' then '#14907f'
+        else '#7a7f87'
+    end as colour
 from {{ ref('capacity_categories') }}

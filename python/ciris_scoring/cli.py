@@ -1,4 +1,4 @@
-"""The command line: `ciris-scoring run`, `explain`, `resilience`, `calibrate`, `simulate` and `bench`."""
+"""The command line: `ciris-scoring run`, `explain`, `report`, `resilience`, `calibrate`, `simulate` and `bench`."""
 
 import signal
 import sys
@@ -136,6 +136,13 @@ def main() -> None:
 @click.option(
     "--embedded", is_flag=True, help="Use the PostgreSQL that comes with the package, and the sample traces."
 )
+@click.option(
+    "--report",
+    "report_file",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="At the end, write the report of `ciris-scoring report` to this file.",
+)
 @database_options
 def run(
     as_of: str | None,
@@ -146,6 +153,7 @@ def run(
     restart: bool,
     allow_rescoring: bool,
     embedded: bool,
+    report_file: Path | None,
     target: str | None,
     profiles_dir: Path | None,
     project_dir: Path | None,
@@ -165,12 +173,17 @@ def run(
       ciris-scoring run --full-refresh --allow-rescoring
       ciris-scoring run --from 2026-05-01 --to 2026-06-15 --allow-rescoring
       ciris-scoring run --embedded                   # the sample, without a database of your own
+      ciris-scoring run --report fleet.html          # and keep a page of it
     """
     from ciris_scoring import run as job
     from ciris_scoring.project import load_project, parse_vars
 
     options = {"full_refresh": full_refresh, "allow_rescoring": allow_rescoring}
     cli_vars = parse_vars(variables)
+    if report_file is not None:
+        from ciris_scoring.report import check_place
+
+        check_place(report_file)
     if first or last:
         if not (first and last):
             raise InputError("--from and --to name a range together.", "Give both.")
@@ -185,6 +198,7 @@ def run(
             step_days=step_days,
             allow_rescoring=allow_rescoring,
             restart=restart,
+            report_file=report_file,
         )
     elif restart:
         raise InputError("--restart goes with --from and --to.", "Leave it out.")
@@ -194,9 +208,10 @@ def run(
                 "--embedded brings its own profile, so --target and --profiles-dir have no meaning with it.",
                 "Leave out either --embedded or the other two.",
             )
-        job.run_embedded(project_dir, cli_vars, as_of, **options)
+        job.run_embedded(project_dir, cli_vars, as_of, **options, report_file=report_file)
     else:
-        job.run(load_project(project_dir, profiles_dir, target, cli_vars), as_of, **options)
+        project = load_project(project_dir, profiles_dir, target, cli_vars)
+        job.run(project, as_of, **options, report_file=report_file)
 
 
 @main.command()
@@ -241,6 +256,55 @@ def explain(
     project = load_project(project_dir, profiles_dir, target, parse_vars(variables))
     explanation = read_explanation(project, agent, as_of, window_days, since)
     click.echo(as_json(explanation) if for_machines else page(explanation))
+
+
+@main.command()
+@click.option(
+    "--output",
+    type=click.Path(path_type=Path, allow_dash=True),
+    metavar="FILE",
+    help="Where to write it, - for stdout. [default: ciris-report.html here; stdout with --json]",
+)
+@click.option(
+    "--window-days", type=click.IntRange(min=1), help="Window of the scores. [default: the shortest]"
+)
+@click.option("--json", "for_machines", is_flag=True, help="Write a JSON object with full precision instead.")
+@database_options
+def report(
+    output: Path | None,
+    window_days: int | None,
+    for_machines: bool,
+    target: str | None,
+    profiles_dir: Path | None,
+    project_dir: Path | None,
+    variables: str | None,
+) -> None:
+    """Write the published scores as one file of HTML, to keep, to send, or to attach to a CI job.
+
+    Fleet, agents with history and components, alerts and parameters. It opens offline and loads nothing. Nothing is
+    computed anew; the role needs to read the marts. Of more than 500 agents it shows the 500 with the lowest capacity.
+    An older file is replaced only by a whole new one.
+
+    \b
+    Examples:
+      ciris-scoring report
+      ciris-scoring report --window-days 30 --output reports/fleet.html
+      ciris-scoring report --json | jq '.fleet'
+    """
+    from ciris_scoring import report as reports
+    from ciris_scoring.project import load_project, parse_vars
+    from ciris_scoring.terminal import say
+
+    file = output or (Path("-") if for_machines else reports.DEFAULT_FILE)
+    if str(file) != "-":
+        reports.check_place(file)
+    project = load_project(project_dir, profiles_dir, target, parse_vars(variables))
+    text = reports.report(project, window_days, json=for_machines)
+    if str(file) == "-":
+        click.echo(text.encode())
+    else:
+        reports.write(text, file)
+        say(f"The report is in {file}, {len(text.encode()) / 1000:,.0f} kB.")
 
 
 @main.command()

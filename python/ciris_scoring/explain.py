@@ -20,6 +20,8 @@ from ciris_scoring import as_of as as_of_time
 from ciris_scoring.connection import connect, table_exists
 from ciris_scoring.errors import DatabaseError, InputError, shown
 from ciris_scoring.project import Project
+from ciris_scoring.reading import agents
+from ciris_scoring.reading.factors import FACTORS
 from ciris_scoring.terminal import aligned, fitted, printable, width
 
 PAGE_WIDTH = 100
@@ -34,7 +36,6 @@ BESIDE_TRACE_ID = 32
 MAX_AGENTS = 10
 """Agents named in an error."""
 
-FACTORS = {"C": "c_score", "I_int": "i_int_score", "R": "r_score", "I_inc": "i_inc_score", "S": "s_score"}
 PARTS_OF_TRACES = {
     "d_identity": "renamed",
     "k_contradiction": "overridden",
@@ -239,6 +240,7 @@ class _Marts:
 
     def __init__(self, cursor: psycopg.Cursor[Row], schema: str):
         self.cursor = cursor
+        self.schema = schema
         self.names = {
             "schema": sql.Identifier(schema),
             "intermediate": sql.Identifier(f"{schema}_intermediate"),
@@ -250,37 +252,16 @@ class _Marts:
 
 
 def _find_agent(marts: _Marts, agent: str) -> str:
-    """Hash of the one agent that is meant.
-
-    A whole hash goes first; then current names and beginnings of hashes, which may name several; then former names.
-    """
-    if not agent.strip() or "\0" in agent or not _is_unicode(agent):
+    """Hash of the one agent that is meant."""
+    if not agents.is_possible(agent):
         raise InputError(f"{shown(agent)} is no agent.", "Give a hash, the beginning of one, or a name.")
-    found = marts.rows(
-        """
-        with matches as (
-            select
-                agent_id_hash, agent_name,
-                case
-                    when agent_id_hash = %(agent)s then 1
-                    when agent_name = %(agent)s or starts_with(agent_id_hash, %(agent)s) then 2
-                    when %(agent)s = any(former_names) then 3
-                end as way
-            from {schema}.dim_agents
-        )
-        select agent_id_hash, agent_name
-        from matches
-        where way = (select min(way) from matches)
-        order by agent_id_hash
-        """,
-        {"agent": agent},
-    )
+    found = agents.find(marts.cursor.connection, marts.schema, agent)
     if len(found) == 1:
-        return str(found[0]["agent_id_hash"])
+        return found[0].agent_id_hash
     if found:
-        agents = _some([_agent(row) for row in found], MAX_AGENTS)
+        listed = _some([_agent(row.agent_id_hash, row.agent_name) for row in found], MAX_AGENTS)
         raise InputError(
-            f"{len(found)} agents are called {shown(agent)} or have a hash that begins so: {agents}.",
+            f"{len(found)} agents are called {shown(agent)} or have a hash that begins so: {listed}.",
             "Give the hash, or more of it.",
         )
     names = [row["name"] for row in marts.rows(
@@ -539,15 +520,6 @@ def _signs(marts: _Marts, score: Row) -> list[Row]:
     )
 
 
-def _is_unicode(text: str) -> bool:
-    """Whether a database can be asked for it: an argument that is not text in the terminal's encoding cannot."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
 # --- the page ------------------------------------------------------------------------------------------------------
 
 
@@ -568,7 +540,7 @@ def page(explanation: Mapping[str, Any]) -> str:
 def _score_lines(score: Row) -> list[str]:
     low, high = score.get("capacity_score_low"), score.get("capacity_score_high")
     lines = [
-        _agent(score),
+        _agent(score["agent_id_hash"], score["agent_name"]),
         f"as-of {as_of_time.text(score['as_of'])}, window of {score['window_days']} days, {score['n_traces']} traces",
         "",
     ]
@@ -720,9 +692,9 @@ def _sign_lines(signs: Sequence[Row] | None) -> list[str]:
     return lines if signs else [*lines, "  None."]
 
 
-def _agent(row: Row) -> str:
-    label = fitted(printable(row["agent_id_hash"]), 64)
-    return f"{_name(row['agent_name'], 30)} ({label})" if row["agent_name"] else f"({label})"
+def _agent(agent_id_hash: str, name: str | None) -> str:
+    label = fitted(printable(agent_id_hash), 64)
+    return f"{_name(name, 30)} ({label})" if name else f"({label})"
 
 
 def _name(name: str | None, columns: int) -> str:

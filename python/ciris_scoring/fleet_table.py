@@ -1,7 +1,6 @@
 """The fleet as a table for people, from the marts."""
 
 from datetime import datetime
-from decimal import ROUND_DOWN, Decimal
 from typing import Any
 
 import psycopg
@@ -9,6 +8,8 @@ from psycopg import sql
 from psycopg.rows import dict_row
 
 from ciris_scoring import as_of
+from ciris_scoring.decimals import cut
+from ciris_scoring.reading.factors import FACTORS
 from ciris_scoring.terminal import aligned, fitted, printable, width
 
 MAX_ROWS = 40
@@ -17,13 +18,6 @@ MAX_ROWS = 40
 AGENT_WIDTH = 20
 ALERTS_WIDTH = 20
 SIGNS_WIDTH = 24
-FACTORS = {
-    "C": "c_score",
-    "I_int": "i_int_score",
-    "R": "r_score",
-    "I_inc": "i_inc_score",
-    "S": "s_score",
-}
 HEADINGS = ("agent", *FACTORS, "capacity", "category", "status", "weakest", "alerts", "signs")
 NUMERIC = frozenset(FACTORS)
 
@@ -126,15 +120,11 @@ def _number(value: float | None) -> str:
 
 
 def _capacity(row: dict[str, Any]) -> str:
-    """Score and 95 % interval, cut and not rounded: 0.848 must not look like 0.85, which is another category."""
+    """Score and 95 % interval."""
     score, low, high = (row[f"capacity_score{end}"] for end in ("", "_low", "_high"))
     if score is None or low is None:
-        return "-" if score is None else _cut(score, 3)
-    return f"{_cut(score, 3)} [{_cut(low, 2)}, {_cut(high, 2)}]"
-
-
-def _cut(value: float, places: int) -> str:
-    return str(Decimal(repr(value)).quantize(Decimal(1).scaleb(-places), ROUND_DOWN))
+        return "-" if score is None else cut(score, 3)
+    return f"{cut(score, 3)} [{cut(low, 2)}, {cut(high, 2)}]"
 
 
 def _sortable(value: float | None) -> float:

@@ -53,13 +53,21 @@ What to look at next:
   where window_days = 7 order by as_of;"""
 
 
-def run(project: Project, as_of: str | None, *, full_refresh: bool, allow_rescoring: bool) -> datetime:
+def run(
+    project: Project,
+    as_of: str | None,
+    *,
+    full_refresh: bool,
+    allow_rescoring: bool,
+    report_file: Path | None = None,
+) -> datetime:
     """Run the whole job once and print the fleet table on stdout; return the as-of that was scored.
 
     :param project: what to build, and where.
     :param as_of: the argument of ``--as-of``, if given.
     :param full_refresh: score the whole history again.
     :param allow_rescoring: even where scores are published.
+    :param report_file: where to write a report at the end.
     :raises CirisError: something expected went wrong; what was published before is as it was.
     """
     started = time.monotonic()
@@ -69,6 +77,7 @@ def run(project: Project, as_of: str | None, *, full_refresh: bool, allow_rescor
         click.echo(fleet_tables(connection, project.schema, moment))
         for line in _remarks(connection, project, moment):
             report(line)
+    _write_report(project, report_file)
     report(f"Done in {time.monotonic() - started:.0f} s.")
     return moment
 
@@ -107,6 +116,7 @@ def run_backfill(
     step_days: int,
     allow_rescoring: bool,
     restart: bool,
+    report_file: Path | None = None,
 ) -> None:
     """Score a closed range of as-ofs in steps, each a whole run, and print the fleet table of its last one.
 
@@ -116,6 +126,7 @@ def run_backfill(
     :param step_days: days of traces per step.
     :param allow_rescoring: even where scores are published.
     :param restart: begin again where an earlier one of the same range stopped on its way.
+    :param report_file: where to write a report at the end.
     :raises CirisError: something expected went wrong; the steps before are published, the same command goes on.
     """
     started = time.monotonic()
@@ -155,7 +166,17 @@ def run_backfill(
                 }
                 _build_halves(connection, project, build.with_variables(variables))
         click.echo(fleet_tables(connection, project.schema, backfill.last))
+    _write_report(project, report_file)
     report(f"Done in {time.monotonic() - started:.0f} s.")
+
+
+def _write_report(project: Project, file: Path | None) -> None:
+    """Write the report of what is published now, if one is wanted."""
+    if file is not None:
+        from ciris_scoring import report as reports
+
+        reports.write(reports.report(project, None, json=False), file)
+        report(f"The report is in {file}.")
 
 
 def _build(build: DbtBuild, selector: str, connection: psycopg.Connection) -> None:
@@ -177,6 +198,7 @@ def run_embedded(
     *,
     full_refresh: bool,
     allow_rescoring: bool,
+    report_file: Path | None = None,
 ) -> None:
     """Run the whole job on the embedded PostgreSQL, with the sample where it holds no traces.
 
@@ -202,7 +224,9 @@ def run_embedded(
             report(f"Loaded the sample: {n_traces:,} traces in {project.source_schema}.")
         except TargetHoldsTraces as held:
             report(f"Using the {held.n:,} traces that are in {held.table}.")
-    moment = run(project, as_of, full_refresh=full_refresh, allow_rescoring=allow_rescoring)
+    moment = run(
+        project, as_of, full_refresh=full_refresh, allow_rescoring=allow_rescoring, report_file=report_file
+    )
     with connect(project) as connection:
         agent = _lowest_agent(connection, project, moment)
     click.echo(

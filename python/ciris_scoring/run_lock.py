@@ -17,6 +17,11 @@ from ciris_scoring.errors import RunInProgress
 RUN_LOCK = "ciris_scoring"
 WRITERS_LOCK = "ciris_scoring_writers"
 LOCK_KEY = "hashtext(%(lock)s), hashtext(%(schema)s)"
+HELD = """
+    locks.locktype = 'advisory' and locks.granted
+    and locks.database = (select oid from pg_database where datname = current_database())
+    and (locks.classid, locks.objid, locks.objsubid) = (hashtext(%(lock)s)::oid, hashtext(%(schema)s)::oid, 2)
+"""
 
 LOCK_SECONDS = 5
 """How long to wait for a lock: a killed run's sessions are ended by the server a moment later."""
@@ -44,6 +49,13 @@ def run_lock(
     finally:
         with contextlib.suppress(psycopg.Error):  # the connection is gone, and the lock with it
             _execute_on_lock(connection, "pg_advisory_unlock", RUN_LOCK, schema)
+
+
+def is_held(connection: psycopg.Connection, lock: str, schema: str) -> bool:
+    """Whether a session holds a lock of a target schema."""
+    # Not from pg_stat_activity, which stays the same within a transaction.
+    query = f"select exists (select 1 from pg_locks as locks where {HELD})"
+    return bool(one_row(connection.execute(query, {"lock": lock, "schema": schema}))[0])
 
 
 def _execute_on_lock(connection: psycopg.Connection, function: str, lock: str, schema: str) -> bool:
@@ -75,15 +87,11 @@ def _end_writers(connection: psycopg.Connection, schema: str, report: Callable[[
 def _holders(connection: psycopg.Connection, lock: str, schema: str) -> list[TupleRow]:
     """Pid, user and start of each session that holds a lock."""
     return connection.execute(
-        """
+        f"""
         select activity.pid, activity.usename, activity.backend_start
         from pg_locks as locks
         inner join pg_stat_activity as activity using (pid)
-        where
-            locks.locktype = 'advisory' and locks.granted
-            and locks.database = (select oid from pg_database where datname = current_database())
-            and (locks.classid, locks.objid, locks.objsubid)
-                = (hashtext(%(lock)s)::oid, hashtext(%(schema)s)::oid, 2)
+        where {HELD}
         """,
         {"lock": lock, "schema": schema},
     ).fetchall()

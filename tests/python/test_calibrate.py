@@ -35,6 +35,7 @@ from ciris_scoring.calibration.report import COLUMNS, Findings, as_text, verdict
 from ciris_scoring.cli import main
 from ciris_scoring.embedded import SCHEMA, Server
 from ciris_scoring.errors import InputError
+from ciris_scoring.reading.marts import read_only
 from ciris_scoring.simulation.sample import load_sample, sample_info
 from ciris_scoring.terminal import width
 from conftest import REPOSITORY, Database, _fresh_database
@@ -454,7 +455,7 @@ def test_tables_fit_their_width_and_nothing_is_written(scored):
 
 def test_the_read_only_transaction_refuses_to_write(scored):
     _, connection = scored
-    with pytest.raises(psycopg.errors.ReadOnlySqlTransaction), published.read_only(connection):
+    with pytest.raises(psycopg.errors.ReadOnlySqlTransaction), read_only(connection):
         connection.execute(f"delete from {SCHEMA}.fct_capacity_scores")
 
 

@@ -78,7 +78,9 @@ def change_profile(database: Database, **changes: object) -> None:
 # --- help ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("command", ["run", "explain", "resilience", "calibrate", "simulate", "bench"])
+@pytest.mark.parametrize(
+    "command", ["run", "explain", "report", "resilience", "calibrate", "simulate", "bench"]
+)
 def test_help_explains_and_gives_examples(command):
     result = invoke(command, "--help")
     assert result.exit_code == 0
@@ -99,6 +101,7 @@ def test_help_names_the_commands_and_the_exit_codes():
         for word in (
             "run",
             "explain",
+            "report",
             "resilience",
             "calibrate",
             "simulate",

@@ -143,7 +143,7 @@ DESCRIBED = {
         "method_version": INTEGER,
     },
     "dim_scoring_windows": {"window_days": INTEGER, "baseline_days": INTEGER, "coherence_days": INTEGER},
-    "dim_capacity_categories": {"category": TEXT, "label": TEXT, "guidance": TEXT},
+    "dim_capacity_categories": {"category": TEXT, "label": TEXT, "guidance": TEXT, "colour": TEXT},
 }
 VIEWS = {
     *["fct_factor_components", "fct_trace_verdicts"],

@@ -15,6 +15,8 @@ from ciris_scoring.calibration.report import Findings, as_json, as_text
 from ciris_scoring.connection import connect
 from ciris_scoring.errors import CirisError, InputError
 from ciris_scoring.project import Project
+from ciris_scoring.reading.latest import published_range
+from ciris_scoring.reading.marts import read_only
 
 
 def calibrate(
@@ -35,7 +37,7 @@ def calibrate(
     """
     until = None if given_as_of is None else as_of.parse_time(given_as_of, "--as-of")
     labels = None if labels_path is None else read_labels(labels_path)
-    with connect(project) as connection, published.read_only(connection):
+    with connect(project) as connection, read_only(connection):
         findings = _findings(connection, project.schema, until, window_days, labels_path, labels)
     return as_json(findings) if json else as_text(findings)
 
@@ -84,10 +86,10 @@ def _moment(
     )
     if missing := published.missing_marts(connection, schema):
         raise CirisError(f"The schema {schema} has no {missing[0]}.", run_first)
-    newest = published.published_range(connection, schema, None, None)
+    newest = published_range(connection, schema, None, None)
     if newest is None:
         raise CirisError(f"No score is published in the schema {schema}.", run_first)
-    found = published.published_range(connection, schema, window_days, until)
+    found = published_range(connection, schema, window_days, until)
     if found is None:
         asked = [] if window_days is None else [f"a window of {window_days} days"]
         asked += [] if until is None else [f"an as-of up to {as_of.text(until)}"]

@@ -1,7 +1,6 @@
 """What calibration reads from the marts: scores with their components and losses, parameters, categories, agents."""
 
-import contextlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime
 
@@ -48,41 +47,9 @@ class Category:
     lower_bound: float
 
 
-@contextlib.contextmanager
-def read_only(connection: psycopg.Connection) -> Iterator[None]:
-    """Read one state of the database, and change nothing: a read-only transaction."""
-    with connection.transaction():
-        connection.execute("set transaction isolation level repeatable read, read only")
-        yield
-
-
 def missing_marts(connection: psycopg.Connection, schema: str) -> list[str]:
     """Return the relations that calibration reads and that are not there."""
     return [mart for mart in MARTS if not table_exists(connection, schema, mart)]
-
-
-def published_range(
-    connection: psycopg.Connection, schema: str, window_days: int | None, until: datetime | None
-) -> tuple[datetime, int] | None:
-    """Find the newest as-of with rows, up to a time, and its shortest window.
-
-    :param window_days: only this window.
-    :param until: None for no limit.
-    :returns: as-of and window; None when there is no row.
-    """
-    query = sql.SQL(
-        """
-        select as_of, window_days
-        from {scores}
-        where
-            (%(window)s::integer is null or window_days = %(window)s)
-            and (%(until)s::timestamptz is null or as_of <= %(until)s)
-        order by as_of desc, window_days
-        limit 1
-        """
-    ).format(scores=sql.Identifier(schema, "fct_capacity_scores"))
-    row = connection.execute(query, {"window": window_days, "until": until}).fetchone()
-    return None if row is None else (row[0], row[1])
 
 
 def read_parameters(connection: psycopg.Connection, schema: str) -> dict[str, tuple[str | None, str]]:

@@ -1,0 +1,27 @@
+"""The scores as pages of HTML, for a server and for a report in one file: the same templates, charts and readings.
+
+Every function takes a connection that may read the marts, and the marts' schema. What a page cannot show, a message
+says in its place.
+"""
+
+from ciris_scoring.pages.links import Links, ReportLinks, ServedLinks
+from ciris_scoring.pages.pages import (
+    agent_page,
+    alerts_page,
+    fleet_page,
+    message_page,
+    parameters_page,
+    report_page,
+)
+
+__all__ = [
+    "Links",
+    "ReportLinks",
+    "ServedLinks",
+    "agent_page",
+    "alerts_page",
+    "fleet_page",
+    "message_page",
+    "parameters_page",
+    "report_page",
+]

@@ -1,0 +1,123 @@
+"""Geometry of the charts: numbers of the marts as paths of SVG, short enough for hundreds in one file."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from itertools import pairwise
+
+FINE = 200
+"""Height of the coordinates of a large chart's line; the template stretches them."""
+MEDIUM = 50
+"""Height of those of an area behind it, which needs less precision."""
+COARSE = 25
+"""Height of those of a small chart."""
+
+Vertex = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """The span of time that charts show, the same for all charts of a page."""
+
+    first: datetime
+    last: datetime
+    step: timedelta
+    """Between neighbouring as-ofs; a line breaks where one is missing."""
+
+    @classmethod
+    def of(cls, as_ofs: Sequence[datetime]) -> "Frame":
+        """The frame of as-ofs in the order of time; there is at least one."""
+        step = min((later - earlier for earlier, later in pairwise(as_ofs)), default=timedelta(days=1))
+        return cls(as_ofs[0], as_ofs[-1], step)
+
+    def share(self, moment: datetime) -> float:
+        """Where a moment lies: 0 at the left, 1 at the right; 1 in a frame without a width."""
+        span = self.last - self.first
+        return min(1.0, max(0.0, (moment - self.first) / span)) if span else 1.0
+
+    @property
+    def width(self) -> int:
+        """Width of a path's coordinates: one for each step."""
+        return max(1, round((self.last - self.first) / self.step))
+
+    def percent(self, moment: datetime) -> str:
+        """The same as a percentage."""
+        return percent(self.share(moment))
+
+    @property
+    def ticks(self) -> list[datetime]:
+        """First, middle and last moment."""
+        middle = self.first + (self.last - self.first) / 2
+        return [self.first, middle, self.last] if self.first < self.last else [self.last]
+
+
+def percent(share: float) -> str:
+    """A share as a percentage with one decimal."""
+    return f"{100 * share:.1f}".removesuffix(".0") + "%"
+
+
+def line(frame: Frame, points: Iterable[tuple[datetime, float | None]], height: int) -> str:
+    """The path of a line.
+
+    :param points: as-of and value in [0, 1], in the order of time; the line is interrupted at nulls.
+    :param height: of the coordinates; 1 is at their top, 0.
+    """
+    runs = _runs(frame, ((moment, None if value is None else (value,)) for moment, value in points))
+    return "".join(_path([(x, _y(value, height)) for x, (value,) in run]) for run in runs)
+
+
+def area(frame: Frame, points: Iterable[tuple[datetime, float | None, float | None]], height: int) -> str:
+    """The path of the area between two lines.
+
+    :param points: as-of, lower and upper value in [0, 1], in the order of time; interrupted at nulls.
+    """
+    pairs = ((moment, None if low is None or high is None else (low, high)) for moment, low, high in points)
+    paths = []
+    for run in _runs(frame, pairs):
+        below = [(x, _y(low, height)) for x, (low, _) in run]
+        above = [(x, _y(high, height)) for x, (_, high) in reversed(run)]
+        paths.append(_path(below + above) + "z")
+    return "".join(paths)
+
+
+def _runs(
+    frame: Frame, points: Iterable[tuple[datetime, tuple[float, ...] | None]]
+) -> Iterator[list[tuple[int, tuple[float, ...]]]]:
+    """Points with values that follow each other without a gap, as x and values."""
+    run: list[tuple[int, tuple[float, ...]]] = []
+    before = None
+    for moment, values in points:
+        if run and (values is None or (before is not None and moment - before > 1.5 * frame.step)):
+            yield run
+            run = []
+        if values is not None:
+            run.append((round(frame.width * frame.share(moment)), values))
+        before = moment
+    if run:
+        yield run
+
+
+def _y(value: float, height: int) -> int:
+    return round(height * (1 - value))
+
+
+def _path(vertices: list[Vertex]) -> str:
+    """A path through vertices, in relative coordinates, without what lies on a straight line between two others."""
+    steps: list[Vertex] = []
+    for (x0, y0), (x1, y1) in pairwise(vertices):
+        step = (x1 - x0, y1 - y0)
+        if steps and _same_direction(steps[-1], step):
+            step = (steps[-1][0] + step[0], steps[-1][1] + step[1])
+            steps.pop()
+        steps.append(step)
+    text, command = f"M{vertices[0][0]} {vertices[0][1]}", ""
+    for dx, dy in steps or [(0, 0)]:
+        wanted = "h" if dy == 0 else "l"
+        separator = wanted if wanted != command else ("" if dx < 0 else " ")
+        text += f"{separator}{dx}" if dy == 0 else f"{separator}{dx}{'' if dy < 0 else ' '}{dy}"
+        command = wanted
+    return text
+
+
+def _same_direction(a: Vertex, b: Vertex) -> bool:
+    return a[0] * b[1] == a[1] * b[0] and a[0] * b[0] + a[1] * b[1] > 0

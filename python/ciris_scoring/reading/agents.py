@@ -1,0 +1,94 @@
+"""Agents, and which of them is meant by a hash, the beginning of one, or a name."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+import psycopg
+
+from ciris_scoring.reading.marts import rows
+
+
+@dataclass(frozen=True, slots=True)
+class Agent:
+    """A row of dim_agents; units and nulls are those of the mart."""
+
+    agent_id_hash: str
+    agent_name: str | None
+    former_names: list[str]
+    first_traced_at: datetime
+    last_traced_at: datetime
+    latest_as_of: datetime | None
+
+
+def is_possible(text: str) -> bool:
+    """Whether a text can mean an agent at all: not when blank, nor when the database could not hold it."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return bool(text.strip()) and "\0" not in text
+
+
+def find(connection: psycopg.Connection, schema: str, text: str) -> list[Agent]:
+    """Find the agents that a text may mean: several when it is ambiguous, none when it means nobody.
+
+    A whole hash goes first; then current names and beginnings of hashes, which may name several; then former names.
+
+    :param text: what a person gave; one that the database cannot hold means nobody.
+    :raises psycopg.Error: the marts cannot be read.
+    """
+    if not is_possible(text):
+        return []
+    return rows(
+        connection,
+        schema,
+        Agent,
+        """
+        with matches as (
+            select
+                agent_id_hash, agent_name, former_names, first_traced_at, last_traced_at, latest_as_of,
+                case
+                    when agent_id_hash = %(text)s then 1
+                    when agent_name = %(text)s or starts_with(agent_id_hash, %(text)s) then 2
+                    when %(text)s = any(former_names) then 3
+                end as way
+            from {schema}.dim_agents
+        )
+
+        select agent_id_hash, agent_name, former_names, first_traced_at, last_traced_at, latest_as_of
+        from matches
+        where way = (select min(matches.way) from matches)
+        order by agent_id_hash
+        """,
+        {"text": text},
+    )
+
+
+def without_score(
+    connection: psycopg.Connection, schema: str, as_of: datetime, window_days: int
+) -> list[Agent]:
+    """Read the agents without a row at an as-of in a window: they had no trace in it. Last seen first.
+
+    :raises psycopg.Error: the marts cannot be read.
+    """
+    return rows(
+        connection,
+        schema,
+        Agent,
+        """
+        select agent_id_hash, agent_name, former_names, first_traced_at, last_traced_at, latest_as_of
+        from {schema}.dim_agents as agents
+        where
+            first_traced_at < %(as_of)s
+            and not exists (
+                select 1
+                from {schema}.fct_capacity_scores as scores
+                where
+                    scores.agent_id_hash = agents.agent_id_hash
+                    and scores.as_of = %(as_of)s
+                    and scores.window_days = %(window_days)s
+            )
+        order by last_traced_at desc, agent_id_hash
+        """,
+        {"as_of": as_of, "window_days": window_days},
+    )

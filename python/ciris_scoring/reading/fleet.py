@@ -1,0 +1,288 @@
+"""The fleet at an as-of, and over time."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+import psycopg
+from psycopg import sql
+
+from ciris_scoring.reading.factors import Factor
+from ciris_scoring.reading.marts import rows
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """A row of fct_capacity_scores, with what other marts say of it. Units and nulls are those of the mart."""
+
+    agent_id_hash: str
+    agent_name: str | None
+    as_of: datetime
+    window_days: int
+    window_start: datetime
+    n_traces: int
+    capacity_score: float | None
+    capacity_score_low: float | None
+    capacity_score_high: float | None
+    capacity_score_geometric: float | None
+    fragility_index: float | None
+    category: str | None
+    category_low: str | None
+    category_high: str | None
+    category_certainty: str | None
+    interval_driver: str | None
+    score_status: str
+    confidence: str
+    weakest_factor: str
+    unmeasured_components: list[str]
+    c_score: float
+    c_score_low: float | None
+    c_score_high: float | None
+    i_int_score: float
+    i_int_score_low: float | None
+    i_int_score_high: float | None
+    r_score: float
+    r_score_low: float | None
+    r_score_high: float | None
+    i_inc_score: float
+    i_inc_score_low: float | None
+    i_inc_score_high: float | None
+    s_score: float
+    s_score_low: float | None
+    s_score_high: float | None
+    parameter_set_id: str
+    scored_at: datetime
+    missing_traces: int | None
+    """Traces that the window lacks to min_traces; null when there is a score."""
+    compared_as_of: datetime | None
+    """As-of one window earlier."""
+    score_before: float | None
+    change: float | None
+    """Change of the score since then, a gain positive; null when not comparable."""
+    not_comparable_because: str | None
+    alert_kinds: list[str]
+    """Kinds of its alerts, the critical ones first; empty at an as-of other than the alerts'."""
+    critical_alerts: int
+    """How many of them are critical."""
+
+    @property
+    def factors(self) -> tuple[Factor, ...]:
+        """The five factors, in their usual order."""
+        return (
+            Factor("C", self.c_score, self.c_score_low, self.c_score_high),
+            Factor("I_int", self.i_int_score, self.i_int_score_low, self.i_int_score_high),
+            Factor("R", self.r_score, self.r_score_low, self.r_score_high),
+            Factor("I_inc", self.i_inc_score, self.i_inc_score_low, self.i_inc_score_high),
+            Factor("S", self.s_score, self.s_score_low, self.s_score_high),
+        )
+
+
+def scores(
+    connection: psycopg.Connection,
+    schema: str,
+    as_of: datetime,
+    window_days: int,
+    *,
+    agent_id_hash: str | None = None,
+    limit: int | None = None,
+) -> list[Score]:
+    """Read the scores at an as-of in a window: the lowest capacity first, agents without one last.
+
+    :param agent_id_hash: only this agent's, none or one.
+    :param limit: so many at most.
+    :raises psycopg.Error: the marts cannot be read.
+    """
+    return rows(
+        connection,
+        schema,
+        Score,
+        """
+        with chosen as materialized (
+            select
+                agent_id_hash, agent_name, as_of, window_days, window_start, n_traces, capacity_score,
+                capacity_score_low, capacity_score_high, capacity_score_geometric, fragility_index, category,
+                category_low, category_high, category_certainty, interval_driver, score_status, confidence,
+                weakest_factor, unmeasured_components,
+                c_score, c_score_low, c_score_high,
+                i_int_score, i_int_score_low, i_int_score_high,
+                r_score, r_score_low, r_score_high,
+                i_inc_score, i_inc_score_low, i_inc_score_high,
+                s_score, s_score_low, s_score_high,
+                parameter_set_id, scored_at
+            from {schema}.fct_capacity_scores
+            where
+                as_of = %(as_of)s
+                and window_days = %(window_days)s
+                and (%(agent_id_hash)s::text is null or agent_id_hash = %(agent_id_hash)s)
+            order by capacity_score nulls last, agent_id_hash
+            limit %(limit)s
+        ),
+
+        alerts as (
+            select
+                agent_id_hash,
+                array_agg(kind order by severity, kind) as alert_kinds,
+                count(*) filter (where severity = 'critical') as critical_alerts
+            from {schema}.fct_capacity_alerts
+            where as_of = %(as_of)s and window_days = %(window_days)s
+            group by agent_id_hash
+        ),
+
+        min_traces as (
+            select parameter_value::numeric::integer as n
+            from {schema}.dim_scoring_parameters
+            where parameter_name = 'min_traces'
+        )
+
+        select
+            chosen.*,
+            case
+                when chosen.capacity_score is null then greatest((select n from min_traces) - chosen.n_traces, 0)
+            end as missing_traces,
+            compared.compared_as_of,
+            compared.score_before,
+            compared.change,
+            compared.not_comparable_because,
+            coalesce(alerts.alert_kinds, '{{}}') as alert_kinds,
+            coalesce(alerts.critical_alerts, 0)::integer as critical_alerts
+        from chosen
+        left join {schema}.fct_score_comparisons as compared
+            on
+                chosen.agent_id_hash = compared.agent_id_hash
+                and compared.as_of = %(as_of)s
+                and compared.window_days = %(window_days)s
+                and compared.compared_with = 'window'
+        left join alerts on chosen.agent_id_hash = alerts.agent_id_hash
+        order by chosen.capacity_score nulls last, chosen.agent_id_hash
+        """,
+        {"as_of": as_of, "window_days": window_days, "agent_id_hash": agent_id_hash, "limit": limit},
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class FleetCapacity:
+    """A row of fct_fleet_capacity; units and nulls are those of the mart."""
+
+    as_of: datetime
+    window_days: int
+    n_agents: int
+    n_final: int
+    n_provisional: int
+    n_insufficient_data: int
+    n_high_fragility: int
+    n_moderate: int
+    n_healthy: int
+    n_high_capacity: int
+    mean_capacity_score: float | None
+    median_capacity_score: float | None
+    min_capacity_score: float | None
+    latest_scored_at: datetime
+
+    def n_in(self, category: str) -> int:
+        """Agents in a category; 0 in one that the mart does not count."""
+        return int(getattr(self, f"n_{category}", 0))
+
+
+def capacity_over_time(
+    connection: psycopg.Connection,
+    schema: str,
+    window_days: int,
+    *,
+    first: datetime | None = None,
+    last: datetime | None = None,
+    daily: bool = False,
+) -> list[FleetCapacity]:
+    """Read the fleet's capacity, as-of by as-of, from first to last, both included; None for no limit.
+
+    :param daily: only the as-ofs whole days before the last, which must be given then.
+    :raises psycopg.Error: the marts cannot be read.
+    """
+    return rows(
+        connection,
+        schema,
+        FleetCapacity,
+        """
+        select
+            as_of, window_days, n_agents, n_final, n_provisional, n_insufficient_data, n_high_fragility, n_moderate,
+            n_healthy, n_high_capacity, mean_capacity_score, median_capacity_score, min_capacity_score,
+            latest_scored_at
+        from {schema}.fct_fleet_capacity
+        where
+            window_days = %(window_days)s
+            and (%(first)s::timestamptz is null or as_of >= %(first)s)
+            and (%(last)s::timestamptz is null or as_of <= %(last)s)
+            and (not %(daily)s or mod(extract(epoch from %(last)s::timestamptz - as_of), 86400) = 0)
+        order by as_of
+        """,
+        {"window_days": window_days, "first": first, "last": last, "daily": daily},
+    )
+
+
+def newest(
+    connection: psycopg.Connection, schema: str, window_days: int | None = None
+) -> tuple[datetime, int] | None:
+    """Find the newest as-of of the fleet, and its shortest window; None when there is none.
+
+    :param window_days: only this window.
+    :raises psycopg.Error: the marts cannot be read.
+    """
+    query = sql.SQL(
+        """
+        select as_of, window_days
+        from {}
+        where %(window_days)s::integer is null or window_days = %(window_days)s
+        order by as_of desc, window_days
+        limit 1
+        """
+    ).format(sql.Identifier(schema, "fct_fleet_capacity"))
+    row = connection.execute(query, {"window_days": window_days}).fetchone()
+    return None if row is None else (row[0], row[1])
+
+
+def capacity(
+    connection: psycopg.Connection, schema: str, as_of: datetime, window_days: int
+) -> FleetCapacity | None:
+    """Read the fleet's capacity at an as-of; None when no agent has a row there.
+
+    :raises psycopg.Error: the marts cannot be read.
+    """
+    found = capacity_over_time(connection, schema, window_days, first=as_of, last=as_of)
+    return found[0] if found else None
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """The agents of one name at an as-of, in a window: how many there are, and how far their scores lie apart."""
+
+    agent_name: str
+    n_agents: int
+    n_scored: int
+    min_capacity_score: float | None
+    median_capacity_score: float | None
+    max_capacity_score: float | None
+
+
+def spreads(connection: psycopg.Connection, schema: str, as_of: datetime, window_days: int) -> list[Spread]:
+    """Read the names that several agents bear, with the spread of their scores; the most borne first.
+
+    :raises psycopg.Error: the marts cannot be read.
+    """
+    return rows(
+        connection,
+        schema,
+        Spread,
+        """
+        select
+            agent_name,
+            count(*)::integer as n_agents,
+            count(capacity_score)::integer as n_scored,
+            min(capacity_score) as min_capacity_score,
+            percentile_cont(0.5) within group (order by capacity_score) as median_capacity_score,
+            max(capacity_score) as max_capacity_score
+        from {schema}.fct_capacity_scores
+        where as_of = %(as_of)s and window_days = %(window_days)s and agent_name is not null
+        group by agent_name
+        having count(*) > 1
+        order by count(*) desc, agent_name collate "C"
+        """,
+        {"as_of": as_of, "window_days": window_days},
+    )

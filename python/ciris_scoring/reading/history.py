@@ -1,0 +1,213 @@
+"""Scores over time, and the events that a person looks for behind a step in them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+import psycopg
+from psycopg import sql
+
+from ciris_scoring.connection import one_row
+from ciris_scoring.reading.marts import rows
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """A row of fct_capacity_scores as a history shows it; units and nulls are those of the mart."""
+
+    agent_id_hash: str
+    as_of: datetime
+    n_traces: int
+    capacity_score: float | None
+    capacity_score_low: float | None
+    capacity_score_high: float | None
+    category: str | None
+    score_status: str
+    c_score: float
+    i_int_score: float
+    r_score: float
+    i_inc_score: float
+    s_score: float
+    parameter_set_id: str
+    scored_at: datetime
+
+
+def histories(
+    connection: psycopg.Connection,
+    schema: str,
+    agents: Sequence[str],
+    window_days: int,
+    *,
+    first: datetime | None = None,
+    last: datetime | None = None,
+    daily: bool = False,
+) -> dict[str, list[Point]]:
+    """Read the scores of agents, from as-of first to last, both included; None for no limit.
+
+    :param agents: hashes.
+    :param daily: only the as-ofs whole days before the last, which must be given then.
+    :returns: by hash, in the order of time; agents without a row there are left out.
+    :raises psycopg.Error: the marts cannot be read.
+    """
+    found = rows(
+        connection,
+        schema,
+        Point,
+        """
+        select
+            agent_id_hash, as_of, n_traces, capacity_score, capacity_score_low, capacity_score_high, category,
+            score_status, c_score, i_int_score, r_score, i_inc_score, s_score, parameter_set_id, scored_at
+        from {schema}.fct_capacity_scores
+        where
+            agent_id_hash = any(%(agents)s)
+            and window_days = %(window_days)s
+            and (%(first)s::timestamptz is null or as_of >= %(first)s)
+            and (%(last)s::timestamptz is null or as_of <= %(last)s)
+            and (not %(daily)s or mod(extract(epoch from %(last)s::timestamptz - as_of), 86400) = 0)
+        order by agent_id_hash, as_of
+        """,
+        {"agents": list(agents), "window_days": window_days, "first": first, "last": last, "daily": daily},
+    )
+    by_agent: dict[str, list[Point]] = {}
+    for point in found:
+        by_agent.setdefault(point.agent_id_hash, []).append(point)
+    return by_agent
+
+
+def newest(
+    connection: psycopg.Connection, schema: str, agent_id_hash: str, window_days: int
+) -> datetime | None:
+    """Find the newest as-of of an agent in a window; None when it has no row there.
+
+    :raises psycopg.Error: the marts cannot be read.
+    """
+    query = sql.SQL("select max(as_of) from {} where agent_id_hash = %s and window_days = %s").format(
+        sql.Identifier(schema, "fct_capacity_scores")
+    )
+    found: datetime | None = one_row(connection.execute(query, [agent_id_hash, window_days]))[0]
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Something that happened to an agent on one day, or on several, each at most a day after the one before."""
+
+    agent_id_hash: str
+    kind: str
+    """renamed, key_not_registered, chain_broken or parameters_changed."""
+    first_at: datetime
+    last_at: datetime
+    n: int
+    """Traces concerned; 1 for parameters_changed."""
+    detail: str | None
+    """The old and the new name, or parameter set; null for the other kinds."""
+
+
+def events(
+    connection: psycopg.Connection,
+    schema: str,
+    agents: Sequence[str],
+    window_days: int,
+    first: datetime,
+    last: datetime,
+) -> dict[str, list[Event]]:
+    """Read what happened to agents in a span, which is half-open.
+
+    :param agents: hashes.
+    :param window_days: of the scores whose parameters are compared.
+    :returns: by hash, in the order of time; agents without an event are left out.
+    :raises psycopg.Error: the marts cannot be read.
+    """
+    found = rows(
+        connection,
+        schema,
+        Event,
+        """
+        with verdicts as (
+            select
+                agent_id_hash, traced_at, is_identity_change, is_key_registered,
+                is_chain_gap or is_chain_rewind or is_chain_duplicate as is_chain_broken,
+                previous_agent_name, agent_name
+            from {schema}.fct_trace_verdicts
+            where
+                agent_id_hash = any(%(agents)s)
+                and traced_at >= %(first)s
+                and traced_at < %(last)s
+                and is_counted
+                and (
+                    is_identity_change or not is_key_registered
+                    or is_chain_gap or is_chain_rewind or is_chain_duplicate
+                )
+        ),
+
+        parameter_sets as (
+            select
+                agent_id_hash, as_of, parameter_set_id,
+                lag(parameter_set_id) over (partition by agent_id_hash order by as_of) as previous_parameter_set_id
+            from {schema}.fct_capacity_scores
+            where
+                agent_id_hash = any(%(agents)s) and window_days = %(window_days)s
+                and as_of >= %(first)s and as_of <= %(last)s
+        ),
+
+        moments as (
+            select
+                agent_id_hash, 'renamed' as kind, traced_at as at,
+                concat(previous_agent_name, ' → ', agent_name) as detail
+            from verdicts
+            where is_identity_change
+
+            union all
+
+            select agent_id_hash, 'key_not_registered', traced_at, null
+            from verdicts
+            where not is_key_registered
+
+            union all
+
+            select agent_id_hash, 'chain_broken', traced_at, null
+            from verdicts
+            where is_chain_broken
+
+            union all
+
+            select
+                agent_id_hash, 'parameters_changed', as_of,
+                concat(previous_parameter_set_id, ' → ', parameter_set_id)
+            from parameter_sets
+            where previous_parameter_set_id <> parameter_set_id
+        ),
+
+        begun as (
+            select
+                agent_id_hash, kind, at, detail,
+                coalesce(
+                    at > lag(at) over (partition by agent_id_hash, kind order by at) + interval '24 hours'
+                    or detail is not null,
+                    true
+                ) as is_begun
+            from moments
+        ),
+
+        numbered as (
+            select
+                agent_id_hash, kind, at, detail,
+                count(*) filter (where is_begun) over (
+                    partition by agent_id_hash, kind order by at rows unbounded preceding
+                ) as number
+            from begun
+        )
+
+        select
+            agent_id_hash, kind, min(at) as first_at, max(at) as last_at, count(*)::integer as n,
+            min(detail) as detail
+        from numbered
+        group by agent_id_hash, kind, number
+        order by agent_id_hash, first_at, kind
+        """,
+        {"agents": list(agents), "window_days": window_days, "first": first, "last": last},
+    )
+    by_agent: dict[str, list[Event]] = {}
+    for event in found:
+        by_agent.setdefault(event.agent_id_hash, []).append(event)
+    return by_agent

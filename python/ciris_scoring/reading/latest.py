@@ -1,0 +1,30 @@
+"""The newest as-of that is published."""
+
+from datetime import datetime
+
+import psycopg
+from psycopg import sql
+
+
+def published_range(
+    connection: psycopg.Connection, schema: str, window_days: int | None, until: datetime | None
+) -> tuple[datetime, int] | None:
+    """Find the newest as-of with rows, up to a time, and its shortest window.
+
+    :param window_days: only this window.
+    :param until: None for no limit.
+    :returns: as-of and window; None when there is no row.
+    """
+    query = sql.SQL(
+        """
+        select as_of, window_days
+        from {scores}
+        where
+            (%(window)s::integer is null or window_days = %(window)s)
+            and (%(until)s::timestamptz is null or as_of <= %(until)s)
+        order by as_of desc, window_days
+        limit 1
+        """
+    ).format(scores=sql.Identifier(schema, "fct_capacity_scores"))
+    row = connection.execute(query, {"window": window_days, "until": until}).fetchone()
+    return None if row is None else (row[0], row[1])

@@ -1,0 +1,61 @@
+"""The parameters and windows that the scores are made with."""
+
+from dataclasses import dataclass
+
+import psycopg
+
+from ciris_scoring.reading.marts import rows
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """A row of dim_scoring_parameters; the value is null for the sampling salt, which is not published."""
+
+    parameter_name: str
+    parameter_value: str | None
+    default_value: str
+    allowed_range: str
+    meaning: str
+    specification_section: str
+    parameter_set_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """A row of dim_scoring_windows."""
+
+    window_days: int
+    baseline_days: int
+    coherence_days: int
+
+
+def parameters(connection: psycopg.Connection, schema: str) -> list[Parameter]:
+    """Read the parameters in force, in the order of the specification's sections.
+
+    :raises psycopg.Error: the mart cannot be read.
+    """
+    return rows(
+        connection,
+        schema,
+        Parameter,
+        """
+        select
+            parameter_name, parameter_value, default_value, allowed_range, meaning,
+            specification_section::text as specification_section, parameter_set_id
+        from {schema}.dim_scoring_parameters
+        order by specification_section, parameter_name
+        """,
+    )
+
+
+def windows(connection: psycopg.Connection, schema: str) -> list[Window]:
+    """Read the windows, the shortest first.
+
+    :raises psycopg.Error: the mart cannot be read.
+    """
+    return rows(
+        connection,
+        schema,
+        Window,
+        "select window_days, baseline_days, coherence_days from {schema}.dim_scoring_windows order by window_days",
+    )

@@ -1,0 +1,80 @@
+"""How far the last run came, when it has not published its scores.
+
+The marts say what is published. What a run left unfinished is told by the schema behind them; a role that may not read
+that learns nothing of it.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+import psycopg
+from psycopg import sql
+
+from ciris_scoring.connection import one_row, table_exists
+from ciris_scoring.run_lock import RUN_LOCK, is_held
+
+
+@dataclass(frozen=True, slots=True)
+class Unfinished:
+    """A run that has not published its scores."""
+
+    as_of: datetime
+    started_at: datetime
+    waiting_scores: int
+    """Rows that wait for the Python step, which computes resilience and intervals."""
+    is_at_work: bool
+    """Whether somebody holds the lock of a run; if not, the run was refused, failed or was stopped."""
+
+
+def unfinished(connection: psycopg.Connection, schema: str) -> Unfinished | None:
+    """Read what the last run left unfinished; None when that is nothing, or the role may not know.
+
+    :raises psycopg.Error: the database cannot be read.
+    """
+    behind = f"{schema}_intermediate"
+    if not _is_readable(connection, behind, "int_scoring_run"):
+        return None
+    run = sql.Identifier(behind, "int_scoring_run")
+    finished = sql.Composed([])
+    if _is_readable(connection, behind, "int_score_publications"):
+        finished = sql.SQL(
+            "where not exists (select 1 from {} where published_at >= runs.started_at)"
+        ).format(sql.Identifier(behind, "int_score_publications"))
+    query = sql.SQL("select as_of, started_at from {} as runs {}").format(run, finished)
+    row = connection.execute(query).fetchone()
+    if row is None:
+        return None
+    waiting = 0
+    if all(_is_readable(connection, behind, f"int_resilience_{name}") for name in ("inputs", "scores")):
+        waiting = one_row(
+            connection.execute(
+                sql.SQL(
+                    """
+                    select count(*)
+                    from {} as inputs
+                    where not exists (
+                        select 1
+                        from {} as scores
+                        where
+                            scores.agent_id_hash = inputs.agent_id_hash
+                            and scores.as_of = inputs.as_of
+                            and scores.window_days = inputs.window_days
+                            and scores.inputs_digest = inputs.inputs_digest
+                    )
+                    """
+                ).format(
+                    sql.Identifier(behind, "int_resilience_inputs"),
+                    sql.Identifier(behind, "int_resilience_scores"),
+                )
+            )
+        )[0]
+    return Unfinished(row[0], row[1], int(waiting), is_held(connection, RUN_LOCK, schema))
+
+
+def _is_readable(connection: psycopg.Connection, schema: str, table: str) -> bool:
+    """Whether there is a table that the role may read."""
+    query = "select has_schema_privilege(to_regnamespace(quote_ident(%s))::oid, 'usage')"
+    if not one_row(connection.execute(query, [schema]))[0] or not table_exists(connection, schema, table):
+        return False
+    quoted = sql.Identifier(schema, table).as_string(connection)
+    return bool(one_row(connection.execute("select has_table_privilege(%s, 'select')", [quoted]))[0])

@@ -1,0 +1,791 @@
+"""The pages and the report on the sample: equal to the marts, safe with any name, and seen in a real browser."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from click.testing import CliRunner, Result
+from psycopg.rows import dict_row
+
+from ciris_scoring import pages, report
+from ciris_scoring.cli import main
+from ciris_scoring.decimals import cut
+from ciris_scoring.embedded import SCHEMA, Server
+from ciris_scoring.errors import CirisError
+from ciris_scoring.pages import charts, words
+from ciris_scoring.pages.links import ReportLinks
+from ciris_scoring.reading import agent as agent_reading
+from ciris_scoring.reading import agents, fleet, history
+from ciris_scoring.run_lock import run_lock
+from ciris_scoring.simulation.sample import load_sample, sample_info
+from conftest import REPOSITORY, Database, _fresh_database
+
+AS_OF = datetime.fromisoformat(sample_info()["as_of"])
+NOW = AS_OF + timedelta(hours=3)
+LINK = "4107c26fee8baae4"
+FACTORS = ("c_score", "i_int_score", "r_score", "i_inc_score", "s_score")
+HOSTILE = [
+    "</script><script>document.title='owned'</script>",
+    "<img src=x onerror=document.title='owned'>",
+    "\" onmouseover=\"document.title='owned'",
+    "'><svg onload=document.title='owned'>",
+    "Emoji 👩‍🚀🏳️‍🌈",
+    "\u202eright to left\u2066",
+    "אבג מלון",
+    "{{ 7 * 7 }}{% raw %}",
+    "a\nb\x1b[31m",
+    "x" * 255,
+]
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+
+
+@dataclass
+class Scored:
+    """The sample, scored, and the report that the run wrote at its end."""
+
+    database: Database
+    report_file: Path
+    output: str
+
+
+@pytest.fixture(scope="module")
+def scored(embedded_postgres: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scored]:
+    folder = tmp_path_factory.mktemp("pages")
+    with contextmanager(_fresh_database)(embedded_postgres, folder) as database:
+        with database.connect() as connection:
+            load_sample(connection)
+        file = folder / "fleet.html"
+        arguments = ["--as-of", sample_info()["as_of"], "--report", file]
+        result = invoke("run", database, *arguments)
+        assert result.exit_code == 0, result.output
+        yield Scored(database, file, result.output)
+
+
+@pytest.fixture
+def marts(scored: Scored) -> Iterator[psycopg.Connection]:
+    """A connection whose changes are undone; unqualified names are those of the marts."""
+    with scored.database.connect() as connection, connection.transaction(force_rollback=True):
+        connection.execute(f"set local search_path to {SCHEMA}")
+        yield connection
+
+
+def invoke(command: str, database: Database, *arguments: str | Path) -> Result:
+    options = ["--profiles-dir", database.profiles_dir, "--project-dir", REPOSITORY]
+    result = CliRunner().invoke(main, [command, *map(str, (*arguments, *options))])
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exc_info
+    return result
+
+
+def read(connection: psycopg.Connection, query: str, *values: Any) -> list[dict[str, Any]]:
+    with connection.cursor(row_factory=dict_row) as cursor:
+        return cursor.execute(query, values).fetchall()
+
+
+@dataclass
+class Parsed(HTMLParser):
+    """A page as its elements: text of the cells of every row, by the id of the table or section around."""
+
+    html: str
+    tags: list[tuple[str, dict[str, str | None]]] = field(default_factory=list)
+    rows: list[list[str]] = field(default_factory=list)
+    names: list[str] = field(default_factory=list)
+    text: str = ""
+    open_: str | None = None
+
+    def __post_init__(self) -> None:
+        super().__init__()
+        self.feed(self.html)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        if tag == "tr":
+            self.rows.append([])
+        if tag in ("td", "th") and self.rows:
+            self.rows[-1].append("")
+            self.open_ = "cell"
+        if tag == "bdi":
+            self.names.append("")
+        self.in_name = tag == "bdi"
+        if tag in ("details", "section", "ul", "p", "h2"):
+            self.open_ = None
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag == "bdi":
+            self.in_name = False
+        if tag == "table":
+            self.open_ = None
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+        if self.open_ == "cell" and self.rows and self.rows[-1]:
+            self.rows[-1][-1] += data
+        if self.names and getattr(self, "in_name", False):
+            self.names[-1] += data
+
+    def table_rows(self, width: int) -> list[list[str]]:
+        return [[cell.strip() for cell in row] for row in self.rows if len(row) == width]
+
+
+def shown(value: float | None) -> str:
+    return "–" if value is None else cut(value, 3)
+
+
+# --- equal to the marts ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("window_days", [7, 30])
+def test_the_fleet_is_that_of_the_marts(marts, window_days):
+    page = Parsed(pages.fleet_page(marts, SCHEMA, window_days=window_days, now=NOW))
+    [headings, *rows] = page.table_rows(15)
+    assert headings[0] == "Agent"
+    expected = read(
+        marts,
+        """
+        select scores.*, categories.label, compared.change, compared.not_comparable_because
+        from fct_capacity_scores as scores
+        left join dim_capacity_categories as categories using (category)
+        left join fct_score_comparisons as compared
+            on compared.agent_id_hash = scores.agent_id_hash and compared.as_of = scores.as_of
+            and compared.window_days = scores.window_days and compared.compared_with = 'window'
+        where scores.as_of = %s and scores.window_days = %s
+        order by capacity_score nulls last, agent_id_hash
+        """,
+        AS_OF,
+        window_days,
+    )
+    assert len(rows) == len(expected) == 14
+    for row, mart in zip(rows, expected, strict=True):
+        assert row[0] == f"{mart['agent_name']} {mart['agent_id_hash'][:8]}"
+        interval = f" [{cut(mart['capacity_score_low'], 2)}, {cut(mart['capacity_score_high'], 2)}]"
+        assert row[1] == shown(mart["capacity_score"]) + interval
+        assert row[3:8] == [shown(mart[name]) for name in FACTORS]
+        assert row[8].split(" unsure")[0] == mart["label"]
+        assert ("unsure" in row[8]) == (mart["category_certainty"] == "uncertain")
+        assert row[9:12] == [mart["score_status"], mart["confidence"], f"{mart['n_traces']:,}"]
+        if mart["change"] is None:
+            assert row[12] == words.NOT_COMPARABLE[mart["not_comparable_because"]]
+        else:
+            assert row[12].replace("−", "-") == ("" if mart["change"] < 0 else "+") + cut(mart["change"], 3)
+    [counted] = read(
+        marts, "select * from fct_fleet_capacity where as_of = %s and window_days = %s", AS_OF, window_days
+    )
+    cards = re.findall(r"<p class=big>(.*?)</p>", page.html)
+    names = ("high_fragility", "moderate", "healthy", "high_capacity")
+    assert cards == [str(counted[f"n_{name}"]) for name in names] + [shown(counted["mean_capacity_score"])]
+    assert f"median {shown(counted['median_capacity_score'])}" in page.text
+    for alert in read(marts, "select * from fct_capacity_alerts where window_days = %s", window_days):
+        assert alert["message"] in page.text
+
+
+def test_an_agent_is_that_of_the_marts(marts):
+    page = Parsed(pages.agent_page(marts, SCHEMA, "Link", now=NOW))
+    key = "where agent_id_hash = %s and as_of = %s and window_days = 7"
+    parts = read(marts, f"select * from fct_score_attribution {key} order by rank", LINK, AS_OF)
+    lost = [part for part in parts if part["points_lost"] >= 0.001]
+    [*waterfall, total] = page.table_rows(4)
+    assert [row[:3] for row in waterfall] == [
+        [words.PARTS[part["part"]], part["factor"], shown(part["points_lost"])] for part in lost
+    ]
+    [score] = read(marts, f"select * from fct_capacity_scores {key}", LINK, AS_OF)
+    assert total[2] == shown(score["capacity_score"]) == "0.536"
+    found = {row[0]: row[1] for row in page.table_rows(2)}
+    for component in read(marts, f"select * from fct_factor_components {key}", LINK, AS_OF):
+        value, name = component["component_value"], component["component"]
+        is_count = name.startswith(("n_", "chain_"))
+        assert found[name].split("] ")[-1] == (f"{int(value):,}" if is_count else shown(value))
+    table = [row for row in page.table_rows(10) if row[0] != "As of"]
+    history_rows = read(
+        marts,
+        "select * from fct_capacity_scores where agent_id_hash = %s and window_days = 7 order by as_of desc",
+        LINK,
+    )
+    assert [row[1] for row in table] == [shown(row["capacity_score"]) for row in history_rows]
+    assert "chain broken, 225 traces" in page.text
+    assert "What weighs most: broken chain of evidence (I_int, 0.205)" in page.text
+    assert "0.635 to 0.536 (−0.098)" in page.text
+
+
+def test_every_part_has_words(marts):
+    parts = {row["part"] for row in read(marts, "select distinct part from fct_score_attribution")}
+    assert parts == set(words.PARTS)
+
+
+def test_alerts_and_parameters_are_those_of_the_marts(marts):
+    page = Parsed(pages.alerts_page(marts, SCHEMA, window_days=30))
+    expected = read(marts, "select * from fct_capacity_alerts where window_days = 30")
+    assert sum(tag == "li" for tag, _ in page.tags) == len(expected) > 0
+    assert all(alert["message"] in page.text for alert in expected)
+    page = Parsed(pages.parameters_page(marts, SCHEMA))
+    for parameter in read(marts, "select * from dim_scoring_parameters"):
+        row = [row for row in page.table_rows(6) if row[0] == parameter["parameter_name"]][0]
+        assert row[1] == (parameter["parameter_value"] or "not published")
+        assert row[4] == parameter["meaning"]
+    for category in read(marts, "select * from dim_capacity_categories"):
+        assert category["guidance"] in page.text and f"{category['colour']}" in page.html
+
+
+def test_numbers_are_cut(marts):
+    marts.execute(
+        "update fct_capacity_scores set capacity_score = 0.8499999, category = 'healthy' "
+        "where agent_id_hash = %s and as_of = %s and window_days = 7",
+        [LINK, AS_OF],
+    )
+    page = Parsed(pages.fleet_page(marts, SCHEMA))
+    [row] = [row for row in page.table_rows(15) if "Link" in row[0]]
+    assert row[1].startswith("0.849 ") and row[8].startswith("Healthy")
+
+
+def test_names_of_several_agents_are_folded_with_their_spread(marts):
+    marts.execute(
+        "update fct_capacity_scores set agent_name = 'Ally' where agent_name in ('Link', 'Fable', 'Echo')"
+    )
+    [spread] = fleet.spreads(marts, SCHEMA, AS_OF, 7)
+    values = sorted(
+        row["capacity_score"]
+        for row in read(
+            marts,
+            "select capacity_score from fct_capacity_scores "
+            "where agent_name = 'Ally' and as_of = %s and window_days = 7",
+            AS_OF,
+        )
+    )
+    assert (spread.agent_name, spread.n_agents, spread.n_scored) == ("Ally", 3, 3)
+    assert [spread.min_capacity_score, spread.median_capacity_score, spread.max_capacity_score] == values
+    page = pages.fleet_page(marts, SCHEMA)
+    assert page.count("data-f=0") == 4 and "Ally</bdi> × 3" in page
+    assert "1 name borne by several agents" in page
+
+
+def test_who_is_meant(marts):
+    assert [found.agent_id_hash for found in agents.find(marts, SCHEMA, "4107")] == [LINK]
+    assert [found.agent_id_hash for found in agents.find(marts, SCHEMA, "Proteus")] == ["da3f08513aac60cf"]
+    for nobody in ("", " ", "nobody", "a\0b", "\ud800", "' or true --", "x" * 10_000):
+        assert agents.find(marts, SCHEMA, nobody) == []
+        assert "There is no such agent" in pages.agent_page(marts, SCHEMA, nobody)
+    marts.execute("update dim_agents set agent_name = 'Ally' where agent_name in ('Link', 'Fable')")
+    page = Parsed(pages.agent_page(marts, SCHEMA, "Ally"))
+    assert "2 agents have this name" in page.text
+    assert f"agent?agent_id={LINK}&window_days=7" in [a.get("href") for tag, a in page.tags if tag == "a"]
+
+
+def test_events_are_told_once_for_neighbouring_days(marts):
+    found = history.events(marts, SCHEMA, [LINK, "da3f08513aac60cf"], 7, AS_OF - timedelta(60), AS_OF)
+    [broken] = found[LINK]
+    [counted] = read(
+        marts,
+        "select count(*) as n, min(traced_at), max(traced_at) from fct_trace_verdicts where agent_id_hash = %s "
+        "and is_counted and (is_chain_gap or is_chain_rewind or is_chain_duplicate)",
+        LINK,
+    )
+    assert (broken.kind, broken.n) == ("chain_broken", counted["n"])
+    assert (broken.first_at, broken.last_at) == (counted["min"], counted["max"])
+    renames = [event.detail for event in found["da3f08513aac60cf"]]
+    assert renames == ["Haven → Proteus", "Proteus → Morpheus"]
+    marts.execute(
+        "update fct_capacity_scores set parameter_set_id = 'other' where agent_id_hash = %s and as_of < %s",
+        [LINK, AS_OF - timedelta(10)],
+    )
+    [_, changed] = history.events(marts, SCHEMA, [LINK], 7, AS_OF - timedelta(60), AS_OF)[LINK]
+    assert changed.kind == "parameters_changed" and changed.detail.startswith("other → ")
+    assert changed.first_at == AS_OF - timedelta(10)
+
+
+# --- what is unhappy -------------------------------------------------------------------------------------------------
+
+
+def test_an_unfinished_run_is_told(marts, scored):
+    """While it is at work, when it waits for the Python step, and when it has published nothing."""
+    run = f"{SCHEMA}_intermediate.int_scoring_run"
+    assert "class=state" not in pages.fleet_page(marts, SCHEMA)
+    marts.execute(
+        f"update {run} set started_at = now() + interval '1 minute', as_of = as_of + interval '1 day'"
+    )
+    page = pages.fleet_page(marts, SCHEMA)
+    assert "The last run published nothing." in page and "2026-06-16 00:00 UTC" in page
+    marts.execute(f"delete from {SCHEMA}_intermediate.int_resilience_scores where agent_id_hash = %s", [LINK])
+    assert re.search(r"\d+ scores wait for the Python step", pages.agent_page(marts, SCHEMA, "Link"))
+    with scored.database.connect() as other, run_lock(other, SCHEMA):
+        assert "A run is at work." in pages.alerts_page(marts, SCHEMA)
+
+
+def test_too_few_traces_say_how_many_are_missing(marts):
+    marts.execute(
+        """
+        update fct_capacity_scores set
+            n_traces = 12, confidence = 'low', score_status = 'insufficient_data', capacity_score = null,
+            capacity_score_low = null, capacity_score_high = null, category = null, category_certainty = null,
+            capacity_score_geometric = null, fragility_index = null, category_low = null, category_high = null
+        where agent_id_hash = %s and as_of = %s and window_days = 7
+        """,
+        [LINK, AS_OF],
+    )
+    [row] = [
+        row for row in Parsed(pages.fleet_page(marts, SCHEMA)).table_rows(15) if row[0].startswith("Link")
+    ]
+    assert row[1] == "–" and row[8:10] == ["too few traces", "too few traces, 18 missing"]
+    assert "12 traces in the window, 18 too few." in pages.agent_page(marts, SCHEMA, LINK)
+    assert pages.report_page(marts, SCHEMA)
+
+
+def test_nothing_published_is_said_in_words(marts, database):
+    with database.connect() as empty:
+        for page in (pages.fleet_page, pages.alerts_page, pages.parameters_page):
+            assert "No score is published yet" in page(empty, SCHEMA)
+    assert "for windows of 7 or 30 days" in pages.fleet_page(marts, SCHEMA, window_days=8)
+    marts.execute("delete from fct_capacity_scores; delete from fct_fleet_capacity")
+    assert "No agent has sent a trace" in pages.fleet_page(marts, SCHEMA)
+    assert json.loads(report.as_json(marts, SCHEMA, None))["agents"] == []
+    away = pages.message_page("The database is away", ["It <cannot> be reached."])
+    assert "It &lt;cannot&gt; be reached." in away and "<nav" not in away
+
+
+def test_an_agent_without_a_trace_in_the_window_is_named(marts):
+    marts.execute("delete from fct_capacity_scores where agent_id_hash = %s and as_of = %s", [LINK, AS_OF])
+    page = Parsed(pages.fleet_page(marts, SCHEMA))
+    assert "1 agent without a trace in this window" in page.text
+    assert pages.agent_page(marts, SCHEMA, LINK)
+    marts.execute("delete from fct_capacity_scores where agent_id_hash = %s", [LINK])
+    assert "No score in this window" in pages.agent_page(marts, SCHEMA, LINK)
+
+
+def test_a_role_that_reads_the_marts_alone(scored):
+    with scored.database.connect() as connection, connection.transaction(force_rollback=True):
+        connection.execute("create role page_reader")
+        connection.execute(f"grant usage on schema {SCHEMA} to page_reader")
+        connection.execute(f"grant select on all tables in schema {SCHEMA} to page_reader")
+        connection.execute("set local role page_reader")
+        assert "Link" in pages.fleet_page(connection, SCHEMA)
+        assert "Link" in pages.agent_page(connection, SCHEMA, LINK)
+
+
+# --- safe with any name ----------------------------------------------------------------------------------------------
+
+
+def rename(connection: psycopg.Connection) -> None:
+    """Give the first agents hostile names."""
+    for i, name in enumerate(HOSTILE):
+        for table in ("fct_capacity_scores", "dim_agents", "fct_capacity_alerts"):
+            connection.execute(
+                f"update {SCHEMA}.{table} set agent_name = %s where agent_id_hash = (select agent_id_hash "
+                f"from {SCHEMA}.dim_agents order by agent_id_hash limit 1 offset %s)",
+                [name, i],
+            )
+
+
+def test_no_name_becomes_markup(marts):
+    plain = Parsed(pages.report_page(marts, SCHEMA))
+    rename(marts)
+    page = Parsed(pages.report_page(marts, SCHEMA))
+    allowed = {"script": 1, "img": 0, "style": 1, "meta": 5}
+    for tag, n in allowed.items():
+        assert sum(found == tag for found, _ in page.tags) == n
+    assert not [name for _, attributes in page.tags for name in attributes if name.startswith("on")]
+    assert len(page.tags) == len(plain.tags)
+    without_controls = [
+        re.sub(r"[\x00-\x1f\x7f-\x9f]", "\N{REPLACEMENT CHARACTER}", name) for name in HOSTILE
+    ]
+    assert set(without_controls) <= set(page.names)
+    for name in HOSTILE:
+        html = pages.agent_page(marts, SCHEMA, name)
+        title = re.search(r"<title>(.*?)</title>", html, re.DOTALL)
+        assert title and "<" not in title[1] and "\u202e" not in title[1]
+
+
+def test_links_hold_any_hash():
+    links = pages.ServedLinks(frozenset({"i_chain"}))
+    assert links.agent("../a b&c?#é", 7) == "agent?agent_id=..%2Fa+b%26c%3F%23%C3%A9&window_days=7"
+    evidence = links.evidence("a/b c", "i_chain", AS_OF, 7)
+    assert evidence is not None and evidence.startswith(
+        "api/v1/scoring/evidence/a%2Fb%20c?component=i_chain&"
+    )
+    assert links.evidence("a", "ece", AS_OF, 7) is None
+    within = ReportLinks.to([LINK, "a b", "<x>"])
+    assert [within.agent(agent, 7) for agent in (LINK, "a b", "<x>", "other")] == [
+        f"#{LINK}", "#agent-1", "#agent-2", "#fleet",
+    ]  # fmt: skip
+
+
+# --- one file --------------------------------------------------------------------------------------------------------
+
+
+def test_a_run_writes_the_report_at_its_end(scored):
+    assert f"The report is in {scored.report_file}" in scored.output
+    text = scored.report_file.read_text()
+    assert text.startswith("<!doctype html>") and text.rstrip().endswith("</html>")
+    assert not list(scored.report_file.parent.glob(".fleet.html.*"))
+
+
+def test_the_report_loads_nothing_and_its_policy_holds(scored):
+    page = Parsed(scored.report_file.read_text())
+    for tag, attributes in page.tags:
+        for name in ("src", "href", "action", "srcset", "data"):
+            value = attributes.get(name)
+            assert value is None or value.startswith("#") or value == "data:,", (tag, value)
+        assert "style" not in attributes
+    assert not re.search(r"url\(|@import|https?:|fetch\(|XMLHttpRequest", page.html)
+    [policy] = [a["content"] for _, a in page.tags if a.get("http-equiv") == "Content-Security-Policy"]
+    for element in ("style", "script"):
+        [text] = re.findall(rf"<{element}>(.*?)</{element}>", page.html, re.DOTALL)
+        digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+        assert f"{element}-src 'sha256-{digest}'" in policy
+    assert policy.startswith("default-src 'none';")
+    identifiers = [a["id"] for _, a in page.tags if "id" in a]
+    assert len(set(identifiers)) == len(identifiers)
+    targets = {a["href"][1:] for tag, a in page.tags if tag in ("a", "use")}
+    assert targets <= set(identifiers)
+
+
+def test_two_hundred_agents_of_sixty_days_fit_in_a_megabyte(marts):
+    """The sample's agents many times over, their history stretched; and of more than 500, the lowest are shown."""
+    copy_agents(marts, copies=14, days=60)
+    html = pages.report_page(marts, SCHEMA)
+    n_agents = html.count("<details class=")
+    assert n_agents >= 200
+    print(f"{len(html.encode()) * 200 / n_agents:,.0f} bytes for 200 agents")
+    assert len(html.encode()) * 200 / n_agents < 1_000_000
+    copy_agents(marts, copies=40, days=0)
+    html = pages.report_page(marts, SCHEMA)
+    [counted] = read(
+        marts, "select n_agents from fct_fleet_capacity where as_of = %s and window_days = 7", AS_OF
+    )
+    left_out = counted["n_agents"] - 500
+    assert left_out > 0 and html.count("<details class=") == 500
+    assert f"Shown are the 500 agents with the lowest capacity; {left_out} more agents" in html
+    document = json.loads(report.as_json(marts, SCHEMA, 7))
+    assert (len(document["agents"]), document["agents_left_out"]) == (500, left_out)
+
+
+def copy_agents(connection: psycopg.Connection, copies: int, days: int) -> None:
+    """Copy the scores and components of every agent of the window of 7 days, with so many days of history at least."""
+    for schema, table in (
+        (SCHEMA, "fct_capacity_scores"),
+        (f"{SCHEMA}_intermediate", "int_published_components"),
+    ):
+        columns = [
+            row["column_name"]
+            for row in read(
+                connection,
+                "select column_name from information_schema.columns where table_schema = %s and table_name = %s",
+                schema,
+                table,
+            )
+        ]
+        taken = [
+            {
+                "agent_id_hash": "md5(concat_ws('-', agent_id_hash, copy, %(days)s))",
+                "as_of": "as_of - shift",
+                "window_start": "window_start - shift",
+                "capacity_score_id": "md5(concat_ws('-', capacity_score_id, copy, shift, %(days)s))",
+            }.get(name, name)
+            for name in columns
+        ]
+        connection.execute(
+            f"""
+            insert into {schema}.{table} ({", ".join(columns)})
+            select {", ".join(taken)}
+            from {schema}.{table}
+            cross join generate_series(1, %(copies)s) as copy
+            cross join (values (interval '0'), (interval '45 days')) as shifts (shift)
+            where
+                window_days = 7
+                and length(agent_id_hash) = 16
+                and as_of - shift > %(as_of)s - make_interval(days => %(days)s)
+                or window_days = 7 and shift = interval '0' and as_of = %(as_of)s and length(agent_id_hash) = 16
+            """,
+            {"copies": copies, "days": days, "as_of": AS_OF},
+        )
+    connection.execute(
+        """
+        update fct_fleet_capacity as capacity set n_agents = (
+            select count(*) from fct_capacity_scores as scores
+            where scores.as_of = capacity.as_of and scores.window_days = capacity.window_days
+        )
+        """
+    )
+
+
+def test_the_json_is_that_of_the_marts(scored, marts):
+    result = invoke("report", scored.database, "--json", "--window-days", "30")
+    assert result.exit_code == 0, result.output
+    document = json.loads(result.stdout)
+    assert document["window_days"] == 30 and document["as_of"] == "2026-06-15T00:00:00Z"
+    for row in document["agents"]:
+        key = (row["agent_id_hash"], AS_OF)
+        where = "where agent_id_hash = %s and as_of = %s and window_days = 30"
+        [mart] = read(marts, f"select * from fct_capacity_scores {where}", *key)
+        for name in ("capacity_score", *FACTORS, "capacity_score_low", "n_traces", "category"):
+            assert row[name] == mart[name]
+        parts = read(
+            marts, f"select part, points_lost from fct_score_attribution {where} order by rank", *key
+        )
+        assert [(part["part"], part["points_lost"]) for part in row["parts"]] == [
+            (part["part"], part["points_lost"]) for part in parts
+        ]
+        assert row["parts"][-1]["score_left"] == pytest.approx(mart["capacity_score"], abs=1e-12)
+    [changes] = [row["changes"] for row in document["agents"] if row["agent_id_hash"] == LINK]
+    assert len(changes) == len(agent_reading.changes(marts, SCHEMA, [LINK], AS_OF, 30))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (
+            ["--window-days", "8"],
+            "--window-days is 8, and no score is published for a window of so many days.",
+        ),
+        (["--output", "{folder}"], "it is a folder."),
+        (["--output", "{folder}/none/fleet.html"], "there is no folder"),
+    ],
+)
+def test_bad_input_is_named(scored, tmp_path, arguments, expected):
+    given = [argument.format(folder=tmp_path) for argument in arguments]
+    result = invoke("report", scored.database, *given)
+    assert result.exit_code == 2 and expected in result.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_run_refuses_a_bad_place_before_it_begins(database, tmp_path):
+    result = invoke("run", database, "--report", tmp_path)
+    assert result.exit_code == 2 and "it is a folder" in result.stderr and "Scoring" not in result.stderr
+
+
+def test_without_scores_there_is_no_report(database, tmp_path):
+    file = tmp_path / "fleet.html"
+    file.write_text("older")
+    result = invoke("report", database, "--output", file)
+    assert result.exit_code == 1 and "no score is published there" in result.stderr
+    assert file.read_text() == "older"
+
+
+def test_a_report_that_cannot_be_written_leaves_the_older_one(tmp_path, monkeypatch):
+    file = tmp_path / "fleet.html"
+    file.write_text("older")
+
+    def fail(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(report.os, "replace", fail)
+    with pytest.raises(CirisError, match="No space left"):
+        report.write("newer", file)
+    assert file.read_text() == "older" and list(tmp_path.iterdir()) == [file]
+    monkeypatch.undo()
+    file.chmod(0o640)
+    report.write("newer", file)
+    assert file.read_text() == "newer" and file.stat().st_mode & 0o777 == 0o640
+
+
+# --- charts ----------------------------------------------------------------------------------------------------------
+
+
+def vertices(path: str) -> list[list[tuple[int, int]]]:
+    """The polylines of a path."""
+    lines: list[list[tuple[int, int]]] = []
+    for command, text in re.findall(r"([Mhlz])([^Mhlz]*)", path):
+        numbers = [int(number) for number in re.findall(r"-?\d+", text)]
+        if command == "M":
+            lines.append([(numbers[0], numbers[1])])
+        steps = (
+            [(dx, 0) for dx in numbers]
+            if command == "h"
+            else list(zip(numbers[::2], numbers[1::2], strict=True))
+        )
+        for dx, dy in steps if command in "hl" else []:
+            x, y = lines[-1][-1]
+            lines[-1].append((x + dx, y + dy))
+    return lines
+
+
+def test_a_line_goes_through_its_points_and_breaks_at_gaps():
+    days = [AS_OF + timedelta(days=i) for i in range(9)]
+    frame = charts.Frame.of(days)
+    values = [1.0, 1.0, 1.0, 0.5, None, 0.25, 0.25, None, 0.0]
+    path = charts.line(frame, zip(days, values, strict=True), 200)
+    assert vertices(path) == [
+        [(0, 0), (2, 0), (3, 100)],
+        [(5, 150), (6, 150)],
+        [(8, 200), (8, 200)],
+    ]
+    without_a_day = [(day, 0.5) for day in days if day != days[4]]
+    assert len(vertices(charts.line(frame, without_a_day, 200))) == 2
+    area = charts.area(frame, [(day, 0.0, 1.0) for day in days], 100)
+    assert vertices(area) == [[(0, 100), (8, 100), (8, 0), (0, 0)]] and area.endswith("z")
+    assert charts.Frame.of([AS_OF]).share(AS_OF) == 1.0
+
+
+@pytest.mark.parametrize(
+    ("value", "places", "expected"),
+    [(0.848, 2, "0.84"), (0.9999999, 3, "0.999"), (1.0, 3, "1.000"), (-0.0129, 2, "-0.01"), (1e-9, 3, "0.000"),
+     (167.8679, 3, "167.867"), (0.3, 1, "0.3")],
+)  # fmt: skip
+def test_cut(value, places, expected):
+    assert cut(value, places) == expected
+
+
+@pytest.mark.parametrize(
+    ("seconds", "expected"),
+    [
+        (5, "just now"),
+        (60, "1 minute ago"),
+        (7199, "119 minutes ago"),
+        (7200, "2 hours ago"),
+        (172800, "2 days ago"),
+    ],
+)
+def test_ago(seconds, expected):
+    assert words.ago(seconds) == expected
+
+
+# --- in a browser ----------------------------------------------------------------------------------------------------
+
+# Without a sandbox, which needs rights that a container lacks, and without what reaches for the network.
+FLAGS = [
+    *("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"),
+    *("--disable-component-update", "--disable-sync"),
+]
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    if CHROMIUM is None:
+        pytest.skip("no Chromium is installed on the system (Debian: apt-get install chromium)")
+    with playwright.sync_playwright() as driver:
+        chromium = driver.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        yield chromium
+        chromium.close()
+
+
+@pytest.fixture(scope="module")
+def hostile_report(scored: Scored, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The report with hostile names, and three agents of one name."""
+    file = tmp_path_factory.mktemp("hostile") / "fleet.html"
+    with scored.database.connect() as connection, connection.transaction(force_rollback=True):
+        rename(connection)
+        connection.execute(
+            f"update {SCHEMA}.fct_capacity_scores set agent_name = 'Ally' where agent_id_hash in "
+            f"(select agent_id_hash from {SCHEMA}.dim_agents order by agent_id_hash offset 11)"
+        )
+        file.write_text(pages.report_page(connection, SCHEMA))
+    return file
+
+
+@contextmanager
+def opened(browser: Any, file: Path, fragment: str = "", **options: Any) -> Iterator[Any]:
+    """A page of a file, offline; fails when the browser complains of anything."""
+    context = browser.new_context(offline=True, **options)
+    page = context.new_page()
+    complaints: list[str] = []
+    page.on("console", lambda message: complaints.append(message.text))
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    page.on("request", lambda request: complaints.extend([request.url] if "file:" not in request.url else []))
+    page.goto(file.as_uri() + fragment)
+    yield page
+    context.close()
+    assert complaints == []
+
+
+def capacities(page: Any) -> list[str]:
+    rows = page.locator("#agents tbody tr:visible td:nth-child(2)")
+    return [text.split()[0] for text in rows.all_inner_texts()]
+
+
+def test_the_table_is_sorted_filtered_and_folded(browser, hostile_report):
+    with opened(browser, hostile_report) as page:
+        assert "owned" not in page.title()
+        rising = capacities(page)
+        assert len(rising) == 14 and rising == sorted(rising)
+        heading = page.get_by_role("columnheader", name="Capacity")
+        heading.get_by_role("button").click()
+        heading.get_by_role("button").focus()
+        page.keyboard.press("Enter")
+        assert heading.get_attribute("aria-sort") == "descending"
+        assert capacities(page) == sorted(rising, reverse=True)
+        page.get_by_label("Search").fill("ALLY")
+        assert len(capacities(page)) == 3 and page.locator("#shown").inner_text() == "3 of 14 agents"
+        page.get_by_label("fold agents of one name").check()
+        assert page.locator("#agents tbody tr:visible").all_inner_texts()[0].startswith("Ally × 3")
+        assert len(capacities(page)) == 1
+        page.get_by_label("Search").fill("")
+        assert len(capacities(page)) == 12
+        page.get_by_label("fold agents of one name").uncheck()
+        page.locator("#category").select_option("High Fragility")
+        assert all(float(value) < 0.3 for value in capacities(page)) and capacities(page)
+        page.locator("#category").select_option("all")
+        page.get_by_label("with alerts only").check()
+        assert 0 < len(capacities(page)) < 14
+
+
+def test_a_link_opens_the_section_of_an_agent(browser, scored):
+    with opened(browser, scored.report_file) as page:
+        section = page.locator(f"[id='{LINK}']")
+        assert not section.get_by_text("What weighs most").is_visible()
+        page.locator("#agents").get_by_role("link", name="Link").click()
+        section.get_by_text("What weighs most").wait_for(state="visible")
+        assert section.locator("svg.over").bounding_box()["height"] > 100
+        assert section.locator("use.line").evaluate("use => use.getBoundingClientRect().width") > 300
+    with opened(browser, scored.report_file, f"#{LINK}") as page:
+        page.locator(f"[id='{LINK}']").get_by_text("What weighs most").wait_for(state="visible")
+
+
+def test_it_can_be_read_without_a_script(browser, scored):
+    with opened(browser, scored.report_file, java_script_enabled=False) as page:
+        assert page.locator("#agents tbody tr:visible").count() == 14
+        assert not page.locator(".tools").is_visible()
+
+
+def test_a_phone_and_the_dark(browser, hostile_report):
+    with opened(browser, hostile_report, viewport={"width": 360, "height": 740}, color_scheme="dark") as page:
+        assert page.evaluate("document.documentElement.scrollWidth") <= 360
+        page.evaluate("document.querySelectorAll('details').forEach(one => { one.open = true })")
+        assert page.evaluate("document.documentElement.scrollWidth") <= 360
+        ground = page.evaluate("getComputedStyle(document.body).backgroundColor")
+        assert max(map(int, re.findall(r"\d+", ground))) < 60
+
+
+def test_axe_finds_nothing_serious(browser, hostile_report):
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe is not installed")
+    # The tester's own script is let in past the policy, which the other tests hold the page to.
+    with opened(browser, hostile_report, bypass_csp=True, viewport={"width": 1280, "height": 900}) as page:
+        page.evaluate(
+            "[...document.querySelectorAll('details')].slice(0, 3).forEach(one => { one.open = true })"
+        )
+        for colours in ("light", "dark"):
+            page.emulate_media(color_scheme=colours)
+            found = axe.Axe().run(page).response["violations"]
+            serious = [
+                (one["id"], one["nodes"][0]["html"])
+                for one in found
+                if one["impact"] in ("serious", "critical")
+            ]
+            assert serious == []
+
+
+def test_the_pages_of_a_server(browser, scored, tmp_path):
+    """Fleet, agent, alerts, parameters and a message, each without a complaint of the browser."""
+    with scored.database.connect() as connection:
+        texts = {
+            "fleet": pages.fleet_page(connection, SCHEMA, now=datetime.now(UTC)),
+            "agent": pages.agent_page(connection, SCHEMA, LINK),
+            "alerts": pages.alerts_page(connection, SCHEMA),
+            "parameters": pages.parameters_page(connection, SCHEMA),
+            "message": pages.agent_page(connection, SCHEMA, "nobody"),
+        }
+    headings = {"fleet": "Fleet", "agent": "Link", "alerts": "Alerts", "parameters": "Parameters"}
+    for name, text in texts.items():
+        file = tmp_path / f"{name}.html"
+        file.write_text(text)
+        with opened(browser, file) as page:
+            assert page.locator("h1").inner_text() == headings.get(name, "There is no such agent")
