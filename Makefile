@@ -10,7 +10,7 @@ INSTALLED := $(VENV)/.installed
 WITH_DATABASE := $(BIN)/python -m ciris_scoring.embedded exec --
 
 .DEFAULT_GOAL := help
-.PHONY: help run stop test lint format parse pytest soak bench clean
+.PHONY: help run serve stop test lint format parse pytest soak bench clean
 
 help: ## Show the targets.
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 12
@@ -25,6 +25,9 @@ $(INSTALLED): pyproject.toml
 
 run: $(INSTALLED) ## Score the sample fleet on the embedded PostgreSQL, which keeps running.
 	$(BIN)/ciris-scoring run --embedded
+
+serve: $(INSTALLED) ## Serve the scored sample on http://127.0.0.1:8000, after make run.
+	$(BIN)/ciris-scoring serve --embedded
 
 stop: $(INSTALLED) ## Stop the embedded PostgreSQL.
 	$(BIN)/python -m ciris_scoring.embedded stop

@@ -1,9 +1,10 @@
-"""The command line: `ciris-scoring run`, `explain`, `report`, `resilience`, `calibrate`, `simulate` and `bench`."""
+"""The command line `ciris-scoring` and its commands."""
 
+import contextlib
 import signal
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -70,6 +71,18 @@ def fleet_options(
             "--seed", type=click.IntRange(min=0), default=1, show_default=True, help="Same seed, same fleet."
         ),
     )
+
+
+@contextlib.contextmanager
+def _extra(name: str) -> Iterator[None]:
+    """Import what an optional extra brings, and say how to install it where it is not there."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        raise InputError(
+            f"This needs the package {error.name}, which is not installed.",
+            f"Install the extra: pip install 'ciris-scoring[{name}]'",
+        ) from error
 
 
 database_options = _with_options(
@@ -375,6 +388,95 @@ def calibrate(
 
 
 @main.command()
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to serve on.")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=8000,
+    show_default=True,
+    help="Port to serve on; 0 for a free one.",
+)
+@click.option(
+    "--no-auth",
+    is_flag=True,
+    help="Demand no API key, be the address reached from elsewhere or $CIRIS_API_KEY set.",
+)
+@click.option(
+    "--requests-per-minute",
+    type=click.IntRange(min=0),
+    help="Limit per client; 0 for none. [default: none on a loopback address, else 600]",
+)
+@click.option(
+    "--origin",
+    "origins",
+    multiple=True,
+    metavar="ORIGIN",
+    help="Let pages of this origin read answers in a browser (CORS); may be repeated.",
+)
+@click.option(
+    "--cache-mb",
+    type=click.IntRange(min=0),
+    default=64,
+    show_default=True,
+    help="Megabytes of answers that are kept until something new is published.",
+)
+@click.option(
+    "--embedded",
+    is_flag=True,
+    help="Serve the embedded PostgreSQL of `ciris-scoring run --embedded`, and start it if it is stopped.",
+)
+@database_options
+def serve(
+    host: str,
+    port: int,
+    no_auth: bool,
+    requests_per_minute: int | None,
+    origins: tuple[str, ...],
+    cache_mb: int,
+    embedded: bool,
+    target: str | None,
+    profiles_dir: Path | None,
+    project_dir: Path | None,
+    variables: str | None,
+) -> None:
+    """Serve the published scores over HTTP, until it is told to stop.
+
+    The endpoints are the specification's, under /api/v1/scoring; /openapi.json describes them. It reads the marts and
+    writes nothing: give it a role of its own that may do no more (docs/operations). While the database is away it
+    answers 503, and goes on when it is back.
+
+    Needs the extra: pip install 'ciris-scoring[api]'. On an address that other machines reach it demands the API key in
+    the environment variable CIRIS_API_KEY.
+
+    \b
+    Examples:
+      ciris-scoring serve --embedded                 # the sample, after ciris-scoring run --embedded
+      ciris-scoring serve --target prod --port 8080
+      CIRIS_API_KEY=$(openssl rand -hex 32) ciris-scoring serve --host 0.0.0.0
+    """
+    from ciris_scoring.project import find_project, load_project, parse_vars
+
+    with _extra("api"):
+        from ciris_scoring.api.server import serve as serve_scores
+        from ciris_scoring.api.settings import settings_of
+
+    settings = settings_of(host, port, no_auth, requests_per_minute, origins, cache_mb)
+    cli_vars = parse_vars(variables)
+    if embedded:
+        if target or profiles_dir:
+            raise InputError(
+                "--embedded brings its own profile, so --target and --profiles-dir have no meaning with it.",
+                "Leave out either --embedded or the other two.",
+            )
+        from ciris_scoring import embedded as embedded_server
+
+        project_dir = find_project(project_dir)
+        profiles_dir = project_dir / embedded_server.STATE_FOLDER
+        embedded_server.write_profile(profiles_dir, embedded_server.start(profiles_dir))
+    serve_scores(load_project(project_dir, profiles_dir, target, cli_vars), settings)
+
+
+@main.command()
 @fleet_options(agents=20, days=45, days_help="Days of traces.", traces_per_day=25.0)
 @click.option(
     "--end", metavar="TIME", help="When the traces end, a whole UTC hour. [default: today 00:00 UTC]"
@@ -510,6 +612,58 @@ def bench(
     else:
         met = run_bench(load_project(project_dir, profiles_dir, target, cli_vars), *work, keep=keep)
     if not met:
+        sys.exit(1)
+
+
+@bench.command("api")
+@click.option(
+    "--clients", type=click.IntRange(min=1), default=32, show_default=True, help="That ask at once."
+)
+@click.option(
+    "--requests",
+    type=click.IntRange(min=100),
+    default=4_000,
+    show_default=True,
+    help="Per question and round.",
+)
+@click.option(
+    "--soak",
+    type=click.IntRange(min=0),
+    default=100_000,
+    show_default=True,
+    help="Requests over which memory must not grow; 0 to leave that out.",
+)
+@database_options
+def bench_api(
+    clients: int,
+    requests: int,
+    soak: int,
+    target: str | None,
+    profiles_dir: Path | None,
+    project_dir: Path | None,
+    variables: str | None,
+) -> None:
+    """Measure the load that `ciris-scoring serve` bears, beside an empty FastAPI answer.
+
+    It serves the scores of the target on ports of this machine, to clients of this machine, and changes nothing. Needs
+    the extra: pip install 'ciris-scoring[api]'. A few minutes.
+
+    The exit code is 1 when a target is missed; the last lines say which.
+
+    \b
+    Example:
+      ciris-scoring bench api --profiles-dir .ciris --soak 20000
+    """
+    from ciris_scoring.project import load_project, parse_vars
+
+    with _extra("api"):
+        import fastapi  # noqa: F401
+        import psycopg_pool  # noqa: F401
+        import uvicorn  # noqa: F401
+    from ciris_scoring.bench.api.command import run_api_bench
+
+    project = load_project(project_dir, profiles_dir, target, parse_vars(variables))
+    if not run_api_bench(project, variables, clients, requests, soak):
         sys.exit(1)
 
 

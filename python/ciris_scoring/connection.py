@@ -3,6 +3,7 @@
 import contextlib
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
+from typing import Any
 
 import psycopg
 from psycopg import sql
@@ -76,6 +77,26 @@ def connect(project: Project) -> Iterator[psycopg.Connection]:
     :raises DatabaseError: the server is down, refuses the login, is too old, or fails later on; the database is not
         in UTF8.
     """
+    try:
+        connection = psycopg.connect(**connection_options(project), autocommit=True)
+    except psycopg.OperationalError as error:
+        raise _login_error(project, error) from error
+    with connection:
+        try:
+            prepare_session(connection, project)
+            _check_encoding(connection, project)
+            if connection.info.server_version < OLDEST_POSTGRESQL * 10_000:
+                raise DatabaseError(
+                    f"{where(project)} is PostgreSQL {connection.info.parameter_status('server_version')}; "
+                    f"the project needs {OLDEST_POSTGRESQL} or newer."
+                )
+            yield connection
+        except psycopg.Error as error:
+            raise _database_error(project, error) from error
+
+
+def connection_options(project: Project) -> dict[str, Any]:
+    """What psycopg needs to connect to the target, the password among it."""
     credentials = project.credentials
     options = {
         "host": credentials.host,
@@ -93,35 +114,20 @@ def connect(project: Project) -> Iterator[psycopg.Connection]:
         "application_name": APPLICATION_NAME,
         "client_encoding": "utf8",
     }
-    try:
-        connection = psycopg.connect(
-            **{name: value for name, value in options.items() if value is not None}, autocommit=True
-        )
-    except psycopg.OperationalError as error:
-        raise _login_error(project, error) from error
-    with connection:
-        try:
-            _prepare(connection)
-            _check_encoding(connection, project)
-            if credentials.role:
-                connection.execute(sql.SQL("set role {}").format(sql.Identifier(credentials.role)))
-            if connection.info.server_version < OLDEST_POSTGRESQL * 10_000:
-                raise DatabaseError(
-                    f"{where(project)} is PostgreSQL {connection.info.parameter_status('server_version')}; "
-                    f"the project needs {OLDEST_POSTGRESQL} or newer."
-                )
-            yield connection
-        except psycopg.Error as error:
-            raise _database_error(project, error) from error
+    return {name: value for name, value in options.items() if value is not None}
 
 
-def _prepare(connection: psycopg.Connection) -> None:
-    """Give the session the settings that it is to have, in one round trip."""
+def prepare_session(
+    connection: psycopg.Connection, project: Project, settings: Mapping[str, str] = SESSION_SETTINGS
+) -> None:
+    """Give the session the settings and the role that it is to have."""
     calls = [
         sql.SQL("pg_catalog.set_config({}, {}, false)").format(name, value)
-        for name, value in SESSION_SETTINGS.items()
+        for name, value in settings.items()
     ]
     connection.execute(sql.SQL("select {}, {}").format(sql.SQL(", ").join(calls), sql.SQL(SEARCH_PATH)))
+    if project.credentials.role:
+        connection.execute(sql.SQL("set role {}").format(sql.Identifier(project.credentials.role)))
 
 
 def _check_encoding(connection: psycopg.Connection, project: Project) -> None:

@@ -79,7 +79,7 @@ def change_profile(database: Database, **changes: object) -> None:
 
 
 @pytest.mark.parametrize(
-    "command", ["run", "explain", "report", "resilience", "calibrate", "simulate", "bench"]
+    "command", ["run", "explain", "report", "serve", "resilience", "calibrate", "simulate", "bench"]
 )
 def test_help_explains_and_gives_examples(command):
     result = invoke(command, "--help")

@@ -1,0 +1,497 @@
+"""The shapes of the answers, for the OpenAPI document; the bodies themselves are written by the database."""
+
+from datetime import datetime
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+FactorName = Literal["C", "I_int", "R", "I_inc", "S"]
+Category = Literal["high_fragility", "moderate", "healthy", "high_capacity"]
+Status = Literal["final", "provisional", "insufficient_data"]
+Confidence = Literal["insufficient", "low", "medium", "high"]
+
+Hash = Annotated[str, Field(description="Stable identity of the agent.")]
+Name = Annotated[
+    str, Field(description="Last name the agent bore; its hash where it never sent one. Not unique.")
+]
+Share = Annotated[float, Field(ge=0, le=1)]
+AsOf = Annotated[datetime, Field(description="Period end (UTC) at which the score is pinned.")]
+WindowDays = Annotated[int, Field(description="Length of the scoring window in days.")]
+Timestamp = Annotated[datetime, Field(description="When this answer was made, UTC.")]
+
+
+class Described(BaseModel):
+    """What all answers have in common: no member beyond those described."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class Cache(Described):
+    """Whether the answer was made for this request."""
+
+    cached: bool = Field(description="Whether it was made for an earlier request.")
+    ttl_seconds: int = Field(description="Seconds after which the server looks for newer scores.")
+
+
+class FactorScore(Described):
+    """A factor of a score."""
+
+    score: Share = Field(description="The factor, higher is better.")
+    score_low: Share | None = Field(
+        description="Lower limit of its 95 % interval; null before intervals were published."
+    )
+    score_high: Share | None = Field(description="Upper limit; null likewise.")
+    components: dict[str, float | None] = Field(
+        description="Its components, inputs and counts by name; null where one is not measured."
+    )
+    trace_count: int = Field(description="Traces in the window.")
+    confidence: Confidence = Field(
+        description="By traces in the window: insufficient below 10, low below 30, medium below 100, else high."
+    )
+
+
+class Factors(Described):
+    """The five factors."""
+
+    C: FactorScore = Field(description="Core identity.")
+    I_int: FactorScore = Field(description="Integrity.")
+    R: FactorScore = Field(description="Resilience.")
+    I_inc: FactorScore = Field(description="Incompleteness awareness.")
+    S: FactorScore = Field(description="Sustained coherence.")
+
+
+class DetailedFactor(FactorScore):
+    """A factor of a score, explained."""
+
+    name: str = Field(description="Name for people.")
+    formula: str = Field(description="How it follows from its components.")
+    description: str = Field(description="What it says about the agent.")
+    notes: list[str] = Field(
+        default_factory=list, description="What to know when reading it; R and I_inc only."
+    )
+
+
+class DetailedFactors(Described):
+    """The five factors, explained."""
+
+    C: DetailedFactor = Field(description="Core identity.")
+    I_int: DetailedFactor = Field(description="Integrity.")
+    R: DetailedFactor = Field(description="Resilience.")
+    I_inc: DetailedFactor = Field(description="Incompleteness awareness.")
+    S: DetailedFactor = Field(description="Sustained coherence.")
+
+
+class Metadata(Described):
+    """What the score was made from."""
+
+    as_of: AsOf
+    window_days: WindowDays
+    window_start: datetime = Field(description="First moment of the window.")
+    window_end: datetime = Field(description="End of the window, which is the as-of.")
+    total_traces: int = Field(description="Traces in the window, each counted once.")
+    non_exempt_traces: int = Field(
+        description="Of them, traces whose action is SPEAK, TOOL, MEMORIZE or FORGET."
+    )
+    parameter_set_id: str = Field(description="Short hash of all parameters that the score was made with.")
+    scored_at: datetime = Field(description="When the score was computed.")
+
+
+class DetailedMetadata(Metadata):
+    """What the score was made from, and which actions count as non-exempt."""
+
+    non_exempt_actions: list[str] = Field(description="Actions of non-exempt traces.")
+
+
+class ScoreBase(Described):
+    """A score of an agent, whether it has one or not yet."""
+
+    agent_id_hash: Hash
+    agent_name: Name
+    composite_score: Share | None = Field(
+        description="Product of the five factors; null below the least traces."
+    )
+    composite_score_low: Share | None = Field(
+        description="Lower limit of its 95 % interval; null with the score."
+    )
+    composite_score_high: Share | None = Field(description="Upper limit; null with the score.")
+    composite_score_geometric: Share | None = Field(description="Weighted geometric mean of the factors.")
+    fragility_index: float | None = Field(
+        description="1/(epsilon + composite_score), lower is better; null with the score."
+    )
+    category: Category | None = Field(description="Category of the score; null with the score.")
+    category_certainty: Literal["certain", "uncertain"] | None = Field(
+        description="Whether both limits lie in the category; null with the score."
+    )
+    interval_driver: str | None = Field(
+        description="Component that widens the interval most; null where none does."
+    )
+    score_status: Status = Field(
+        description="insufficient_data: too few traces; provisional: too little history; final."
+    )
+    confidence: Confidence = Field(description="By traces in the window.")
+    traces_missing: int = Field(description="Traces that a score still needs; 0 where there is one.")
+    weakest_factor: FactorName = Field(description="Factor with the smallest value.")
+    unmeasured_components: list[str] = Field(
+        description="Components with too little data, which stand at their neutral value."
+    )
+
+
+class FleetScore(ScoreBase):
+    """A score of an agent in the fleet, which always is a number."""
+
+    composite_score: Share = Field(description="Product of the five factors.")
+    fragility_index: float = Field(description="1/(epsilon + composite_score), lower is better.")
+    category: Category = Field(description="Category of the score.")
+    factors: Factors = Field(description="The five factors.")
+    metadata: Metadata = Field(description="What the score was made from.")
+
+
+class Score(ScoreBase):
+    """The newest score of an agent in a window."""
+
+    factors: Factors = Field(description="The five factors.")
+    metadata: Metadata = Field(description="What the score was made from.")
+    cache: Cache = Field(description="Whether the answer was made for this request.")
+
+
+class Unscored(Described):
+    """An agent without a score at the as-of."""
+
+    agent_id_hash: Hash
+    agent_name: Name
+    score_status: Literal["insufficient_data", "no_traces"] = Field(
+        description="insufficient_data: too few traces in the window; no_traces: none."
+    )
+    trace_count: int = Field(description="Traces in the window.")
+    traces_missing: int = Field(description="Traces that a score still needs.")
+    last_traced_at: datetime | None = Field(description="Time of its last trace.")
+
+
+class Summary(Described):
+    """The whole fleet at the as-of, whatever is filtered."""
+
+    high_capacity: int = Field(description="Agents in category high_capacity.")
+    healthy: int = Field(description="Agents in category healthy.")
+    moderate: int = Field(description="Agents in category moderate.")
+    high_fragility: int = Field(description="Agents in category high_fragility.")
+    final: int = Field(description="Agents with status final.")
+    provisional: int = Field(description="Agents with status provisional.")
+    insufficient_data: int = Field(description="Agents with traces, but too few for a score.")
+    mean_composite_score: Share | None = Field(
+        description="Mean over agents with a score; null when none has."
+    )
+    median_composite_score: Share | None = Field(description="Median; null likewise.")
+    min_composite_score: Share | None = Field(description="Smallest; null likewise.")
+
+
+class Fleet(Described):
+    """Every agent's score at the newest as-of."""
+
+    timestamp: Timestamp
+    as_of: datetime | None = Field(description="Newest as-of (UTC); null while no score is published.")
+    window_days: WindowDays
+    agent_count: int = Field(description="Length of `agents`.")
+    total_agent_count: int = Field(description="Scored agents that match the filters, on all pages.")
+    offset: int = Field(description="Agents left out before the first one.")
+    limit: int | None = Field(description="Most agents asked for; null for all.")
+    agents: list[FleetScore] = Field(description="Agents with a score.")
+    unscored: list[Unscored] = Field(
+        description="Agents without one; empty when a category is asked for. Not paged."
+    )
+    summary: Summary = Field(description="The whole fleet in numbers.")
+    cache: Cache = Field(description="Whether the answer was made for this request.")
+
+
+class Part(Described):
+    """What a part took from a score."""
+
+    part: str = Field(description="Component, or r_ceiling, what no agent avoids.")
+    factor: FactorName = Field(description="Factor that it belongs to.")
+    points_lost: float = Field(description="Its share of what is missing from 1.")
+    loss: float | None = Field(description="Its part of -ln(composite_score); null where infinite.")
+    rank: int = Field(description="1 for the part that took most.")
+
+
+class WeighsMost(Described):
+    """What took most from the score."""
+
+    words: str = Field(description="In a sentence.")
+    parts: list[Part] = Field(description="All parts, the largest loss first; empty without a score.")
+
+
+class FactorsAnswer(ScoreBase):
+    """The five factors behind the newest score of an agent in a window."""
+
+    factors: DetailedFactors = Field(description="The five factors, explained.")
+    weighs_most: WeighsMost = Field(description="What took most from the score.")
+    metadata: DetailedMetadata = Field(description="What the score was made from.")
+    cache: Cache = Field(description="Whether the answer was made for this request.")
+
+
+class PointFactors(Described):
+    """The five factors at an as-of."""
+
+    C: Share = Field(description="Core identity.")
+    I_int: Share = Field(description="Integrity.")
+    R: Share = Field(description="Resilience.")
+    I_inc: Share = Field(description="Incompleteness awareness.")
+    S: Share = Field(description="Sustained coherence.")
+
+
+class Point(Described):
+    """A score of the agent at an as-of."""
+
+    as_of: AsOf
+    agent_name: str = Field(description="Name at the time.")
+    composite_score: Share | None = Field(
+        description="Product of the five factors; null below the least traces."
+    )
+    composite_score_low: Share | None = Field(
+        description="Lower limit of its 95 % interval; null with the score."
+    )
+    composite_score_high: Share | None = Field(description="Upper limit; null with the score.")
+    fragility_index: float | None = Field(description="Lower is better; null with the score.")
+    category: Category | None = Field(description="Category of the score; null with the score.")
+    score_status: Status = Field(description="final, provisional or insufficient_data.")
+    confidence: Confidence = Field(description="By traces in the window.")
+    trace_count: int = Field(description="Traces in the window.")
+    weakest_factor: FactorName = Field(description="Factor with the smallest value.")
+    factors: PointFactors = Field(description="The five factors.")
+    parameter_set_id: str = Field(description="Short hash of all parameters of the score.")
+    scored_at: datetime = Field(description="When the score was computed.")
+
+
+class History(Described):
+    """Scores of an agent over time."""
+
+    agent_id_hash: Hash
+    agent_name: Name
+    window_days: WindowDays
+    period_days: int = Field(description="Days that the history spans.")
+    from_: datetime = Field(alias="from", description="First as-of of the history, included.")
+    to: datetime = Field(description="Last as-of, included.")
+    interval: Literal["daily", "hourly"] = Field(
+        description="daily: as-ofs at midnight UTC; hourly: all published ones, which may be daily too."
+    )
+    current_as_of: AsOf
+    current_score: Share | None = Field(description="Newest score of the agent; null below the least traces.")
+    current_category: Category | None = Field(description="Its category; null with it.")
+    history: list[Point] = Field(
+        description="Scores, the oldest first; none where the window holds no trace."
+    )
+    note: str = Field(description="How the history was made.")
+    cache: Cache = Field(description="Whether the answer was made for this request.")
+
+
+class AlertedAgent(Described):
+    """An agent below the threshold."""
+
+    agent_id_hash: Hash
+    agent_name: Name
+    composite_score: Share = Field(description="Its score.")
+    composite_score_low: Share | None = Field(description="Lower limit of its 95 % interval.")
+    composite_score_high: Share | None = Field(description="Upper limit of its 95 % interval.")
+    category: Category = Field(description="Its category.")
+    category_certainty: Literal["certain", "uncertain"] | None = Field(
+        description="Whether both limits lie in the category."
+    )
+    fragility_index: float = Field(description="1/(epsilon + composite_score), lower is better.")
+    weakest_factor: FactorName = Field(description="Factor with the smallest value.")
+    score_status: Status = Field(description="final or provisional.")
+    non_exempt_traces: int = Field(description="Traces in the window whose action is non-exempt.")
+
+
+class Alert(Described):
+    """An alert of the last run."""
+
+    agent_id_hash: Hash
+    agent_name: Name
+    as_of: AsOf
+    window_days: WindowDays
+    kind: str = Field(description="low_capacity, broken_chain, falling or silent.")
+    severity: str = Field(description="critical or warning.")
+    value: float | None = Field(description="What was measured.")
+    threshold: float | None = Field(description="What it was compared with.")
+    message: str = Field(description="The alert in a sentence.")
+
+
+class Alerts(Described):
+    """Who needs attention."""
+
+    timestamp: Timestamp
+    as_of: datetime | None = Field(description="Newest as-of (UTC); null while no score is published.")
+    threshold: Share = Field(description="Scores below this are listed in `agents`.")
+    window_days: WindowDays
+    alert_count: int = Field(description="Length of `agents`.")
+    agents: list[AlertedAgent] = Field(description="Agents below the threshold, the lowest first.")
+    alerts: list[Alert] = Field(
+        description="Every alert of the last run, of all windows, critical ones first."
+    )
+    cache: Cache = Field(description="Whether the answer was made for this request.")
+
+
+class Published(Described):
+    """A parameter in force."""
+
+    name: str = Field(description="Name, as in the variable scoring_parameters.")
+    value: str | None = Field(
+        description="Value in force; null for the sampling salt, which is not published."
+    )
+    default: str | None = Field(description="Value when nobody overrides it.")
+    allowed_range: str = Field(description="What it may be.")
+    meaning: str = Field(description="What it does.")
+    section: str = Field(description="Section of the scoring semantics.")
+
+
+class LensParameters(Described):
+    """Parameters under the lens's names, where there is a counterpart."""
+
+    lambda_C: float = Field(description="Sensitivity of C to changes of the name.")
+    mu_C: float = Field(description="Sensitivity of C to overridden actions.")
+    decay_rate: float = Field(description="Share of the coherence state that decays per day.")
+    signal_weight: float = Field(description="Weight of a corroborated coherence signal.")
+    min_traces: int = Field(description="Traces in the window that a score needs.")
+    default_window_days: int = Field(description="The reference window, in days.")
+    baseline_window_days: int = Field(description="Its baseline, in days.")
+    coherence_window_days: int = Field(description="Its memory of coherence, in days.")
+
+
+class Categories(Described):
+    """What to do with an agent of each category."""
+
+    high_fragility: str = Field(description="Guidance for high_fragility.")
+    moderate: str = Field(description="Guidance for moderate.")
+    healthy: str = Field(description="Guidance for healthy.")
+    high_capacity: str = Field(description="Guidance for high_capacity.")
+
+
+class CategoryBounds(Described):
+    """A category."""
+
+    category: Category = Field(description="Its name.")
+    label: str = Field(description="Its name for people.")
+    guidance: str = Field(description="What to do with an agent in it.")
+    lower_bound: float | None = Field(description="Least score in it; null for none.")
+    upper_bound: float | None = Field(description="Least score above it; null for none.")
+
+
+class Window(Described):
+    """A published window."""
+
+    window_days: WindowDays
+    baseline_days: int = Field(description="Days of the baseline before it.")
+    coherence_days: int = Field(description="Memory of the coherence state, in days.")
+
+
+class RateLimit(Described):
+    """How much may be asked."""
+
+    requests_per_minute: int = Field(description="Requests per client and minute; 0 for no limit.")
+    cache_ttl_seconds: int = Field(description="Seconds after which the server looks for newer scores.")
+
+
+class Parameters(Described):
+    """With which values scores are made."""
+
+    parameters: LensParameters = Field(description="Under the lens's names.")
+    parameter_set_id: str = Field(description="Short hash of all values.")
+    published: list[Published] = Field(description="Every parameter.")
+    non_exempt_actions: list[str] = Field(description="Actions that affect others or the agent's memory.")
+    exempt_actions: list[str] = Field(description="The other actions.")
+    categories: Categories = Field(description="Guidance by category.")
+    category_bounds: list[CategoryBounds] = Field(
+        description="Categories with their bounds, the lowest first."
+    )
+    windows: list[Window] = Field(description="Windows, the reference first.")
+    rate_limit: RateLimit = Field(description="How much may be asked.")
+    cache: Cache = Field(description="Whether the answer was made for this request.")
+
+
+class EvidenceTrace(Described):
+    """A trace that lowered a component."""
+
+    key: str = Field(description="What to give as `after` to go on behind it.")
+    trace_id: str | None = Field(description="Its id; null where it has none.")
+    traced_at: datetime = Field(description="Its time, UTC.")
+    lowered_by: float = Field(description="By how much it lowered the component, in `lowered_by_unit`.")
+    agent_name: str | None = Field(description="Name on the trace.")
+    previous_agent_name: str | None = Field(description="The agent's name before it.")
+    selected_action: str | None = Field(description="Its action.")
+    audit_sequence_number: int | None = Field(description="Its number in the audit chain.")
+    previous_audit_sequence_number: int | None = Field(description="The number before it.")
+    is_chain_gap: bool | None = Field(description="Whether the number jumped forward.")
+    is_chain_rewind: bool | None = Field(description="Whether it went back.")
+    is_chain_duplicate: bool | None = Field(description="Whether it was repeated.")
+    is_signature_verified: bool | None = Field(description="Whether it is signed and the signature verified.")
+    is_key_registered: bool | None = Field(
+        description="Whether its key was registered and valid at the time."
+    )
+    is_link_valid: bool | None = Field(description="Whether it follows upon the trace before it.")
+    n_fields_present: int | None = Field(description="Required fields that are filled, of ten.")
+    failed_comparisons: list[str] = Field(description="Comparisons of the replay that failed.")
+    entropy_level: float | None = Field(description="Its uncertainty.")
+    action_success: bool | None = Field(description="Whether its action succeeded.")
+    failure_mode: str | None = Field(
+        description="Mode of the fragile episode that it began; null where it began none."
+    )
+
+
+class Evidence(Described):
+    """The traces that lowered a component of a score, the newest first."""
+
+    agent_id_hash: Hash
+    agent_name: Name
+    as_of: AsOf
+    window_days: WindowDays
+    window_start: datetime = Field(
+        description="First moment of the window; fragile episodes may have begun before."
+    )
+    component: str = Field(description="The component.")
+    lowered_by_unit: str = Field(description="What `lowered_by` counts.")
+    traces: list[EvidenceTrace] = Field(description="A page of traces, the newest first.")
+    next: str | None = Field(description="Give this as `after` for the next page; null on the last one.")
+    cache: Cache = Field(description="Whether the answer was made for this request.")
+
+
+class Health(Described):
+    """The process is up."""
+
+    status: Literal["ok"] = Field(description="Always ok.")
+
+
+class Ready(Described):
+    """Scores can be served."""
+
+    status: Literal["ready"] = Field(description="Always ready; else the answer is 503.")
+    as_of: datetime | None = Field(description="Newest as-of; null while no score is published.")
+    as_of_age_seconds: float | None = Field(description="Seconds since then; null likewise.")
+    scored_at: datetime | None = Field(description="When the newest score was computed; null likewise.")
+    parameter_set_id: str = Field(description="Short hash of the parameters in force.")
+
+
+class ParameterError(Described):
+    """A parameter that is not acceptable."""
+
+    parameter: str = Field(description="Its name.")
+    message: str = Field(description="What is wrong with it.")
+
+
+class MeantAgent(Described):
+    """An agent that may be meant."""
+
+    agent_id_hash: Hash
+    agent_name: str | None = Field(description="Its name.")
+
+
+class ProblemDocument(BaseModel):
+    """What went wrong (RFC 9457)."""
+
+    type: str = Field(description="Stable identifier of the kind of problem: urn:ciris-scoring:problem:...")
+    title: str = Field(description="The kind of problem in words.")
+    status: int = Field(description="The status of the answer.")
+    detail: str = Field(description="What is wrong this time.")
+    errors: list[ParameterError] | None = Field(default=None, description="With 422: each parameter.")
+    allowed: list[str | int] | None = Field(default=None, description="With 422: what may be given.")
+    agents: list[MeantAgent] | None = Field(default=None, description="With 409: who bears the name.")
+    limit: int | None = Field(default=None, description="With 429: requests per minute.")
+    retry_after: int | None = Field(default=None, description="With 429: seconds to wait.")

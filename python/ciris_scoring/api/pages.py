@@ -1,0 +1,104 @@
+"""The pages for people: those of the package `pages`, kept like other answers, but for a minute at most."""
+
+import time
+from collections.abc import Callable
+from typing import Annotated
+from urllib.parse import urlencode
+
+import psycopg
+from fastapi import APIRouter, Query, Request
+from starlette.concurrency import run_in_threadpool
+from starlette.responses import RedirectResponse, Response
+
+from ciris_scoring import pages
+from ciris_scoring.api.endpoints import TheAnswers
+from ciris_scoring.api.problems import Problem
+from ciris_scoring.reading.evidence import COMPONENTS
+
+HTML = "text/html; charset=utf-8"
+KEPT_SECONDS = 60
+"""Pages say how long ago something was."""
+# Each page brings, in itself, a policy for its own style and script; this is what only a header can say.
+POLICY = {"Content-Security-Policy": "frame-ancestors 'none'"}
+LINKS = pages.ServedLinks(frozenset(name for names in COMPONENTS.values() for name in names))
+
+router = APIRouter(include_in_schema=False)
+WindowDays = Annotated[int | None, Query(ge=1, le=10_000)]
+Page = Callable[[psycopg.Connection, str], str]
+
+
+async def _answer(request: Request, answers: TheAnswers, page: Page, *key: object) -> Response:
+    schema = answers.database.schema
+
+    def build(connection: psycopg.Connection) -> bytes:
+        return page(connection, schema).encode()
+
+    try:
+        try:
+            publication = await answers.publication()
+        except Problem as problem:
+            if problem.kind != "not-published":
+                raise
+            # The page says what there is instead of scores.
+            body = await run_in_threadpool(answers.database.read, build)
+            return Response(body, media_type=HTML, headers={"Cache-Control": "no-store", **POLICY})
+        minute = int(time.time() // KEPT_SECONDS)
+        response = await answers.answer(
+            request, publication, ("page", minute, *key), build, HTML, recognise=False
+        )
+    except Problem as problem:
+        text = pages.message_page(problem.title, [problem.detail], links=LINKS)
+        headers = {"Cache-Control": "no-store", **problem.headers, **POLICY}
+        return Response(text, problem.status, headers, HTML)
+    response.headers.update(POLICY)
+    return response
+
+
+@router.get("/")
+async def fleet_page(request: Request, answers: TheAnswers, window_days: WindowDays = None) -> Response:
+    """The fleet."""
+
+    def page(connection: psycopg.Connection, schema: str) -> str:
+        return pages.fleet_page(connection, schema, window_days=window_days, links=LINKS)
+
+    return await _answer(request, answers, page, "fleet", window_days)
+
+
+@router.get("/agent")
+async def agent_page(
+    request: Request, answers: TheAnswers, agent_id: str, window_days: WindowDays = None
+) -> Response:
+    """An agent: by hash, the beginning of one, or a name."""
+
+    def page(connection: psycopg.Connection, schema: str) -> str:
+        return pages.agent_page(connection, schema, agent_id, window_days=window_days, links=LINKS)
+
+    return await _answer(request, answers, page, "agent", agent_id, window_days)
+
+
+@router.get("/agents/{agent_id:path}")
+async def agent_address(request: Request, agent_id: str, window_days: WindowDays = None) -> Response:
+    """The address of an agent's page to give away; the page itself is beside the others, as its links are relative."""
+    query = {"agent_id": agent_id} | ({} if window_days is None else {"window_days": window_days})
+    up = "../" * (request.scope["raw_path"].count(b"/") - 1)
+    return RedirectResponse(f"{up}agent?{urlencode(query, errors='replace')}", 307)
+
+
+@router.get("/alerts")
+async def alerts_page(request: Request, answers: TheAnswers, window_days: WindowDays = None) -> Response:
+    """The alerts."""
+
+    def page(connection: psycopg.Connection, schema: str) -> str:
+        return pages.alerts_page(connection, schema, window_days=window_days, links=LINKS)
+
+    return await _answer(request, answers, page, "alerts", window_days)
+
+
+@router.get("/parameters")
+async def parameters_page(request: Request, answers: TheAnswers, window_days: WindowDays = None) -> Response:
+    """Parameters, windows and categories."""
+
+    def page(connection: psycopg.Connection, schema: str) -> str:
+        return pages.parameters_page(connection, schema, window_days=window_days, links=LINKS)
+
+    return await _answer(request, answers, page, "parameters", window_days)

@@ -1,0 +1,204 @@
+"""The measurement from beginning to end: start the servers, put load on them in turn, print rates and memory."""
+
+import contextlib
+import json
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+
+import click
+
+from ciris_scoring.bench.api.load import Load, put_load, request
+from ciris_scoring.errors import BenchFailed
+from ciris_scoring.project import Project
+from ciris_scoring.terminal import aligned, say
+
+START_SECONDS = 60
+ROUNDS = 3
+GZIP = "Accept-Encoding: gzip"
+"""What browsers and the usual libraries send."""
+SCORING = "/api/v1/scoring"
+LEAST_RATES = {"fleet": 0.6, "one agent": 0.3}
+"""Targets, as shares of the rate of the empty answer."""
+MOST_GROWTH = 0.1
+"""Target: by how much of itself the server's memory may grow from the first tenth of the soak to its end."""
+HEADINGS = ("what", "requests/s", "x empty", "p50 ms", "p99 ms", "errors")
+CAPTION = """\
+Medians of {rounds} rounds of {requests:,} requests each by {clients} clients on this machine. An answer is made once
+per publication and kept; "made anew" is a server that keeps none (--cache-mb 0)."""
+
+
+@dataclass(frozen=True)
+class Served:
+    """A server that was started."""
+
+    port: int
+    process: subprocess.Popen[bytes]
+
+    def memory_mb(self) -> float:
+        """Resident memory now."""
+        status = Path(f"/proc/{self.process.pid}/status").read_text()
+        [line] = [line for line in status.splitlines() if line.startswith("VmRSS:")]
+        return int(line.split()[1]) / 1024
+
+
+def run_api_bench(
+    project: Project, variables: str | None, n_clients: int, n_requests: int, n_soak: int
+) -> bool:
+    """Measure and print; return whether all targets are met.
+
+    :param project: its target holds the scores that are served.
+    :param variables: the argument of ``--vars``.
+    :param n_clients: that ask at the same time.
+    :param n_requests: per question and round.
+    :param n_soak: requests between which memory must not grow; 0 to leave that out.
+    :raises BenchFailed: a server does not answer.
+    """
+    serve = [
+        *(sys.executable, "-m", "ciris_scoring.cli", "serve"),
+        *("--project-dir", str(project.project_dir), "--profiles-dir", str(project.profiles_dir)),
+        *("--target", project.target_name, "--no-auth", "--vars", variables or "{}", "--port"),
+    ]
+    with (
+        _server([sys.executable, "-m", "ciris_scoring.bench.api.empty"], "/") as empty,
+        _server(serve, "/healthz") as keeping,
+        _server(serve, "/healthz", "--cache-mb", "0") as forgetting,
+    ):
+        hashes, etag = _fleet(keeping.port)
+        say(f"{len(hashes)} agents with a score in {project.schema}.")
+        fleet = f"{SCORING}/capacity/fleet"
+        agents = [f"{SCORING}/capacity/{agent_id_hash}" for agent_id_hash in hashes]
+        questions: Mapping[str, tuple[Served, Sequence[bytes]]] = {
+            "empty FastAPI answer": (empty, [request("/")]),
+            "fleet": (keeping, [request(fleet, GZIP)]),
+            "fleet, not compressed": (keeping, [request(fleet)]),
+            "fleet, nothing new (304)": (keeping, [request(fleet, f"If-None-Match: {etag}")]),
+            "one agent": (keeping, [request(path, GZIP) for path in agents]),
+            "one agent, made anew": (forgetting, [request(path, GZIP) for path in agents]),
+        }
+        loads = _loads(questions, n_clients, n_requests)
+        soak = _soak(keeping, [request(path) for path in (fleet, *agents)], n_clients, n_soak)
+    _print(loads, n_clients, n_requests)
+    return _judge(loads, soak, n_soak)
+
+
+def _loads(
+    questions: Mapping[str, tuple[Served, Sequence[bytes]]], n_clients: int, n_requests: int
+) -> dict[str, Load]:
+    """Ask in turn, round by round, so that a busy moment of the machine meets all."""
+    rounds: dict[str, list[Load]] = {what: [] for what in questions}
+    for number in range(ROUNDS):
+        say(f"Round {number + 1} of {ROUNDS}.")
+        for what, (server, requests) in questions.items():
+            put_load(server.port, requests, max(n_clients, n_requests // 10), n_clients)  # to warm up
+            rounds[what].append(put_load(server.port, requests, n_requests, n_clients))
+    return {
+        what: Load(
+            median(load.requests_per_second for load in loads),
+            median(load.p50_ms for load in loads),
+            median(load.p99_ms for load in loads),
+            sum(load.n_errors for load in loads),
+        )
+        for what, loads in rounds.items()
+    }
+
+
+def _soak(server: Served, requests: Sequence[bytes], n_clients: int, n_soak: int) -> tuple[float, float, int]:
+    """Memory in MB after a tenth of the requests and after all, and errors meanwhile."""
+    if n_soak == 0:
+        return 0.0, 0.0, 0
+    say(f"{n_soak:,} requests, to see whether memory grows.")
+    first = put_load(server.port, requests, n_soak // 10, n_clients)
+    begun = server.memory_mb()
+    rest = put_load(server.port, requests, n_soak - n_soak // 10, n_clients)
+    return begun, server.memory_mb(), first.n_errors + rest.n_errors
+
+
+def _print(loads: Mapping[str, Load], n_clients: int, n_requests: int) -> None:
+    empty = loads["empty FastAPI answer"].requests_per_second
+    rows = [
+        (
+            what,
+            f"{load.requests_per_second:,.0f}",
+            f"{load.requests_per_second / empty:.2f}",
+            f"{load.p50_ms:.1f}",
+            f"{load.p99_ms:.1f}",
+            f"{load.n_errors}",
+        )
+        for what, load in loads.items()
+    ]
+    click.echo("\n".join(aligned(HEADINGS, rows, HEADINGS[1:])))
+    click.echo("\n" + CAPTION.format(rounds=ROUNDS, requests=n_requests, clients=n_clients) + "\n")
+
+
+def _judge(loads: Mapping[str, Load], soak: tuple[float, float, int], n_soak: int) -> bool:
+    empty = loads["empty FastAPI answer"].requests_per_second
+    begun, ended, soak_errors = soak
+    n_errors = sum(load.n_errors for load in loads.values()) + soak_errors
+    verdicts = [
+        (
+            f"{what}, at least {least} x empty",
+            f"{loads[what].requests_per_second / empty:.2f}",
+            loads[what].requests_per_second >= least * empty,
+        )
+        for what, least in LEAST_RATES.items()
+    ]
+    verdicts.append(("no error", f"{n_errors}", n_errors == 0))
+    if n_soak:
+        what = f"memory grows by at most {MOST_GROWTH:.0%} from request {n_soak // 10:,} to {n_soak:,}"
+        verdicts.append((what, f"{begun:.1f} to {ended:.1f} MB", ended <= begun * (1 + MOST_GROWTH)))
+    rows = [(what, measured, "met" if met else "MISSED") for what, measured, met in verdicts]
+    click.echo("\n".join(aligned(("target", "measured", ""), rows, ("measured",))))
+    return all(met for *_, met in verdicts)
+
+
+@contextlib.contextmanager
+def _server(command: Sequence[str], path: str, *options: str) -> Iterator[Served]:
+    """Start a server on a free port, the argument behind the command, and stop it at the end."""
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        port = listening.getsockname()[1]
+    process = subprocess.Popen([*command, str(port), *options], stderr=subprocess.PIPE)
+    try:
+        _wait_until_it_answers(process, port, path)
+        yield Served(port, process)
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.wait()
+        if process.stderr is not None:
+            process.stderr.close()
+
+
+def _wait_until_it_answers(process: "subprocess.Popen[bytes]", port: int, path: str) -> None:
+    deadline = time.monotonic() + START_SECONDS
+    while True:
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}"):
+                return
+        except OSError:
+            if process.poll() is not None or time.monotonic() > deadline:
+                process.kill()
+                said = process.stderr.read().decode(errors="replace") if process.stderr else ""
+                raise BenchFailed(f"A server does not answer: {said.strip()}") from None
+            time.sleep(0.1)
+
+
+def _fleet(port: int) -> tuple[list[str], str]:
+    """Hashes of the agents with a score, and the tag of the fleet's answer."""
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}{SCORING}/capacity/fleet") as answer:
+            document = json.load(answer)
+            etag = answer.headers["ETag"]
+    except OSError as error:
+        raise BenchFailed(f"The fleet cannot be read: {error}") from error
+    hashes = [agent["agent_id_hash"] for agent in document["agents"]]
+    if not hashes:
+        raise BenchFailed("No agent has a score.", "Score the fleet first with ciris-scoring run.")
+    return hashes, etag

@@ -1,0 +1,88 @@
+"""What the five factors are, in words, and what weighs most in a score."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import ROUND_DOWN, Decimal
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Factor:
+    """A factor for people."""
+
+    name: str
+    formula: str
+    description: str
+    notes: tuple[str, ...] = ()
+
+
+FACTOR_WORDS = {
+    "C": Factor(
+        "Core Identity",
+        "C = exp(-lambda_C * D_identity) * exp(-mu_C * K_contradiction)",
+        "Whether the agent stays who it is: falls with changes of its name and with actions that its conscience "
+        "overrode.",
+    ),
+    "I_int": Factor(
+        "Integrity",
+        "I_int = I_chain * I_coverage * I_replay",
+        "Whether the record can be trusted: traces that are valid in the signed chain, required fields that are "
+        "filled, and sampled decisions that follow from their recorded inputs.",
+    ),
+    "R": Factor(
+        "Resilience",
+        "R = norm((1 - delta_drift) * 1/(1 + mttr_hours/tau) * (1 - rho_regression))",
+        "Whether the agent keeps its bearing and recovers: falls with drift from its own baseline, with the hours "
+        "that fragile episodes last, and with relapses.",
+        (
+            "norm(x) = 1/(1 + exp(-k (x - x0))), so R never reaches 0 or 1.",
+            "delta_drift is 0, and listed as unmeasured, while the window or its baseline holds too few values.",
+        ),
+    ),
+    "I_inc": Factor(
+        "Incompleteness Awareness",
+        "I_inc = (1 - ECE) * Q_deferral * (1 - U_unsafe)",
+        "Whether the agent knows what it does not know: falls with miscalibrated confidence, with poor deferrals, and "
+        "with failed actions under high uncertainty.",
+        (
+            "Q_deferral is 1 where no deferral was judged in the window.",
+            "ECE is 0, and listed as unmeasured, while no trace has both a confidence and an outcome.",
+        ),
+    ),
+    "S": Factor(
+        "Sustained Coherence",
+        "S = mean over the window of sigma(t)/sigma_max(t)",
+        "Whether the agent stays coherent over time: the share of coherence signals, older ones decayed, that were "
+        "verified and coherent.",
+    ),
+}
+
+
+def weighs_most(score: dict[str, Any], parts: Sequence[dict[str, Any]], min_traces: int) -> str:
+    """Say what took most from a score; numbers are cut, not rounded.
+
+    :param score: with composite_score and metadata.total_traces.
+    :param parts: factor, part and points_lost of each part, the largest loss first; empty without a score.
+    :param min_traces: traces that a score needs.
+    """
+    composite, n_traces = score["composite_score"], score["metadata"]["total_traces"]
+    if composite is None:
+        return f"No score yet: {n_traces} of the {min_traces} traces that a score needs."
+    costly = [part for part in parts if part["points_lost"] > 0]
+    if not costly:
+        return "Nothing took anything from the score."
+    first, *others = costly
+    words = (
+        f"{_named(first)} took most: {_cut(first['points_lost'])} of the {_cut(1 - composite)} missing from 1"
+    )
+    return words + (f"; then {_named(others[0])} with {_cut(others[0]['points_lost'])}." if others else ".")
+
+
+def _named(part: dict[str, Any]) -> str:
+    if part["part"] == "r_ceiling":
+        return "the ceiling of R, which no agent avoids,"
+    return f"{part['part']} ({part['factor']})"
+
+
+def _cut(value: float) -> str:
+    return str(Decimal(repr(value)).quantize(Decimal("0.001"), ROUND_DOWN))

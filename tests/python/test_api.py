@@ -1,0 +1,1401 @@
+"""The API on the sample: every answer beside the marts, what clients of the lens read, odd and hostile requests, the
+role's rights, and a database that goes away and comes back."""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import http.client
+import io
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import psycopg
+import pytest
+import schemathesis
+from click.testing import CliRunner
+from fastapi import FastAPI
+from hypothesis import HealthCheck, given, settings
+from psycopg import sql
+from psycopg.rows import dict_row
+from pydantic import BaseModel, StrictFloat, StrictInt, StrictStr
+from schemathesis import GenerationMode
+from schemathesis.checks import not_a_server_error
+from schemathesis.specs.openapi import checks as openapi_checks
+from starlette.testclient import TestClient
+
+import api_examples
+from ciris_scoring import embedded
+from ciris_scoring.api import answers as answers_module
+from ciris_scoring.api.app import create_app
+from ciris_scoring.api.database import Database as ServedDatabase
+from ciris_scoring.api.endpoints import EvidenceComponent
+from ciris_scoring.api.guard import MOST_CLIENTS, Limits, client_of
+from ciris_scoring.api.problems import TYPE, Problem
+from ciris_scoring.api.server import listen, server
+from ciris_scoring.api.settings import Settings, settings_of
+from ciris_scoring.cli import main
+from ciris_scoring.embedded import SCHEMA, Server
+from ciris_scoring.errors import InputError
+from ciris_scoring.explain import explain
+from ciris_scoring.project import Project, load_project
+from ciris_scoring.reading.evidence import COMPONENTS
+from ciris_scoring.reading.lens import LENS_NAMES, NON_EXEMPT_ACTIONS, SORTED_BY
+from ciris_scoring.simulation.sample import load_sample, sample_info
+from conftest import REPOSITORY, Database, _fresh_database
+from pipeline import score
+
+AS_OF = datetime.fromisoformat(sample_info()["as_of"])
+LINK, MORPHEUS, ECHO, PARADOX = "4107c26fee8baae4", "da3f08513aac60cf", "e835d1c17f9256da", "f362089214419dc9"
+READER = "ciris_api"
+KEY = "0123456789abcdef0123456789abcdef"
+SCORING = "/api/v1/scoring"
+FACTORS = {"C": "c_score", "I_int": "i_int_score", "R": "r_score", "I_inc": "i_inc_score", "S": "s_score"}
+# Every request looks for a new publication, because the tests change what is published.
+SETTINGS = Settings(version_seconds=0)
+
+
+@pytest.fixture(scope="module")
+def own_server() -> Iterator[Server]:
+    """A server of these tests' own, to be stopped and started."""
+    with embedded.throw_away() as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def sample(own_server: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
+    """The sample, scored; the role READER may read the marts, as docs/operations.md grants it."""
+    with contextlib.contextmanager(_fresh_database)(own_server, tmp_path_factory.mktemp("api")) as database:
+        with database.connect() as connection:
+            connection.execute(f"create role {READER} login")
+            load_sample(connection)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("CIRIS_MART_READERS", READER)
+            score(database.profiles_dir, sample_info()["as_of"])
+        with database.connect() as connection:
+            connection.execute(f"grant usage on schema {SCHEMA} to {READER}")
+            connection.execute(f"revoke temporary on database {database.name} from public")
+        yield database
+
+
+@pytest.fixture(scope="module")
+def project(sample: Database, tmp_path_factory: pytest.TempPathFactory) -> Project:
+    """The project as the server of the API sees it, by the read-only role."""
+    folder = tmp_path_factory.mktemp("reader")
+    profile = (sample.profiles_dir / "profiles.yml").read_text()
+    (folder / "profiles.yml").write_text(re.sub("user: .*", f"user: {READER}", profile))
+    return load_project(REPOSITORY, folder)
+
+
+@pytest.fixture(scope="module")
+def served(project: Project) -> Iterator[ServedDatabase]:
+    database = ServedDatabase(project, 4, 15)
+    database.open()
+    with contextlib.closing(database):
+        yield database
+
+
+@pytest.fixture(scope="module")
+def app(served: ServedDatabase) -> FastAPI:
+    return create_app(served, SETTINGS)
+
+
+@pytest.fixture(scope="module")
+def client(app: FastAPI) -> Iterator[TestClient]:
+    with TestClient(app, base_url="http://localhost") as asking:
+        yield asking
+
+
+@pytest.fixture(scope="module")
+def marts(sample: Database) -> Iterator[psycopg.Connection]:
+    """The owner's connection; unqualified names are those of the marts."""
+    with sample.connect() as connection:
+        connection.execute(f"set search_path to {SCHEMA}")
+        connection.row_factory = dict_row
+        yield connection
+
+
+@contextlib.contextmanager
+def running(app: FastAPI) -> Iterator[int]:
+    """The application on a real socket; its port."""
+    listening = listen("127.0.0.1", 0)
+    serving = server(app)
+    thread = threading.Thread(target=serving.run, kwargs={"sockets": [listening]})
+    thread.start()
+    try:
+        yield listening.getsockname()[1]
+    finally:
+        serving.should_exit = True
+        thread.join()
+        listening.close()
+
+
+def get(client: TestClient, path: str, **parameters: Any) -> Any:
+    """An answer that must be there, without what is said of the cache."""
+    response = client.get(SCORING + path, params=parameters)
+    assert response.status_code == 200, response.text
+    assert response.headers["content-type"] == "application/json"
+    answer = response.json()
+    assert set(answer.pop("cache")) == {"cached", "ttl_seconds"}
+    return answer
+
+
+def refused(client: TestClient, path: str, status: int, kind: str) -> dict[str, Any]:
+    """The problem document of a request that must not be answered."""
+    response = client.get(path)
+    assert response.status_code == status, response.text
+    assert response.headers["content-type"] == "application/problem+json"
+    document = response.json()
+    assert (document["type"], document["status"]) == (TYPE + kind, status)
+    assert document["detail"] and document["title"]
+    return document
+
+
+def time_text(moment: datetime) -> str:
+    return moment.astimezone(UTC).isoformat()
+
+
+def lens_name(component: str | None) -> str | None:
+    return None if component is None else LENS_NAMES.get(component, component)
+
+
+def expected_score(marts: psycopg.Connection, row: dict[str, Any]) -> dict[str, Any]:
+    """What the API must say of a row of fct_capacity_scores, from the marts by other queries than its own."""
+    key = {name: row[name] for name in ("agent_id_hash", "as_of", "window_days")}
+    components: dict[str, dict[str, float | None]] = {factor: {} for factor in FACTORS}
+    for part in marts.execute(
+        "select factor, component, component_value from fct_factor_components where agent_id_hash = %(agent_id_hash)s"
+        " and as_of = %(as_of)s and window_days = %(window_days)s",
+        key,
+    ):
+        components[part["factor"]][lens_name(part["component"])] = part["component_value"]
+    assert all(components.values())
+    start = row["as_of"] - timedelta(days=row["window_days"])
+    n_non_exempt = marts.execute(
+        "select count(*) as n from fct_trace_verdicts where agent_id_hash = %s and is_counted and traced_at >= %s"
+        " and traced_at < %s and selected_action in ('SPEAK', 'TOOL', 'MEMORIZE', 'FORGET')",
+        [row["agent_id_hash"], start, row["as_of"]],
+    ).fetchone()["n"]
+    return {
+        "agent_id_hash": row["agent_id_hash"],
+        "agent_name": row["agent_name"],
+        "composite_score": row["capacity_score"],
+        "composite_score_low": row["capacity_score_low"],
+        "composite_score_high": row["capacity_score_high"],
+        "composite_score_geometric": row["capacity_score_geometric"],
+        "fragility_index": row["fragility_index"],
+        "category": row["category"],
+        "category_certainty": row["category_certainty"],
+        "interval_driver": lens_name(row["interval_driver"]),
+        "score_status": row["score_status"],
+        "confidence": row["confidence"],
+        "traces_missing": max(0, 30 - row["n_traces"]),
+        "weakest_factor": row["weakest_factor"],
+        "unmeasured_components": [lens_name(name) for name in row["unmeasured_components"]],
+        "factors": {
+            factor: {
+                "score": row[column],
+                "score_low": row[f"{column}_low"],
+                "score_high": row[f"{column}_high"],
+                "components": components[factor],
+                "trace_count": row["n_traces"],
+                "confidence": row["confidence"],
+            }
+            for factor, column in FACTORS.items()
+        },
+        "metadata": {
+            "as_of": time_text(row["as_of"]),
+            "window_days": row["window_days"],
+            "window_start": time_text(start),
+            "window_end": time_text(row["as_of"]),
+            "total_traces": row["n_traces"],
+            "non_exempt_traces": n_non_exempt,
+            "parameter_set_id": row["parameter_set_id"],
+            "scored_at": time_text(row["scored_at"]),
+        },
+    }
+
+
+def scores_at(marts: psycopg.Connection, window_days: int) -> list[dict[str, Any]]:
+    return marts.execute(
+        "select * from fct_capacity_scores where as_of = %s and window_days = %s order by capacity_score desc",
+        [AS_OF, window_days],
+    ).fetchall()
+
+
+# --- every endpoint beside the marts ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("window_days", [7, 30])
+def test_the_fleet_is_that_of_the_marts(client, marts, window_days):
+    fleet = get(client, "/capacity/fleet", window_days=window_days)
+    rows = scores_at(marts, window_days)
+    assert fleet["agents"] == [expected_score(marts, row) for row in rows]
+    assert fleet["agent_count"] == fleet["total_agent_count"] == len(rows) == 14
+    assert fleet["unscored"] == []
+    assert (fleet["as_of"], fleet["window_days"]) == (time_text(AS_OF), window_days)
+    totals = marts.execute(
+        "select * from fct_fleet_capacity where as_of = %s and window_days = %s", [AS_OF, window_days]
+    ).fetchone()
+    assert fleet["summary"] == {
+        **{name: totals[f"n_{name}"] for name in ("high_capacity", "healthy", "moderate", "high_fragility")},
+        **{name: totals[f"n_{name}"] for name in ("final", "provisional", "insufficient_data")},
+        **{f"{name}_composite_score": totals[f"{name}_capacity_score"] for name in ("mean", "median", "min")},
+    }
+    # One agent's answer is its entry.
+    for agent in fleet["agents"]:
+        assert get(client, f"/capacity/{agent['agent_id_hash']}", window_days=window_days) == agent
+
+
+def test_the_fleet_is_filtered_sorted_and_paged(client, marts):
+    rows = scores_at(marts, 7)
+    filtered = get(client, "/capacity/fleet", category="healthy")
+    assert [a["agent_id_hash"] for a in filtered["agents"]] == [
+        row["agent_id_hash"] for row in rows if row["category"] == "healthy"
+    ]
+    assert filtered["summary"]["high_fragility"] == 6
+    [sprout] = get(client, "/capacity/fleet", status="provisional")["agents"]
+    assert sprout["agent_name"] == "Sprout"
+    for name in SORTED_BY:
+        for order in (name, f"-{name}"):
+            agents = get(client, "/capacity/fleet", sort=order)["agents"]
+            values = [
+                a["factors"][name]["score"] if name in FACTORS else {**a, **a["metadata"]}[name]
+                for a in agents
+            ]
+            assert values == sorted(values, reverse=order.startswith("-")), order
+            assert len(agents) == 14
+    pages = [get(client, "/capacity/fleet", limit=5, offset=offset) for offset in (0, 5, 10, 15)]
+    assert [page["agent_count"] for page in pages] == [5, 5, 4, 0]
+    assert {page["total_agent_count"] for page in pages} == {14}
+    assert [a["agent_id_hash"] for page in pages for a in page["agents"]] == [
+        row["agent_id_hash"] for row in rows
+    ]
+
+
+def republish(marts: psycopg.Connection) -> None:
+    """Replace a table by its like, as every run does."""
+    marts.execute(
+        "create temporary table alerts as select * from fct_capacity_alerts; truncate fct_capacity_alerts;"
+        " insert into fct_capacity_alerts select * from alerts; drop table alerts"
+    )
+
+
+@contextlib.contextmanager
+def changed(marts: psycopg.Connection, table: str, statement: str, values: list[Any]) -> Iterator[None]:
+    """Change a mart, and put it back."""
+    copy = sql.Identifier(f"before_{table}")
+    name = sql.Identifier(table)
+    marts.execute(sql.SQL("create table {} as select * from {}").format(copy, name))
+    marts.execute(statement, values)
+    republish(marts)
+    try:
+        yield
+    finally:
+        marts.execute(
+            sql.SQL("truncate {0}; insert into {0} select * from {1}; drop table {1}").format(name, copy)
+        )
+
+
+def test_agents_without_a_score_stand_apart(client, marts):
+    too_few = """
+        update fct_capacity_scores
+        set capacity_score = null, capacity_score_low = null, capacity_score_high = null,
+            capacity_score_geometric = null, fragility_index = null, category = null, category_certainty = null,
+            interval_driver = null, score_status = 'insufficient_data', n_traces = 12
+        where agent_id_hash = %s and as_of = %s and window_days = 7
+    """
+    gone = "delete from fct_capacity_scores where agent_id_hash = %s and as_of = %s and window_days = 7"
+    with changed(marts, "fct_capacity_scores", too_few, [LINK, AS_OF]):
+        row = marts.execute(
+            "select * from fct_capacity_scores where agent_id_hash = %s and as_of = %s and window_days = 7",
+            [LINK, AS_OF],
+        ).fetchone()
+        fleet = get(client, "/capacity/fleet")
+        assert LINK not in {agent["agent_id_hash"] for agent in fleet["agents"]}
+        [lacking] = fleet["unscored"]
+        assert (lacking["agent_id_hash"], lacking["agent_name"]) == (LINK, "Link")
+        assert (lacking["score_status"], lacking["trace_count"], lacking["traces_missing"]) == (
+            "insufficient_data",
+            12,
+            18,
+        )
+        one = get(client, "/capacity/Link")
+        assert one == expected_score(marts, row)
+        assert one["composite_score"] is None and one["traces_missing"] == 18
+        said = get(client, "/factors/Link")["weighs_most"]
+        assert said["words"] == "No score yet: 12 of the 30 traces that a score needs."
+        marts.execute(gone, [MORPHEUS, AS_OF])
+        republish(marts)
+        unscored = {agent["agent_id_hash"]: agent for agent in get(client, "/capacity/fleet")["unscored"]}
+        assert unscored[MORPHEUS]["score_status"] == "no_traces"
+        assert unscored[MORPHEUS]["traces_missing"] == 30
+        assert set(unscored) == {LINK, MORPHEUS}
+        only = get(client, "/capacity/fleet", status="no_traces")
+        assert [agent["agent_id_hash"] for agent in only["unscored"]] == [MORPHEUS]
+        assert only["agents"] == [] and get(client, "/capacity/fleet", category="healthy")["unscored"] == []
+        # Its newest score is the one before.
+        assert get(client, f"/capacity/{MORPHEUS}")["metadata"]["as_of"] == time_text(
+            AS_OF - timedelta(days=1)
+        )
+    assert get(client, "/capacity/fleet")["unscored"] == []
+
+
+def test_factors_are_explained_from_the_marts(client, marts):
+    for row in scores_at(marts, 30):
+        answer = get(client, f"/factors/{row['agent_id_hash']}", window_days=30)
+        weighs_most = answer.pop("weighs_most")
+        assert answer["metadata"].pop("non_exempt_actions") == list(NON_EXEMPT_ACTIONS)
+        for name, factor in answer["factors"].items():
+            assert factor.pop("name") and factor.pop("description")
+            assert factor.pop("formula").startswith(f"{name} = ")
+            assert bool(factor.pop("notes", None)) == (name in ("R", "I_inc"))
+        assert answer == expected_score(marts, row)
+        parts = marts.execute(
+            "select factor, part, loss, points_lost, rank from fct_score_attribution where agent_id_hash = %s"
+            " and as_of = %s and window_days = 30 order by rank",
+            [row["agent_id_hash"], AS_OF],
+        ).fetchall()
+        assert weighs_most["parts"] == [{**part, "part": lens_name(part["part"])} for part in parts]
+    words = get(client, "/factors/Link")["weighs_most"]["words"]
+    assert (
+        words
+        == "I_chain (I_int) took most: 0.205 of the 0.463 missing from 1; then Q_deferral (I_inc) with 0.135."
+    )
+
+
+def test_history_is_that_of_the_marts(client, marts):
+    def points(first: datetime, last: datetime) -> list[dict[str, Any]]:
+        rows = marts.execute(
+            "select * from fct_capacity_scores where agent_id_hash = %s and window_days = 7 and as_of between %s and %s"
+            " order by as_of",
+            [LINK, first, last],
+        ).fetchall()
+        return [
+            {
+                "as_of": time_text(row["as_of"]),
+                "agent_name": row["agent_name"],
+                "composite_score": row["capacity_score"],
+                "composite_score_low": row["capacity_score_low"],
+                "composite_score_high": row["capacity_score_high"],
+                "fragility_index": row["fragility_index"],
+                "category": row["category"],
+                "score_status": row["score_status"],
+                "confidence": row["confidence"],
+                "trace_count": row["n_traces"],
+                "weakest_factor": row["weakest_factor"],
+                "factors": {factor: row[column] for factor, column in FACTORS.items()},
+                "parameter_set_id": row["parameter_set_id"],
+                "scored_at": time_text(row["scored_at"]),
+            }
+            for row in rows
+        ]
+
+    default = get(client, "/history/Link")
+    assert default["history"] == points(AS_OF - timedelta(days=30), AS_OF)
+    assert (default["period_days"], default["interval"], len(default["history"])) == (30, "daily", 31)
+    assert (default["from"], default["to"]) == (time_text(AS_OF - timedelta(days=30)), time_text(AS_OF))
+    assert default["current_score"] == default["history"][-1]["composite_score"]
+    assert get(client, "/history/Link", days=400)["history"] == points(AS_OF - timedelta(days=400), AS_OF)
+    some = get(client, "/history/Link", **{"from": "2026-06-01", "to": "2026-06-03T12:00:00+02:00"})
+    assert some["history"] == points(datetime(2026, 6, 1, tzinfo=UTC), datetime(2026, 6, 3, tzinfo=UTC))
+    assert some["period_days"] == 3
+    assert (
+        get(client, "/history/Link", interval="hourly")["history"] == default["history"]
+    )  # daily is all there is
+
+    response = client.get(
+        f"{SCORING}/history/Link?days=3", headers={"Accept": "text/csv, application/json;q=0.5"}
+    )
+    assert response.headers["content-type"] == "text/csv; charset=utf-8"
+    rows = list(csv.DictReader(io.StringIO(response.text)))
+    in_json = get(client, "/history/Link", days=3)["history"]
+    assert len(rows) == 4
+    for row, point in zip(rows, in_json, strict=True):
+        assert row["as_of"] == point["as_of"] and row["agent_name"] == "Link"
+        assert float(row["composite_score"]) == point["composite_score"]
+        assert {factor: float(row[factor]) for factor in FACTORS} == point["factors"]
+
+
+def test_a_name_is_no_formula_in_a_csv(client, marts):
+    statement = "update fct_capacity_scores set agent_name = '=1+1' where agent_id_hash = %s"
+    with changed(marts, "fct_capacity_scores", statement, [LINK]):
+        text = client.get(f"{SCORING}/history/{LINK}?days=1", headers={"Accept": "text/csv"}).text
+    assert {row["agent_name"] for row in csv.DictReader(io.StringIO(text))} == {"'=1+1"}
+
+
+@pytest.mark.parametrize(
+    ("accept", "wanted"),
+    [
+        (None, False),
+        ("*/*", False),
+        ("text/csv", True),
+        ("TEXT/CSV", True),
+        ("text/*", True),
+        ("text/csv;q=0.4, application/json;q=0.5", False),
+        ("text/csv, */*;q=0.1", True),
+        ("text/csv;q=x", False),
+        ("text/html, */*", False),
+    ],
+)
+def test_which_type_a_client_prefers(accept, wanted):
+    assert answers_module.prefers_csv(accept) is wanted
+
+
+def test_alerts_are_those_of_the_marts(client, marts):
+    answer = get(client, "/alerts")
+    low = [row for row in scores_at(marts, 7) if row["capacity_score"] < 0.3][::-1]
+    assert [agent["agent_id_hash"] for agent in answer["agents"]] == [row["agent_id_hash"] for row in low]
+    assert answer["alert_count"] == len(low) == 6 and answer["threshold"] == 0.3
+    for agent, row in zip(answer["agents"], low, strict=True):
+        whole = expected_score(marts, row)
+        assert agent.pop("non_exempt_traces") == whole["metadata"]["non_exempt_traces"]
+        assert agent == {name: whole[name] for name in agent}
+        assert {"agent_name", "composite_score", "category", "fragility_index", "weakest_factor"} <= set(
+            agent
+        )
+    in_mart = marts.execute(
+        "select agent_id_hash, agent_name, as_of, window_days, kind, severity, value, threshold, message"
+        " from fct_capacity_alerts"
+    ).fetchall()
+    found = [{**alert, "as_of": datetime.fromisoformat(alert["as_of"])} for alert in answer["alerts"]]
+    assert len(found) == len(in_mart) == 18
+    assert all(alert in found for alert in in_mart)
+    assert get(client, "/alerts", threshold=1, window_days=30)["alert_count"] == 14
+    assert get(client, "/alerts", threshold=0)["agents"] == []
+
+
+def test_parameters_are_those_of_the_marts(client, marts):
+    answer = get(client, "/parameters")
+    rows = marts.execute("select * from dim_scoring_parameters").fetchall()
+    assert {parameter["name"]: parameter for parameter in answer["published"]} == {
+        row["parameter_name"]: {
+            "name": row["parameter_name"],
+            "value": row["parameter_value"],
+            "default": row["default_value"],
+            "allowed_range": row["allowed_range"],
+            "meaning": row["meaning"],
+            "section": str(row["specification_section"]),
+        }
+        for row in rows
+    }
+    assert answer["parameters"] == {
+        "lambda_C": 5, "mu_C": 10, "decay_rate": 0.05, "signal_weight": 1, "min_traces": 30,
+        "default_window_days": 7, "baseline_window_days": 23, "coherence_window_days": 30,
+    }  # fmt: skip
+    categories = marts.execute("select * from dim_capacity_categories").fetchall()
+    assert answer["categories"] == {row["category"]: row["guidance"] for row in categories}
+    assert len(answer["category_bounds"]) == 4
+    assert (
+        answer["windows"]
+        == marts.execute(
+            "select window_days, baseline_days, coherence_days from dim_scoring_windows order by window_days"
+        ).fetchall()
+    )
+    assert set(answer["non_exempt_actions"]) & set(answer["exempt_actions"]) == set()
+
+
+def test_evidence_is_what_explain_counts(client, sample):
+    """`explain` counts traces by a query of its own, with the fragile episodes of an intermediate table."""
+    everything = load_project(REPOSITORY, sample.profiles_dir)
+    behind = [name for names in COMPONENTS.values() for name in names]
+    n_found = 0
+    for agent in (LINK, MORPHEUS, ECHO, PARADOX):
+        parts = {
+            part["part"]: part["n_traces"] for part in explain(everything, agent, None, 30, None)["parts"]
+        }
+        for component in behind:
+            traces = pages_of_evidence(client, agent, component=component, window_days=30, limit=1000)
+            assert len(traces) == parts[component], (agent, component)
+            n_found += bool(traces)
+    assert n_found > 15
+
+
+def pages_of_evidence(client: TestClient, agent: str, **parameters: Any) -> list[dict[str, Any]]:
+    traces, after = [], None
+    while True:
+        page = get(client, f"/evidence/{agent}", **parameters, **({"after": after} if after else {}))
+        traces += page["traces"]
+        after = page["next"]
+        if after is None:
+            return traces
+        assert len(page["traces"]) == parameters["limit"]
+
+
+def test_evidence_is_paged_by_key(client, marts):
+    whole = pages_of_evidence(client, "Link", component="I_chain", limit=1000)
+    assert len(whole) == 39
+    assert pages_of_evidence(client, "Link", component="i_chain", limit=7) == whole
+    times = [trace["traced_at"] for trace in whole]
+    assert times == sorted(times, reverse=True)
+    verdicts = marts.execute(
+        "select trace_id from fct_trace_verdicts where agent_id_hash = %s and is_counted and not is_chain_valid"
+        " and traced_at >= %s and traced_at < %s",
+        [LINK, AS_OF - timedelta(days=7), AS_OF],
+    ).fetchall()
+    assert sorted(trace["trace_id"] for trace in whole) == sorted(row["trace_id"] for row in verdicts)
+    earlier = get(client, "/evidence/Link", component="I_chain", as_of="2026-06-08", limit=1000)
+    assert max(trace["traced_at"] for trace in earlier["traces"]) < "2026-06-08"
+    assert earlier["window_start"] == "2026-06-01T00:00:00+00:00"
+
+
+def test_every_component_with_traces_may_be_asked_for():
+    behind = {name for names in COMPONENTS.values() for name in names}
+    assert {name: lens_name(name) for name in behind}.keys() | set(map(lens_name, behind)) == set(
+        EvidenceComponent.__args__
+    )
+
+
+def test_probes(client, marts):
+    assert client.get("/healthz").json() == {"status": "ok"}
+    ready = client.get("/readyz").json()
+    assert ready["as_of"] == time_text(AS_OF)
+    assert ready["as_of_age_seconds"] == pytest.approx((datetime.now(UTC) - AS_OF).total_seconds(), abs=60)
+    marts.execute("alter table dim_agents rename to dim_agents_away")
+    try:
+        assert "no dim_agents" in refused(client, "/readyz", 503, "not-published")["detail"]
+        response = client.get(f"{SCORING}/capacity/Link")
+        assert (response.status_code, response.headers["retry-after"]) == (503, "2")
+    finally:
+        marts.execute("alter table dim_agents_away rename to dim_agents")
+    assert client.get("/readyz").status_code == 200
+
+
+# --- whom a name means -----------------------------------------------------------------------------------------------
+
+
+def test_a_name_that_several_bear_is_refused_with_the_list(client, marts):
+    statement = "update dim_agents set agent_name = 'Link' where agent_id_hash = %s"
+    with changed(marts, "dim_agents", statement, [ECHO]):
+        for path in ("capacity/Link", "factors/Link", "history/Link", "evidence/Link?component=I_chain"):
+            problem = refused(client, f"{SCORING}/{path}", 409, "ambiguous-agent")
+            assert problem["agents"] == [
+                {"agent_id_hash": LINK, "agent_name": "Link"},
+                {"agent_id_hash": ECHO, "agent_name": "Link"},
+            ]
+        assert get(client, f"/capacity/{LINK}")["agent_id_hash"] == LINK
+    assert get(client, "/capacity/Link")["agent_id_hash"] == LINK
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "a/b",
+        "../../x",
+        "fleet",
+        "ünïcode 探索",
+        "👩‍👧",
+        "%41",
+        "a?b#c",
+        '"><script>',
+        "'; drop table x --",
+        "\u202eab",
+    ],
+)
+def test_any_name_can_be_asked_for(raw, marts, name):
+    statement = "update dim_agents set agent_name = %s where agent_id_hash = %s"
+    with changed(marts, "dim_agents", statement, [name, LINK]):
+        for endpoint in ("history", "factors"):
+            status, _, body = ask(raw, f"{SCORING}/{endpoint}/{quote(name, safe='')}")
+            assert (status, json.loads(body)["agent_id_hash"]) == (200, LINK)
+
+
+def test_a_hash_goes_before_a_name_and_none_may_lack(client, marts):
+    with changed(
+        marts, "dim_agents", "update dim_agents set agent_name = %s where agent_id_hash = %s", [LINK, ECHO]
+    ):
+        assert get(client, f"/capacity/{LINK}")["agent_name"] == "Link"
+    nameless = "update fct_capacity_scores set agent_name = null where agent_id_hash = %s"
+    with changed(marts, "fct_capacity_scores", nameless, [LINK]):
+        assert get(client, f"/capacity/{LINK}")["agent_name"] == LINK
+
+
+# --- clients of the lens ---------------------------------------------------------------------------------------------
+
+Number = StrictFloat | StrictInt
+
+
+class LensFactor(BaseModel):
+    score: Number
+    components: dict[str, Number | bool | StrictStr | None]
+    trace_count: StrictInt
+    confidence: StrictStr
+
+
+class LensFactors(BaseModel):
+    C: LensFactor
+    I_int: LensFactor
+    R: LensFactor
+    I_inc: LensFactor
+    S: LensFactor
+
+
+class LensMetadata(BaseModel):
+    window_start: StrictStr
+    window_end: StrictStr
+    total_traces: StrictInt
+    non_exempt_traces: StrictInt
+
+
+class LensScore(BaseModel):
+    agent_name: StrictStr
+    composite_score: Number
+    fragility_index: Number
+    category: StrictStr
+    factors: LensFactors
+    metadata: LensMetadata
+
+
+class LensSummary(BaseModel):
+    high_capacity: StrictInt
+    healthy: StrictInt
+    moderate: StrictInt
+    high_fragility: StrictInt
+
+
+class LensCache(BaseModel):
+    cached: bool
+    ttl_seconds: StrictInt
+
+
+class LensFleet(BaseModel):
+    timestamp: StrictStr
+    window_days: StrictInt
+    agent_count: StrictInt
+    agents: list[LensScore]
+    summary: LensSummary
+    cache: LensCache
+
+
+class LensAlert(BaseModel):
+    agent_name: StrictStr
+    composite_score: Number
+    category: StrictStr
+    fragility_index: Number
+    weakest_factor: StrictStr
+    non_exempt_traces: StrictInt
+
+
+class LensAlerts(BaseModel):
+    timestamp: StrictStr
+    threshold: Number
+    window_days: StrictInt
+    alert_count: StrictInt
+    agents: list[LensAlert]
+    cache: LensCache
+
+
+class LensHistory(BaseModel):
+    agent_name: StrictStr
+    period_days: StrictInt
+    interval: StrictStr
+    current_score: Number
+    current_category: StrictStr
+    history: list[Any]
+    note: StrictStr
+
+
+class LensDetailedFactor(LensFactor):
+    name: StrictStr
+    formula: StrictStr
+    description: StrictStr
+
+
+def test_clients_of_the_lens_find_what_they_read(client):
+    def text(path: str) -> str:
+        return client.get(SCORING + path).text
+
+    fleet = LensFleet.model_validate_json(text("/capacity/fleet?window_days=30"))
+    assert fleet.agent_count == len(fleet.agents) == 14
+    scores = [agent.composite_score for agent in fleet.agents]
+    assert scores == sorted(scores, reverse=True)
+    for moment in (
+        fleet.timestamp,
+        fleet.agents[0].metadata.window_start,
+        fleet.agents[0].metadata.window_end,
+    ):
+        assert moment.endswith("+00:00")
+    assert {"D_identity", "K_contradiction"} < set(fleet.agents[0].factors.C.components)
+    assert {"I_chain", "I_coverage", "I_replay"} < set(fleet.agents[0].factors.I_int.components)
+    assert {"ECE", "Q_deferral", "U_unsafe"} < set(fleet.agents[0].factors.I_inc.components)
+    LensScore.model_validate_json(text("/capacity/Link"))
+    LensAlerts.model_validate_json(text("/alerts"))
+    LensHistory.model_validate_json(text("/history/Link"))
+    factors = client.get(f"{SCORING}/factors/Link").json()
+    assert factors["metadata"]["non_exempt_actions"]
+    for factor in factors["factors"].values():
+        LensDetailedFactor.model_validate(factor)
+
+
+# The website's own accesses: its dashboard's cards, its table, and agents of one name folded into a template.
+WEBSITE = """
+const fleet = JSON.parse(require('fs').readFileSync(0, 'utf8'));
+const templates = {};
+for (const agent of fleet.agents) {
+  (templates[agent.agent_name] ||= []).push(agent);
+  const row = [agent.composite_score.toFixed(3), agent.fragility_index.toFixed(2), agent.category.replace('_', ' ')];
+  for (const key of ['C', 'I_int', 'R', 'I_inc', 'S']) {
+    row.push(agent.factors[key].score.toFixed(2), agent.factors[key].trace_count.toLocaleString());
+  }
+  row.push(new Date(agent.metadata.window_start).toISOString(), agent.metadata.total_traces.toLocaleString());
+  row.push(agent.metadata.non_exempt_traces.toLocaleString());
+  if (row.some(cell => cell.includes('NaN') || cell.includes('undefined'))) throw new Error(row.join());
+}
+const { high_capacity, healthy, moderate, high_fragility } = fleet.summary;
+if (high_capacity + healthy + moderate + high_fragility !== fleet.agent_count) throw new Error('summary');
+console.log(Object.keys(templates).length);
+"""
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="Node is not installed")
+def test_the_lens_website_reads_the_fleet(client):
+    body = client.get(f"{SCORING}/capacity/fleet?window_days=30").content
+    done = subprocess.run(["node", "-e", WEBSITE], input=body, capture_output=True, check=False)
+    assert (done.returncode, done.stdout) == (0, b"14\n"), done.stderr.decode()
+
+
+# --- the OpenAPI document --------------------------------------------------------------------------------------------
+
+
+def test_everything_is_described_and_has_an_example(app):
+    document = app.openapi()
+    for path, operations in document["paths"].items():
+        operation = operations["get"]
+        assert operation["description"], path
+        for parameter in operation.get("parameters", []):
+            assert parameter["description"], (path, parameter["name"])
+        for media_type, content in operation["responses"]["200"]["content"].items():
+            assert content["example"], (path, media_type)
+        for status, response in operation["responses"].items():
+            assert response["description"], (path, status)
+            if int(status) >= 400:
+                [(media_type, content)] = response["content"].items()
+                assert (media_type, content["schema"]) == (
+                    "application/problem+json",
+                    {"$ref": "#/components/schemas/ProblemDocument"},
+                )
+                assert content["example"]["detail"]
+    schemas = document["components"]["schemas"]
+    undescribed = [
+        (name, member)
+        for name, schema in schemas.items()
+        for member, properties in schema.get("properties", {}).items()
+        if not (properties | schemas.get(properties.get("$ref", "").rpartition("/")[2], {})).get(
+            "description"
+        )
+    ]
+    assert undescribed == []
+
+
+def test_examples_are_what_the_server_answers(client):
+    changing = {"timestamp", "scored_at", "as_of_age_seconds", "history.csv", "cached"}
+
+    def stable(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {name: stable(member) for name, member in value.items() if name not in changing}
+        return [stable(member) for member in value] if isinstance(value, list) else value
+
+    written = json.loads(api_examples.FILE.read_text(encoding="utf-8"))
+    assert stable(api_examples.examples(client)) == stable(written)
+
+
+@pytest.fixture(scope="module")
+def fuzzed(served: ServedDatabase) -> Any:
+    """The document of an application that is asked under any host name."""
+    asked = create_app(served, Settings(version_seconds=60, local_names_only=False))
+    return schemathesis.openapi.from_asgi("/openapi.json", asked)
+
+
+# A request that fits the document may still ask for a window that is not published, or from a time after another.
+CHECKS = [
+    not_a_server_error,
+    openapi_checks.status_code_conformance,
+    openapi_checks.content_type_conformance,
+    openapi_checks.response_headers_conformance,
+    openapi_checks.response_schema_conformance,
+    openapi_checks.negative_data_rejection,
+    openapi_checks.unsupported_method,
+]
+WITHOUT_PARAMETERS = ["parameters", "healthz", "readyz"]
+OPERATIONS = ["fleet", "capacity", "factors", "history", "alerts", "evidence", *WITHOUT_PARAMETERS]
+
+
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_answers_are_as_documented(fuzzed, operation):
+    asked = fuzzed.find_operation_by_id(operation)
+    for mode in GenerationMode:
+        if mode == GenerationMode.NEGATIVE and operation in WITHOUT_PARAMETERS:
+            continue  # there is nothing to get wrong
+
+        @given(case=asked.as_strategy(generation_mode=mode))
+        @settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
+        def check(case: schemathesis.Case) -> None:
+            case.call_and_validate(checks=CHECKS)
+            if "agent_id" in case.path_parameters:
+                case.path_parameters["agent_id"] = LINK
+                case.call_and_validate(checks=CHECKS[:-2])
+
+        check()
+
+
+def test_every_operation_is_asked(fuzzed):
+    names = [result.ok().definition.raw["operationId"] for result in fuzzed.get_all_operations()]
+    assert sorted(names) == sorted(OPERATIONS)
+
+
+# --- odd and hostile requests ----------------------------------------------------------------------------------------
+
+INJECTIONS = [
+    "' or 1=1 --",
+    "'; drop table ciris.dim_agents; --",
+    "1); select pg_sleep(9) --",
+    "%s",
+    "{schema}",
+    "$1",
+]
+AGENTS = [
+    "%00", "a%00b", "%ED%A0%80", "%FF%FE", "%F0%9F", "..%2f..%2f..%2fetc%2fpasswd", "../../../etc/passwd", ".", "..",
+    "%0d%0aSet-Cookie:%20a=b", "%20", "%E2%80%AE", "x" * 10_240, "%F0%9F%92%A9" * 2_000, "%25", "%", "%zz", ";", "a//b",
+    *map(quote, INJECTIONS),
+]  # fmt: skip
+QUERIES = {
+    "capacity/fleet": [
+        "window_days=0", "window_days=-7", "window_days=7.5", f"window_days={10**100}", "window_days=NaN",
+        "window_days=", "limit=0", "limit=-1", f"limit={2**63}", "offset=-1", f"offset={2**64}", "offset=10000000000",
+        "category=best",
+        "status=x", "sort=capacity_score", "sort=-", "sort=1", "category=%00", "sort=%ED%A0%80",
+        *(f"{name}={quote(text)}" for name in ("window_days", "category", "status", "sort", "limit", "offset")
+          for text in INJECTIONS),
+    ],
+    "history/Link": [
+        "days=0", "days=401", "days=-1", "days=1e3", "interval=minutely", "from=yesterday",
+        "from=9999-12-31T23:59:59-12:00",
+        "from=0001-01-01T00:00:00%2B14:00", "to=0001-01-01", "from=2026-06-02&to=2026-06-01", "from=2020-01-01",
+        "days=3&from=2026-06-01", "from=10000-01-01", "from=-infinity", "to=infinity", "from=%00", "from=%ED%A0%80",
+        f"from={'9' * 10_240}", "from=", "to=2026-13-01", "from=2026-06-01T25:00",
+        *(f"{name}={quote(text)}" for name in ("days", "from", "to", "interval", "window_days") for text in INJECTIONS),
+    ],
+    "alerts": [
+        "threshold=-0.1", "threshold=1.1", "threshold=nan", "threshold=inf", "threshold=1e999", "threshold=x",
+        *(f"threshold={quote(text)}" for text in INJECTIONS),
+    ],
+    "evidence/Link": [
+        "", "component=", "component=delta_drift", "component=ECE", "component=%00", "component=I_chain&limit=0",
+        "component=I_chain&limit=1001", "component=I_chain&after=x", "component=I_chain&after=%00",
+        "component=I_chain&after=99999999999999999999.0e4a5780-478a-1488-d989-54cb42dd2a6b",
+        "component=I_chain&after=1.0e4a5780", "component=I_chain&as_of=x", "component=I_chain&as_of=%ED%A0%80",
+        *(f"component=I_chain&{name}={quote(text)}" for name in ("as_of", "window_days", "after", "limit")
+          for text in INJECTIONS),
+        *(f"component={quote(text)}" for text in INJECTIONS),
+    ],
+}  # fmt: skip
+ALLOWED_ODDITIES = [
+    "capacity/fleet?offset=10000000",
+    "capacity/fleet?limit=10000000&offset=9999999",
+    "history/Link?from=0001-01-02&to=0001-01-03",
+    "history/Link?from=9999-12-01&to=9999-12-31T23:59:59.999999",
+    "history/Link?days=400&interval=hourly",
+    "evidence/Link?component=I_chain&after=99999999999999999.ffffffff-ffff-ffff-ffff-ffffffffffff",
+    "evidence/Link?component=I_chain&after=0.00000000-0000-0000-0000-000000000000",
+    "capacity/Link?unknown=1&_=2",
+]
+
+
+@pytest.fixture(scope="module")
+def port(app: FastAPI) -> Iterator[int]:
+    """The application on a real socket."""
+    with running(app) as served_on:
+        yield served_on
+
+
+@pytest.fixture
+def raw(port: int) -> Iterator[http.client.HTTPConnection]:
+    """A connection that sends a path as it is."""
+    with contextlib.closing(http.client.HTTPConnection("127.0.0.1", port)) as connection:
+        yield connection
+
+
+def ask(connection: http.client.HTTPConnection, path: str) -> tuple[int, str, bytes]:
+    connection.putrequest("GET", path, skip_accept_encoding=True)
+    connection.endheaders()
+    response = connection.getresponse()
+    return response.status, response.headers["content-type"], response.read()
+
+
+def assert_problem(answer: tuple[int, str, bytes], *statuses: int) -> None:
+    status, media_type, body = answer
+    assert status in statuses, (status, body[:300])
+    assert media_type == "application/problem+json"
+    document = json.loads(body)
+    assert document["status"] == status and document["type"].startswith(TYPE) and document["detail"]
+    assert len(body) < 2_000
+    assert (
+        b"Traceback" not in body
+        and b"psycopg" not in body
+        and b"select" not in body.lower().replace(b"select pg_sleep", b"")
+    )
+
+
+def test_odd_agents_are_unknown(raw):
+    for endpoint in ("capacity", "factors", "history", "evidence"):
+        for agent in AGENTS:
+            query = "?component=I_chain" if endpoint == "evidence" else ""
+            assert_problem(ask(raw, f"{SCORING}/{endpoint}/{agent}{query}"), 404)
+
+
+def test_odd_parameters_are_refused(raw):
+    for path, queries in QUERIES.items():
+        for query in queries:
+            assert_problem(ask(raw, f"{SCORING}/{path}?{query}"), 422)
+
+
+def test_deep_and_distant_requests_are_answered(raw):
+    for path in ALLOWED_ODDITIES:
+        status, media_type, body = ask(raw, f"{SCORING}/{path}")
+        assert (status, media_type) == (200, "application/json"), (path, body[:300])
+        json.loads(body)
+
+
+def test_whatever_is_not_there(client):
+    refused(client, "/nothing", 404, "not-found")
+    refused(client, f"{SCORING}/", 404, "not-found")
+    for method in ("POST", "PUT", "DELETE", "PATCH"):
+        response = client.request(method, f"{SCORING}/alerts", content=b"x" * 100_000)
+        assert response.status_code == 405
+        assert response.json()["type"] == TYPE + "method-not-allowed"
+        assert response.headers["allow"] == "GET"
+    problem = refused(client, f"{SCORING}/capacity/Link?window_days=14", 422, "bad-parameter")
+    assert problem["allowed"] == [7, 30]
+    assert [error["parameter"] for error in problem["errors"]] == ["window_days"]
+    problem = refused(client, f"{SCORING}/evidence/Link?component=I_chain&as_of=2020-01-01", 404, "no-score")
+    assert "2020-01-01" in problem["detail"]
+
+
+def test_a_bug_is_told_in_the_log_only(app, monkeypatch):
+    monkeypatch.setattr(answers_module.Answers, "publication", lambda self: 1 / 0)
+    with TestClient(app, base_url="http://localhost", raise_server_exceptions=False) as asking:
+        document = refused(asking, f"{SCORING}/capacity/Link", 500, "internal")
+    assert "division" not in json.dumps(document)
+
+
+# --- what is kept ----------------------------------------------------------------------------------------------------
+
+
+def test_an_answer_stands_until_something_is_published(client, marts):
+    path = f"{SCORING}/capacity/fleet"
+    first = client.get(path)
+    etag = first.headers["etag"]
+    assert first.headers["cache-control"] == "public, no-cache"
+    again = client.get(path)
+    assert again.headers["etag"] == etag and again.json()["cache"]["cached"] is True
+    assert {**again.json(), "cache": None} == {**first.json(), "cache": None}
+    for tags in (etag, etag.removeprefix("W/"), f'"x", {etag}', "*"):
+        unchanged = client.get(path, headers={"If-None-Match": tags})
+        assert (unchanged.status_code, unchanged.content) == (304, b"")
+        assert unchanged.headers["etag"] == etag
+    assert client.get(path, headers={"If-None-Match": '"x"'}).status_code == 200
+    assert client.get(f"{path}?window_days=30").headers["etag"] != etag
+    statement = (
+        "update fct_capacity_scores set capacity_score = 0.123 "
+        "where agent_id_hash = %s and as_of = %s and window_days = 7"
+    )
+    with changed(marts, "fct_capacity_scores", statement, [LINK, AS_OF]):
+        newer = client.get(path, headers={"If-None-Match": etag})
+        assert newer.status_code == 200 and newer.headers["etag"] != etag
+        assert 0.123 in {agent["composite_score"] for agent in newer.json()["agents"]}
+
+
+def test_answers_at_hand_are_those_that_were_made(served):
+    """The way without routing: recognised for a second, compressed or not, with a problem never kept."""
+    with TestClient(create_app(served, Settings(version_seconds=60)), base_url="http://localhost") as asking:
+        plain = {"Accept-Encoding": "identity"}
+        made = asking.get(f"{SCORING}/history/Link?days=5", headers=plain)
+        at_hand = asking.get(f"{SCORING}/history/Link?days=5", headers=plain)
+        assert at_hand.json()["cache"] == {"cached": True, "ttl_seconds": 60}
+        compressed = asking.get(f"{SCORING}/history/Link?days=5")
+        assert compressed.headers["content-encoding"] == "gzip"
+        assert compressed.json() == at_hand.json() == {**made.json(), "cache": at_hand.json()["cache"]}
+        as_csv = asking.get(f"{SCORING}/history/Link?days=5", headers={"Accept": "text/csv"})
+        assert as_csv.headers["content-type"].startswith("text/csv")
+        for _ in range(2):
+            refused(asking, f"{SCORING}/capacity/nobody", 404, "unknown-agent")
+            assert asking.post(f"{SCORING}/history/Link?days=5").status_code == 405
+
+
+def test_answers_are_kept_within_bounds(served, marts):
+    settings_ = Settings(version_seconds=60, cache_bytes=20_000)
+    app = create_app(served, settings_)
+    kept = app.state.answers
+    with TestClient(app, base_url="http://localhost") as asking:
+        for row in marts.execute("select agent_id_hash from dim_agents").fetchall():
+            for endpoint in ("capacity", "factors"):
+                assert asking.get(f"{SCORING}/{endpoint}/{row['agent_id_hash']}").status_code == 200
+                assert 0 < kept._n_bytes <= 20_000
+                assert kept._n_bytes == sum(answer.n_bytes for answer in kept._kept.values())
+        assert asking.get(f"{SCORING}/capacity/fleet").status_code == 200  # larger than a quarter of all
+        assert asking.get(f"{SCORING}/capacity/Link?x={'y' * 5_000}").status_code == 200
+    assert not any(key[0] == "fleet" for key in kept._kept)
+    assert kept._keys and all(len(path) + len(query) <= 500 for path, query, _ in kept._keys)
+
+
+# --- who may ask -----------------------------------------------------------------------------------------------------
+
+
+def test_the_key_is_demanded_of_everybody_but_probes(served):
+    with TestClient(create_app(served, Settings(key=KEY, local_names_only=False))) as asking:
+        path = f"{SCORING}/capacity/Link"
+        wrong = [{}, {"X-API-Key": KEY[:-1]}, {"X-API-Key": "ü"}, {"Authorization": f"Bearer {KEY}x"},
+                 {"Authorization": "Basic !"}, {"Authorization": "Basic /w=="}, {"Authorization": KEY}]  # fmt: skip
+        for headers in wrong:
+            response = asking.get(path, headers={k: v.encode() for k, v in headers.items()})
+            assert response.status_code == 401
+            assert response.json()["type"] == TYPE + "key-required"
+            assert "Bearer" in response.headers["www-authenticate"]
+            assert KEY not in response.text
+        for given in ({"X-API-Key": KEY}, {"Authorization": f"Bearer {KEY}"}):
+            response = asking.get(path, headers=given)
+            assert (response.status_code, response.headers["cache-control"]) == (200, "private, no-cache")
+        assert asking.get(path, auth=("anybody", KEY)).status_code == 200
+        assert asking.get("/").status_code == 401 and asking.get("/openapi.json").status_code == 401
+        assert asking.get("/healthz").status_code == asking.get("/readyz").status_code == 200
+    assert "0123456789" not in repr(Settings(key=KEY))
+
+
+def test_where_a_key_is_needed(monkeypatch):
+    def settled(host: str, **options: Any) -> Settings:
+        return settings_of(
+            host,
+            8000,
+            **{"no_auth": False, "requests_per_minute": None, "origins": (), "cache_mb": 1, **options},
+        )
+
+    monkeypatch.delenv("CIRIS_API_KEY", raising=False)
+    for host in ("127.0.0.1", "::1", "localhost", "127.8.9.1"):
+        local = settled(host)
+        assert (local.key, local.requests_per_minute, local.local_names_only) == (None, 0, True)
+    for host in ("0.0.0.0", "::", "192.0.2.1", "example.org", ""):
+        with pytest.raises(InputError, match="no API key is set"):
+            settled(host)
+        assert settled(host, no_auth=True).requests_per_minute == 600
+    monkeypatch.setenv("CIRIS_API_KEY", KEY)
+    assert settled("0.0.0.0").key == settled("127.0.0.1").key == KEY
+    assert settled("0.0.0.0", no_auth=True).key is None
+    assert settled("0.0.0.0", requests_per_minute=0).requests_per_minute == 0
+    monkeypatch.setenv("CIRIS_API_KEY", "short")
+    with pytest.raises(InputError, match="at least 16"):
+        settled("0.0.0.0")
+    for origin in ("*", "example.org", "https://example.org/path", "https://*.example.org"):
+        with pytest.raises(InputError, match="no origin"):
+            settled("127.0.0.1", no_auth=True, origins=(origin,))
+
+
+def test_a_client_that_asks_too_often_waits(served):
+    limited = Settings(requests_per_minute=3, local_names_only=False)
+    with TestClient(create_app(served, limited)) as asking:
+        answers = [asking.get(f"{SCORING}/capacity/Link") for _ in range(4)]
+        assert [answer.status_code for answer in answers] == [200, 200, 200, 429]
+        assert [answer.headers["x-ratelimit-remaining"] for answer in answers] == ["2", "1", "0", "0"]
+        problem = answers[-1].json()
+        assert (problem["type"], problem["limit"]) == (TYPE + "too-many-requests", 3)
+        assert answers[-1].headers["retry-after"] == str(problem["retry_after"]) == "20"
+        assert asking.get("/healthz").status_code == 200
+
+
+def test_the_limit_is_per_client_and_refills():
+    now = 0.0
+    limits = Limits(60, lambda: now)
+    assert [limits.take("a") for _ in range(60)] == list(range(59, -1, -1))
+    with pytest.raises(Problem):
+        limits.take("a")
+    assert limits.take("b") == 59
+    now = 2.5
+    assert limits.take("a") == 1
+    for number in range(MOST_CLIENTS + 5):
+        limits.take(str(number))
+    assert len(limits.buckets) == MOST_CLIENTS
+    addresses = {"192.0.2.1": "192.0.2.1", "2001:db8::1": "2001:db8::/64", "2001:db8::ffff": "2001:db8::/64",
+                 "::ffff:192.0.2.1": "192.0.2.1"}  # fmt: skip
+    assert {address: client_of({"client": (address, 1)}) for address in addresses} == addresses
+
+
+def test_browsers_are_kept_careful(client, served):
+    for path in ("/healthz", f"{SCORING}/alerts", "/nothing", "/"):
+        headers = client.get(path, headers={"Origin": "https://evil.example"}).headers
+        assert headers["x-content-type-options"] == "nosniff"
+        assert headers["x-frame-options"] == "DENY"
+        assert "frame-ancestors 'none'" in headers["content-security-policy"]
+        assert "access-control-allow-origin" not in headers and "server" not in headers
+    for host in ("evil.example", "evil.example:80", "localhost.evil.example", "[::2]", ""):
+        response = client.get("/healthz", headers={"Host": host})
+        assert (response.status_code, response.json()["type"]) == (421, TYPE + "host-not-served"), host
+    for host in ("localhost:8000", "127.0.0.1", "[::1]:8000", "LOCALHOST"):
+        assert client.get("/healthz", headers={"Host": host}).status_code == 200
+    open_to = Settings(key=KEY, origins=("https://good.example",), local_names_only=False)
+    with TestClient(create_app(served, open_to)) as asking:
+        good = asking.get(f"{SCORING}/alerts", headers={"Origin": "https://good.example", "X-API-Key": KEY})
+        assert good.headers["access-control-allow-origin"] == "https://good.example"
+        assert "access-control-allow-credentials" not in good.headers
+        evil = asking.get(f"{SCORING}/alerts", headers={"Origin": "https://evil.example", "X-API-Key": KEY})
+        assert "access-control-allow-origin" not in evil.headers
+        preflight = {"Origin": "https://good.example", "Access-Control-Request-Method": "GET",
+                     "Access-Control-Request-Headers": "X-API-Key"}  # fmt: skip
+        assert asking.options(f"{SCORING}/alerts", headers=preflight).status_code == 200
+
+
+def test_pages_are_served_beside_the_api(client):
+    for path in ("/", "/agent?agent_id=Link", "/alerts", "/parameters", "/?window_days=30"):
+        page = client.get(path)
+        assert (page.status_code, page.headers["content-type"]) == (200, "text/html; charset=utf-8"), path
+        assert "<h1" in page.text or "<h2" in page.text
+    moved = client.get("/agents/Link?window_days=30", follow_redirects=False)
+    assert (moved.status_code, moved.headers["location"]) == (307, "../agent?agent_id=Link&window_days=30")
+    assert client.get("/agents/Link").text == client.get("/agent?agent_id=Link").text
+    link = re.search(r'href="(api/v1/scoring/evidence/[^"]+)"', client.get("/agent?agent_id=Link").text)
+    assert client.get("/" + link[1].replace("&amp;", "&")).json()["agent_id_hash"] == LINK
+
+
+# --- the role --------------------------------------------------------------------------------------------------------
+
+
+def test_the_role_reads_the_marts_and_nothing_else(sample, marts):
+    relations = marts.execute(
+        """
+        select nspname as schema, relname as name, has_table_privilege(%(role)s, pg_class.oid, 'select') as may_read,
+            has_table_privilege(
+                %(role)s, pg_class.oid, 'insert, update, delete, truncate, references, trigger'
+            ) as may_write
+        from pg_class
+        join pg_namespace on pg_namespace.oid = relnamespace
+        where relkind in ('r', 'v', 'm', 'f', 'p') and nspname !~ '^pg_' and nspname <> 'information_schema'
+        """,
+        {"role": READER},
+    ).fetchall()
+    assert {row["schema"] for row in relations} == {
+        SCHEMA, f"{SCHEMA}_intermediate", f"{SCHEMA}_staging", "cirislens",
+    }  # fmt: skip
+    for row in relations:
+        assert (row["may_read"], row["may_write"]) == (row["schema"] == SCHEMA, False), row
+    schemas = marts.execute(
+        "select nspname, has_schema_privilege(%s, oid, 'create') as may_create, has_schema_privilege(%s, oid, 'usage')"
+        " as may_use from pg_namespace where nspname !~ '^pg_'",
+        [READER, READER],
+    ).fetchall()
+    assert not any(row["may_create"] for row in schemas)
+    assert {row["nspname"] for row in schemas if row["may_use"]} == {SCHEMA, "public", "information_schema"}
+    rights = marts.execute(
+        "select has_database_privilege(%s, current_database(), 'create, temporary') as may_create, rolsuper,"
+        " rolcreaterole, rolcreatedb from pg_roles where rolname = %s",
+        [READER, READER],
+    ).fetchone()
+    assert not any(rights.values())
+
+
+def test_sessions_can_only_read_and_not_for_long(project, sample, own_server):
+    database = ServedDatabase(
+        load_project(REPOSITORY, sample.profiles_dir), 1, 0.3
+    )  # the owner, who may write
+    database.open()
+    with contextlib.closing(database):
+        settings_ = database.read(
+            lambda c: [
+                c.execute(f"show {name}").fetchone()[0]
+                for name in (
+                    "transaction_read_only",
+                    "transaction_isolation",
+                    "timezone",
+                    "statement_timeout",
+                )
+            ]
+        )
+        assert settings_ == ["on", "repeatable read", "UTC", "300ms"]
+        with pytest.raises(Problem) as refusal:
+            database.read(lambda c: c.execute(f"delete from {SCHEMA}.dim_agents"))
+        assert refusal.value.kind == "database-away"
+        with pytest.raises(Problem) as slow:
+            database.read(lambda c: c.execute("select pg_sleep(5)"))
+        assert slow.value.kind == "database-busy"
+        assert database.read(lambda c: c.execute("select 1").fetchone()) == (1,)
+
+
+def test_a_session_that_was_cut_is_replaced(served, client, sample):
+    cut = "select count(pg_terminate_backend(pid)) from pg_stat_activity where usename = %s"
+    client.get("/readyz")
+    with sample.connect() as connection:
+        assert connection.execute(cut, [READER]).fetchone()[0] > 0
+    assert client.get(f"{SCORING}/capacity/{ECHO}?window_days=30").status_code == 200
+    assert client.get("/readyz").status_code == 200
+
+
+# --- a database that goes away ---------------------------------------------------------------------------------------
+
+
+def pg_ctl(started: Server, *arguments: str) -> None:
+    data = Path(started.socket_folder)
+    command = [started.programs / "pg_ctl", "-D", data, "-w", "-l", data / "log", *arguments]
+    owner = data.stat()
+    account = {"user": owner.st_uid, "group": owner.st_gid, "extra_groups": []} if os.geteuid() == 0 else {}
+    subprocess.run(
+        command, check=True, cwd="/", stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, **account
+    )
+
+
+def test_the_database_stops_and_starts_under_load(project, own_server, capfd):
+    database = ServedDatabase(project, 4, 15)
+    database.open()
+    paths = [
+        f"{SCORING}/capacity/fleet",
+        f"{SCORING}/capacity/Link",
+        f"{SCORING}/factors/Echo",
+        "/readyz",
+        "/",
+    ]
+    seen: list[tuple[float, int, float, str | None]] = []
+    stop = threading.Event()
+
+    def ask_on(port: int, number: int) -> None:
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+        while not stop.is_set():
+            begun = time.monotonic()
+            connection.request("GET", paths[number % len(paths)])
+            response = connection.getresponse()
+            response.read()
+            seen.append((begun, response.status, time.monotonic() - begun, response.headers["retry-after"]))
+            number += 1
+        connection.close()
+
+    with contextlib.closing(database), running(create_app(database, Settings(version_seconds=0.2))) as port:
+        asking = [threading.Thread(target=ask_on, args=(port, number)) for number in range(8)]
+        for thread in asking:
+            thread.start()
+        try:
+            time.sleep(1)
+            pg_ctl(own_server, "-m", "fast", "stop")
+            stopped = time.monotonic()
+            time.sleep(2)
+            started = time.monotonic()
+            pg_ctl(own_server, "-o", f'-h "" -k "{own_server.socket_folder}"', "start")
+            back = time.monotonic()
+            time.sleep(2.5)
+        finally:
+            stop.set()
+            for thread in asking:
+                thread.join()
+    assert {status for _, status, _, _ in seen} == {200, 503}
+    assert all(retry_after == "2" for _, status, _, retry_after in seen if status == 503)
+    away = [answer for answer in seen if stopped + 0.5 < answer[0] < started - 0.2]
+    assert len(away) > 100 and {status for _, status, _, _ in away} == {503}
+    assert max(seconds for _, _, seconds, _ in seen) < 3
+    assert sorted(seconds for _, _, seconds, _ in away)[len(away) // 2] < 0.2
+    again = [status for begun, status, _, _ in seen if begun > back + 1.5]
+    assert len(again) > 20 and set(again) == {200}
+    said = capfd.readouterr().err
+    assert said.count("is away") == said.count("is back, after") == 1
+
+
+def test_a_server_begins_without_its_database(project, own_server, tmp_path):
+    profile = (project.profiles_dir / "profiles.yml").read_text()
+    (tmp_path / "profiles.yml").write_text(profile.replace("port: ", "port: 1"))
+    database = ServedDatabase(load_project(REPOSITORY, tmp_path), 1, 1)
+    database.open()
+    with (
+        contextlib.closing(database),
+        TestClient(create_app(database, SETTINGS), base_url="http://localhost") as asking,
+    ):
+        refused(asking, "/readyz", 503, "database-away")
+        assert asking.get("/healthz").status_code == 200
+        page = asking.get("/")
+        assert (page.status_code, page.headers["retry-after"]) == (503, "2")
+        assert "The database is away" in page.text
+
+
+# --- the command -----------------------------------------------------------------------------------------------------
+
+
+def test_the_command_serves_until_it_is_told_to_stop(project):
+    command = [sys.executable, "-m", "ciris_scoring.cli", "serve", "--port", "0", "--project-dir", REPOSITORY,
+               "--profiles-dir", project.profiles_dir]  # fmt: skip
+    environment = {**os.environ, "CIRIS_API_KEY": KEY}
+    with subprocess.Popen(
+        command, env=environment, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            line = process.stderr.readline()
+            port = int(re.search(r"http://127\.0\.0\.1:(\d+), an API key is demanded", line)[1])
+            connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+            statuses = []
+            for headers in ({}, {"X-API-Key": KEY}, {"X-API-Key": "wrong-" + KEY}):
+                connection.request("GET", f"{SCORING}/capacity/Link?key=hidden", headers=headers)
+                response = connection.getresponse()
+                response.read()
+                statuses.append(response.status)
+            connection.close()
+            assert statuses == [401, 200, 401]
+        finally:
+            process.send_signal(signal.SIGINT)
+            said = line + process.stderr.read() + process.stdout.read()
+    assert process.returncode == 0 and "Traceback" not in said
+    assert KEY not in said and "hidden" not in said and "not used" not in said
+
+
+def test_an_address_that_is_taken_is_refused(project):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        options = [
+            "--project-dir",
+            REPOSITORY,
+            "--profiles-dir",
+            project.profiles_dir,
+            "--port",
+            taken.getsockname()[1],
+        ]
+        result = CliRunner().invoke(main, ["serve", *map(str, options)])
+    assert result.exit_code == 2
+    assert "Cannot serve on 127.0.0.1, port" in result.output and "Traceback" not in result.output
+
+
+WITHOUT_EXTRA = """
+import importlib
+import pkgutil
+import sys
+from importlib.abc import MetaPathFinder
+
+class Blocked(MetaPathFinder):
+    def find_spec(self, name, path, target=None):
+        if name.partition(".")[0] in ("fastapi", "starlette", "uvicorn", "psycopg_pool"):
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+sys.meta_path.insert(0, Blocked())
+import ciris_scoring
+for module in pkgutil.walk_packages(ciris_scoring.__path__, "ciris_scoring."):
+    if not module.name.startswith(("ciris_scoring.api", "ciris_scoring.bench.api")):
+        importlib.import_module(module.name)
+from click.testing import CliRunner
+from ciris_scoring.cli import main
+for command in (["serve"], ["bench", "api"]):
+    result = CliRunner().invoke(main, command)
+    assert result.exit_code == 2 and isinstance(result.exception, SystemExit), result.output
+    print(result.output)
+"""
+
+
+def test_the_core_does_without_the_extra(project):
+    """Every other module is imported, and the commands say what to install."""
+    environment = {**os.environ, "DBT_PROFILES_DIR": str(project.profiles_dir)}
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT_EXTRA],
+        capture_output=True, text=True, check=False, cwd=REPOSITORY, env=environment,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("Hint: Install the extra: pip install 'ciris-scoring[api]'") == 2
