@@ -7,6 +7,7 @@ import subprocess
 import tempfile
 import uuid
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -106,13 +107,13 @@ def every_database(every_postgres: Server, tmp_path: Path) -> Iterator[Database]
     yield from _fresh_database(every_postgres, tmp_path)
 
 
-def _fresh_database(server: Server, folder: Path) -> Iterator[Database]:
+def _fresh_database(server: Server, folder: Path, template: str = "template1") -> Iterator[Database]:
     name = f"test_{uuid.uuid4().hex[:12]}"
     profiles_dir = folder / "profiles"
     profiles_dir.mkdir()
     embedded.write_profile(profiles_dir, server, database=name)
     with psycopg.connect(server.conninfo("postgres"), autocommit=True) as connection:
-        connection.execute(f"create database {name}")
+        connection.execute(f"create database {name} template {template} strategy file_copy")
     try:
         yield Database(server, name, profiles_dir)
     finally:
@@ -140,3 +141,24 @@ def _major_version(postgres: Path) -> int:
         return int(answer.split()[2].split(".")[0].rstrip("abcdefghijklmnopqrstuvwxyz"))
     except (OSError, subprocess.CalledProcessError, IndexError, ValueError):
         return 0
+
+
+@pytest.fixture(scope="session")
+def scored_sample(embedded_postgres: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
+    """The sample, scored once for all tests, which only read it; one that changes it takes a copy of it."""
+    from ciris_scoring.simulation.sample import load_sample, sample_info
+    from pipeline import score
+
+    folder = tmp_path_factory.mktemp("sample")
+    with contextmanager(_fresh_database)(embedded_postgres, folder) as database:
+        with database.connect() as connection:
+            load_sample(connection)
+        score(database.profiles_dir, sample_info()["as_of"])
+        yield database
+
+
+@contextmanager
+def copy_of(database: Database, folder: Path) -> Iterator[Database]:
+    """A database of the test's own with the content of another, to which nobody may be connected."""
+    with contextmanager(_fresh_database)(database.server, folder, template=database.name) as copy:
+        yield copy

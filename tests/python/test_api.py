@@ -1163,6 +1163,14 @@ def test_pages_are_served_beside_the_api(client):
     moved = client.get("/agents/Link?window_days=30", follow_redirects=False)
     assert (moved.status_code, moved.headers["location"]) == (307, "../agent?agent_id=Link&window_days=30")
     assert client.get("/agents/Link").text == client.get("/agent?agent_id=Link").text
+    for path, message in (
+        ("/agent?agent_id=nobody", "There is no such agent"),
+        ("/agent?agent_id=Link&window_days=5", "No such window"),
+        ("/alerts?window_days=5", "No such window"),
+    ):
+        page = client.get(path)
+        assert (page.status_code, page.headers["cache-control"]) == (404, "no-store"), path
+        assert message in page.text
     link = re.search(r'href="(api/v1/scoring/evidence/[^"]+)"', client.get("/agent?agent_id=Link").text)
     assert client.get("/" + link[1].replace("&amp;", "&")).json()["agent_id_hash"] == LINK
 

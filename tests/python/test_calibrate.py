@@ -33,12 +33,12 @@ from ciris_scoring.calibration.labels import Label, read_labels
 from ciris_scoring.calibration.parameters import COVERED, Range, covered_ranges, not_covered, values_to_try
 from ciris_scoring.calibration.report import COLUMNS, Findings, as_text, verdict
 from ciris_scoring.cli import main
-from ciris_scoring.embedded import SCHEMA, Server
+from ciris_scoring.embedded import SCHEMA
 from ciris_scoring.errors import InputError
 from ciris_scoring.reading.marts import read_only
 from ciris_scoring.simulation.sample import load_sample, sample_info
 from ciris_scoring.terminal import width
-from conftest import REPOSITORY, Database, _fresh_database
+from conftest import REPOSITORY, Database, _fresh_database, copy_of
 from pipeline import EXACT, score
 
 MOMENT = as_of_time.parse_time(sample_info()["as_of"], "sample")
@@ -46,16 +46,13 @@ MOMENT = as_of_time.parse_time(sample_info()["as_of"], "sample")
 
 @pytest.fixture(scope="module")
 def scored(
-    embedded_postgres: Server, tmp_path_factory: pytest.TempPathFactory
+    scored_sample: Database, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[Database, psycopg.Connection]]:
     """The sample, scored."""
-    folder = tmp_path_factory.mktemp("calibrate")
     with (
-        contextmanager(_fresh_database)(embedded_postgres, folder) as database,
+        copy_of(scored_sample, tmp_path_factory.mktemp("calibrate")) as database,
         database.connect() as connection,
     ):
-        load_sample(connection)
-        score(database.profiles_dir, sample_info()["as_of"])
         yield database, connection
 
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 
-from ciris_scoring.embedded import SCHEMA
+from ciris_scoring.embedded import SCHEMA, Server
 from ciris_scoring.simulation.sample import load_sample, sample_info
-from conftest import Database
+from conftest import Database, _fresh_database
 from nasty_fleet import START, nasty_fleet
 from pipeline import create_loose_sources, differences_from_brute_force, insert_rows, score
 
@@ -47,13 +49,23 @@ def load(database: Database, seed: int, **size: int) -> None:
         )
 
 
-def test_sample(every_database: Database) -> None:
-    with every_database.connect() as connection:
-        load_sample(connection)
-        as_of = datetime.fromisoformat(sample_info()["as_of"])
-        score(every_database.profiles_dir, as_of)
-        as_ofs = [as_of - timedelta(days=d) for d in (0, 1, 7, 20, 31, 40, 44)]
-        assert differences_from_brute_force(connection, SCHEMA, as_of, as_ofs=as_ofs) == []
+def sample_differences(database: Database) -> list[str]:
+    as_of = datetime.fromisoformat(sample_info()["as_of"])
+    as_ofs = [as_of - timedelta(days=d) for d in (0, 1, 7, 20, 31, 40, 44)]
+    with database.connect() as connection:
+        return differences_from_brute_force(connection, SCHEMA, as_of, as_ofs=as_ofs)
+
+
+def test_sample(scored_sample: Database) -> None:
+    assert sample_differences(scored_sample) == []
+
+
+def test_sample_on_the_oldest_postgresql(system_postgres: Server, tmp_path: Path) -> None:
+    with contextmanager(_fresh_database)(system_postgres, tmp_path) as database:
+        with database.connect() as connection:
+            load_sample(connection)
+        score(database.profiles_dir, sample_info()["as_of"])
+        assert sample_differences(database) == []
 
 
 @pytest.mark.parametrize("seed", [1, 2])

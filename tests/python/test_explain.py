@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -18,13 +17,12 @@ from psycopg.rows import dict_row, tuple_row
 from ciris_scoring import explain as explain_module
 from ciris_scoring.cli import main
 from ciris_scoring.connection import table_exists
-from ciris_scoring.embedded import SCHEMA, Server
+from ciris_scoring.embedded import SCHEMA
 from ciris_scoring.explain import PAGE_WIDTH, PARTS_OF_TRACES, RULE, explain, page
 from ciris_scoring.project import Project, load_project
-from ciris_scoring.simulation.sample import load_sample, sample_info
+from ciris_scoring.simulation.sample import sample_info
 from ciris_scoring.terminal import width
-from conftest import REPOSITORY, Database, _fresh_database
-from pipeline import score
+from conftest import REPOSITORY, Database, copy_of
 
 AS_OF = datetime.fromisoformat(sample_info()["as_of"])
 LINK, MORPHEUS, MIRE = "4107c26fee8baae4", "da3f08513aac60cf", "744f85804999ee4a"
@@ -32,13 +30,9 @@ KEY = "agent_id_hash = %(agent_id_hash)s and as_of = %(as_of)s and window_days =
 
 
 @pytest.fixture(scope="module")
-def sample(embedded_postgres: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
+def sample(scored_sample: Database, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
     """The sample, scored."""
-    folder = tmp_path_factory.mktemp("explain")
-    with contextmanager(_fresh_database)(embedded_postgres, folder) as database:
-        with database.connect() as connection:
-            load_sample(connection)
-        score(database.profiles_dir, sample_info()["as_of"])
+    with copy_of(scored_sample, tmp_path_factory.mktemp("explain")) as database:
         yield database
 
 

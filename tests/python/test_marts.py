@@ -6,7 +6,6 @@ import math
 import statistics
 from collections import defaultdict
 from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import psycopg
@@ -15,10 +14,8 @@ import yaml
 from psycopg import sql
 from psycopg.rows import dict_row
 
-from ciris_scoring.embedded import SCHEMA, Server
-from ciris_scoring.simulation.sample import load_sample, sample_info
-from conftest import REPOSITORY, _fresh_database
-from pipeline import score
+from ciris_scoring.embedded import SCHEMA
+from conftest import REPOSITORY, Database, copy_of
 
 TEXT, INTEGER, BIGINT, DOUBLE, TEXTS = "text", "integer", "bigint", "double precision", "text[]"
 TIME = "timestamp with time zone"
@@ -198,15 +195,13 @@ group by s.agent_id_hash, s.as_of, s.window_days
 
 @pytest.fixture(scope="module")
 def connection(
-    embedded_postgres: Server, tmp_path_factory: pytest.TempPathFactory
+    scored_sample: Database, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[psycopg.Connection]:
     """The sample, scored; unqualified names are those of the marts."""
     with (
-        contextmanager(_fresh_database)(embedded_postgres, tmp_path_factory.mktemp("marts")) as database,
+        copy_of(scored_sample, tmp_path_factory.mktemp("marts")) as database,
         database.connect() as connection,
     ):
-        load_sample(connection)
-        score(database.profiles_dir, sample_info()["as_of"])
         connection.execute(f"set search_path to {SCHEMA}")
         connection.row_factory = dict_row
         yield connection

@@ -23,15 +23,15 @@ from psycopg.rows import dict_row
 from ciris_scoring import pages, report
 from ciris_scoring.cli import main
 from ciris_scoring.decimals import cut
-from ciris_scoring.embedded import SCHEMA, Server
+from ciris_scoring.embedded import SCHEMA
 from ciris_scoring.errors import CirisError
 from ciris_scoring.pages import charts, words
 from ciris_scoring.pages.links import ReportLinks
 from ciris_scoring.reading import agent as agent_reading
 from ciris_scoring.reading import agents, fleet, history
 from ciris_scoring.run_lock import run_lock
-from ciris_scoring.simulation.sample import load_sample, sample_info
-from conftest import REPOSITORY, Database, _fresh_database
+from ciris_scoring.simulation.sample import sample_info
+from conftest import REPOSITORY, Database, copy_of
 
 AS_OF = datetime.fromisoformat(sample_info()["as_of"])
 NOW = AS_OF + timedelta(hours=3)
@@ -62,11 +62,9 @@ class Scored:
 
 
 @pytest.fixture(scope="module")
-def scored(embedded_postgres: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scored]:
+def scored(scored_sample: Database, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scored]:
     folder = tmp_path_factory.mktemp("pages")
-    with contextmanager(_fresh_database)(embedded_postgres, folder) as database:
-        with database.connect() as connection:
-            load_sample(connection)
+    with copy_of(scored_sample, folder) as database:
         file = folder / "fleet.html"
         arguments = ["--as-of", sample_info()["as_of"], "--report", file]
         result = invoke("run", database, *arguments)
@@ -276,7 +274,9 @@ def test_who_is_meant(marts):
         assert agents.find(marts, SCHEMA, nobody) == []
         assert "There is no such agent" in pages.agent_page(marts, SCHEMA, nobody)
     marts.execute("update dim_agents set agent_name = 'Ally' where agent_name in ('Link', 'Fable')")
-    page = Parsed(pages.agent_page(marts, SCHEMA, "Ally"))
+    several = pages.agent_page(marts, SCHEMA, "Ally")
+    assert isinstance(several, pages.Message) and several.status == 409
+    page = Parsed(several)
     assert "2 agents have this name" in page.text
     assert f"agent?agent_id={LINK}&window_days=7" in [a.get("href") for tag, a in page.tags if tag == "a"]
 

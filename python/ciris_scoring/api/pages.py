@@ -22,6 +22,15 @@ KEPT_SECONDS = 60
 POLICY = {"Content-Security-Policy": "frame-ancestors 'none'"}
 LINKS = pages.ServedLinks(frozenset(name for names in COMPONENTS.values() for name in names))
 
+
+class _NotThere(Exception):
+    """What a page was asked for is not there, or several things are meant."""
+
+    def __init__(self, message: pages.Message):
+        super().__init__(message.status)
+        self.message = message
+
+
 router = APIRouter(include_in_schema=False)
 WindowDays = Annotated[int | None, Query(ge=1, le=10_000)]
 Page = Callable[[psycopg.Connection, str], str]
@@ -31,7 +40,10 @@ async def _answer(request: Request, answers: TheAnswers, page: Page, *key: objec
     schema = answers.database.schema
 
     def build(connection: psycopg.Connection) -> bytes:
-        return page(connection, schema).encode()
+        text = page(connection, schema)
+        if isinstance(text, pages.Message) and text.status != 200:
+            raise _NotThere(text)
+        return text.encode()
 
     try:
         try:
@@ -46,6 +58,8 @@ async def _answer(request: Request, answers: TheAnswers, page: Page, *key: objec
         response = await answers.answer(
             request, publication, ("page", minute, *key), build, HTML, recognise=False
         )
+    except _NotThere as found:
+        return Response(found.message, found.message.status, {"Cache-Control": "no-store", **POLICY}, HTML)
     except Problem as problem:
         text = pages.message_page(problem.title, [problem.detail], links=LINKS)
         headers = {"Cache-Control": "no-store", **problem.headers, **POLICY}

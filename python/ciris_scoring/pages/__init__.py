@@ -6,6 +6,7 @@ says in its place.
 
 from ciris_scoring.pages.links import Links, ReportLinks, ServedLinks
 from ciris_scoring.pages.pages import (
+    Message,
     agent_page,
     alerts_page,
     fleet_page,
@@ -16,6 +17,7 @@ from ciris_scoring.pages.pages import (
 
 __all__ = [
     "Links",
+    "Message",
     "ReportLinks",
     "ServedLinks",
     "agent_page",

@@ -31,6 +31,18 @@ NO_SCORES = "No score is published yet"
 NO_TRACES = "No agent has sent a trace"
 
 
+class Message(str):
+    """A page that says something in place of scores, with the status of HTTP that fits it."""
+
+    status: int
+
+    def __new__(cls, html: str, status: int) -> "Message":
+        """Make one of its HTML."""
+        message = super().__new__(cls, html)
+        message.status = status
+        return message
+
+
 def message_page(
     heading: str,
     lines: Sequence[str],
@@ -38,13 +50,15 @@ def message_page(
     choices: Sequence[Agent] = (),
     window_days: int | None = None,
     links: Links | None = None,
-) -> str:
+    status: int = 200,
+) -> Message:
     """Render a page that says something in place of scores; it reads nothing, so the database may be away.
 
     :param lines: paragraphs.
     :param choices: agents to link to.
+    :param status: status of HTTP, for a server.
     """
-    return render(
+    html = render(
         "message.html",
         heading=heading,
         lines=lines,
@@ -55,6 +69,7 @@ def message_page(
         as_of=None,
         frame=None,
     )
+    return Message(html, status)
 
 
 def fleet_page(
@@ -101,19 +116,20 @@ def agent_page(
         return page
     found = agents_reading.find(connection, schema, agent)
     if not found:
-        return page.message("There is no such agent", ["No agent has this name, or a hash that begins so."])
+        return page.message(
+            "There is no such agent", ["No agent has this name, or a hash that begins so."], 404
+        )
     if len(found) > 1:
         lines = [f"{len(found)} agents have this name, or a hash that begins so. Which one?"]
         if len(found) > MAX_CHOICES:
             lines.append(f"These are the first {MAX_CHOICES}.")
-        return page.message("Several agents are meant", lines, found[:MAX_CHOICES])
+        return page.message("Several agents are meant", lines, 409, found[:MAX_CHOICES])
     [chosen] = found
     newest = history.newest(connection, schema, chosen.agent_id_hash, page.window_days)
     if newest is None:
         last = f"Its last trace is of {chosen.last_traced_at:%Y-%m-%d %H:%M} UTC."
-        return page.message(
-            "No score in this window", [f"The agent has none in a window of {page.window_days} days.", last]
-        )
+        lines = [f"The agent has none in a window of {page.window_days} days.", last]
+        return page.message("No score in this window", lines, 404)
     first = newest - timedelta(days=HISTORY_DAYS)
     histories = history.histories(
         connection, schema, [chosen.agent_id_hash], page.window_days, first=first, last=newest, daily=True
@@ -227,7 +243,10 @@ class _Page:
         if newest is None and window_days is not None and fleet.newest(connection, schema) is not None:
             published = " or ".join(str(window.window_days) for window in windows(connection, schema))
             return message_page(
-                "No such window", [f"Scores are published for windows of {published} days."], links=links
+                "No such window",
+                [f"Scores are published for windows of {published} days."],
+                links=links,
+                status=404,
             )
         if newest is None:
             begun = unfinished(connection, schema)
@@ -259,9 +278,13 @@ class _Page:
         """Render a page of scores."""
         return render(template, **{**self.values(), **values})
 
-    def message(self, heading: str, lines: Sequence[str], choices: Sequence[Agent] = ()) -> str:
+    def message(
+        self, heading: str, lines: Sequence[str], status: int, choices: Sequence[Agent] = ()
+    ) -> Message:
         """Render a message in place of scores."""
-        return message_page(heading, lines, choices=choices, window_days=self.window_days, links=self.links)
+        return message_page(
+            heading, lines, choices=choices, window_days=self.window_days, links=self.links, status=status
+        )
 
 
 def _unpublished(begun: Unfinished | None) -> list[str]:
