@@ -53,9 +53,10 @@ parse: $(INSTALLED) ## Check that dbt can read the project.
 pytest: $(INSTALLED) ## Run the tests, on real PostgreSQL servers of their own.
 	$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder
 
-soak: $(INSTALLED) ## Replay 60 daily and 24 hourly runs against a full refresh, and kill 40 (about 25 minutes).
+soak: $(INSTALLED) ## Replay 60 daily and 24 hourly runs against a full refresh, kill 40, and score three years of hours (about 30 minutes).
 	$(BIN)/python tests/python/replay.py
 	$(BIN)/python tests/python/kills.py
+	$(BIN)/python tests/python/test_long_history.py
 
 bench: $(INSTALLED) ## Measure a million traces on a throw-away PostgreSQL (about 5 minutes, 5 GB of disk).
 	$(BIN)/ciris-scoring bench --embedded $(BENCH)

@@ -486,6 +486,10 @@ PROJECT = {
         select agent_id_hash, agent_name, as_of, window_days, 'none' as kind, 'warning' as severity, '' as message
         from {{ ref('fct_capacity_scores') }} where false
         """,
+    "models/marts/fct_record_signs.sql": """
+        select agent_id_hash, as_of, window_days, 'none' as sign, '' as field
+        from {{ ref('fct_capacity_scores') }} where false
+        """,
     "models/small.yml": """
         models:
           - name: int_resilience

@@ -18,6 +18,10 @@ EVIDENCE = f"{SCHEMA}.fct_trace_verdicts"
 
 WAITING = "warn_scores_waiting_for_ciris_scoring_resilience"
 FIRST_HALF = ("build", "--selector", "before_resilience")
+VERDICTS_LEFT_OUT = f"""
+    update cirislens.covenant_traces set action_was_overridden = null where "timestamp" >= '{BEFORE}'
+    """
+"""So that the last day has signs of a polished record."""
 SECOND_HALF = ("build", "--selector", "after_resilience")
 
 
@@ -42,6 +46,8 @@ def states(embedded_postgres: Server, tmp_path_factory: pytest.TempPathFactory) 
         saved(database) as unscored,
     ):
         assert run(database, as_of=BEFORE).exit_code == 0
+        with database.connect() as connection:
+            connection.execute(VERDICTS_LEFT_OUT)
         before = marts(database, without=RUN_TIMES)
         with saved(database) as scored:
             assert run(database, as_of=NEWEST).exit_code == 0

@@ -7,13 +7,16 @@ the time, one is silent for years in between.
 from __future__ import annotations
 
 import random
+import tempfile
+from contextlib import contextmanager
 from datetime import datetime, timedelta
+from pathlib import Path
 
 import psycopg
-import pytest
 
-from ciris_scoring.embedded import SCHEMA
-from conftest import Database
+from ciris_scoring import embedded
+from ciris_scoring.embedded import SCHEMA, Server
+from conftest import Database, _fresh_database
 from nasty_fleet import nasty_fleet
 from pipeline import (
     create_loose_sources,
@@ -53,31 +56,55 @@ def ages(first: datetime, last: datetime, period: timedelta, n: int) -> list[dat
     return [first + period, *silence, *between, *back, last - period, last]
 
 
-@pytest.mark.parametrize(("period", "days", "traces_per_day"), [("day", 5 * 365, 3), ("hour", 3 * 365, 2)])
-def test_years_in_one_refresh_and_in_increments(
-    every_database: Database, period: str, days: int, traces_per_day: int
-) -> None:
+YEARS = {"day": (5 * 365, 3), "hour": (3 * 365, 2)}
+"""Days of history and traces a day."""
+
+
+def test_years_of_days(every_database: Database) -> None:
+    years_in_one_refresh_and_in_increments(every_database, "day")
+
+
+def test_years_of_hours(system_postgres: Server, tmp_path: Path) -> None:
+    """On the server that keeps fewer digits; the other one with them is part of make soak."""
+    with contextmanager(_fresh_database)(system_postgres, tmp_path) as database:
+        years_in_one_refresh_and_in_increments(database, "hour")
+
+
+def test_a_month_later(system_postgres: Server, tmp_path: Path) -> None:
+    """From nothing, the same as-ofs get the same scores."""
+    variables = {"scoring_period": "day"}
+    with (
+        contextmanager(_fresh_database)(system_postgres, tmp_path) as database,
+        database.connect() as connection,
+    ):
+        last = load_years(connection, 3 * 365, 3)
+        score(database.profiles_dir, last, variables)
+        before = score_rows(connection, SCHEMA)
+        later = last + timedelta(days=30)
+        score(database.profiles_dir, later, variables, full_refresh=True, allow_rescoring=True)
+        after = score_rows(connection, SCHEMA)
+    settled = last - timedelta(days=3)
+    assert {k: v for k, v in before.items() if k[1] <= settled} == {
+        k: v for k, v in after.items() if k[1] <= settled
+    }
+
+
+def years_in_one_refresh_and_in_increments(database: Database, period: str) -> None:
     variables = {"scoring_period": period}
-    with every_database.connect() as connection:
+    days, traces_per_day = YEARS[period]
+    with database.connect() as connection:
         last = load_years(connection, days, traces_per_day)
         as_ofs = ages(FIRST_DAY, last, PERIODS[period], 12)
-
-        # An increment at the end of years, and a month later the same as-ofs from nothing.
-        earlier = last - 3 * PERIODS[period]
-        score(every_database.profiles_dir, earlier, variables)
-        before = score_rows(connection, SCHEMA)
-        score(every_database.profiles_dir, last, variables)
+        score(database.profiles_dir, last - 3 * PERIODS[period], variables)
+        score(database.profiles_dir, last, variables)
         assert differences_from_brute_force(connection, SCHEMA, last, period=period, as_ofs=as_ofs) == []
 
-        score(
-            every_database.profiles_dir,
-            last + timedelta(days=30),
-            variables,
-            full_refresh=True,
-            allow_rescoring=True,
-        )
-        after = score_rows(connection, SCHEMA)
-        settled = earlier - timedelta(days=3)
-        assert {k: v for k, v in before.items() if k[1] <= settled} == {
-            k: v for k, v in after.items() if k[1] <= settled
-        }
+
+if __name__ == "__main__":
+    with (
+        embedded.throw_away() as server,
+        tempfile.TemporaryDirectory() as folder,
+        contextmanager(_fresh_database)(server, Path(folder)) as database,
+    ):
+        years_in_one_refresh_and_in_increments(database, "hour")
+        print("three years of hours: equal to the brute force")
