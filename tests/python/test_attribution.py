@@ -268,9 +268,9 @@ def test_what_did_not_move_is_exactly_zero(published):
             assert [str(loss_change), str(points)] == ["0.0", "0.0"], (agent, as_of, part)
 
 
-def test_a_score_without_its_components_or_parameters_has_no_rows(embedded):
+def test_a_score_without_its_components_or_parameters_has_no_rows(published):
     """Each is written in its turn, and a view between two of them must not mix them."""
-    connection, states = embedded
+    connection, states = published
     (agent, day), (_, name, _) = next(
         item for item in states.items() if item[1][2] is not None and item[0][1] > 0
     )
