@@ -40,7 +40,7 @@ lint: $(INSTALLED) parse ## Check the style of Python and SQL, Python's types an
 	$(BIN)/mypy
 	$(BIN)/dbt-bouncer --show-all-failures
 	$(BIN)/dbt-score lint --show failing-rules
-	$(WITH_DATABASE) $(BIN)/sqlfluff lint --disable-progress-bar models tests/singular
+	$(WITH_DATABASE) $(BIN)/sqlfluff lint --processes 2 --disable-progress-bar models tests/singular
 
 format: $(INSTALLED) ## Correct the style of Python and SQL.
 	$(BIN)/ruff check --fix

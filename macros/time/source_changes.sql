@@ -14,7 +14,8 @@
     where c.oid = " ~ name ~ " or c.oid in (select t.relid from pg_partition_tree(" ~ name ~ ") as t)
     having count(*) > 0") if execute else [] -%}
   {%- if rows | length > 0 and rows[0]['is_stored'] -%}
-    {{ return("hashtidextended(ctid, (tableoid::bigint << 32) # xmin::text::bigint)") }}
+    {%- set row = adapter.quote(relation.identifier) -%}
+    {{ return("hashtidextended(" ~ row ~ ".ctid, (" ~ row ~ ".tableoid::bigint << 32) # " ~ row ~ ".xmin::text::bigint)") }}
   {%- endif -%}
   {{ return('null::bigint') }}
 {% endmacro %}

@@ -5,10 +5,10 @@ import pwd
 import shutil
 import subprocess
 import tempfile
-import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 
 import psycopg
@@ -98,22 +98,30 @@ def every_postgres(request: pytest.FixtureRequest) -> Server:
 @pytest.fixture
 def database(embedded_postgres: Server, tmp_path: Path) -> Iterator[Database]:
     """A fresh database on the embedded server."""
-    yield from _fresh_database(embedded_postgres, tmp_path)
+    with fresh_database(embedded_postgres, tmp_path) as database:
+        yield database
 
 
 @pytest.fixture
 def every_database(every_postgres: Server, tmp_path: Path) -> Iterator[Database]:
     """A fresh database on each server in turn."""
-    yield from _fresh_database(every_postgres, tmp_path)
+    with fresh_database(every_postgres, tmp_path) as database:
+        yield database
 
 
-def _fresh_database(server: Server, folder: Path, template: str = "template1") -> Iterator[Database]:
-    name = f"test_{uuid.uuid4().hex[:12]}"
+@contextmanager
+def fresh_database(server: Server, folder: Path, template: str = "template1") -> Iterator[Database]:
+    """A database that is dropped at the end, and its profile in a folder.
+
+    It takes the first free of a few names, because dbt parses the project anew for a database of another name.
+    """
+    with psycopg.connect(server.conninfo("postgres"), autocommit=True) as connection:
+        taken = {name for (name,) in connection.execute("select datname from pg_database")}
+        name = next(name for name in (f"test_{number}" for number in count(1)) if name not in taken)
+        connection.execute(f"create database {name} template {template} strategy file_copy")
     profiles_dir = folder / "profiles"
     profiles_dir.mkdir()
     embedded.write_profile(profiles_dir, server, database=name)
-    with psycopg.connect(server.conninfo("postgres"), autocommit=True) as connection:
-        connection.execute(f"create database {name} template {template} strategy file_copy")
     try:
         yield Database(server, name, profiles_dir)
     finally:
@@ -150,7 +158,7 @@ def scored_sample(embedded_postgres: Server, tmp_path_factory: pytest.TempPathFa
     from pipeline import score
 
     folder = tmp_path_factory.mktemp("sample")
-    with contextmanager(_fresh_database)(embedded_postgres, folder) as database:
+    with fresh_database(embedded_postgres, folder) as database:
         with database.connect() as connection:
             load_sample(connection)
         score(database.profiles_dir, sample_info()["as_of"])
@@ -160,5 +168,5 @@ def scored_sample(embedded_postgres: Server, tmp_path_factory: pytest.TempPathFa
 @contextmanager
 def copy_of(database: Database, folder: Path) -> Iterator[Database]:
     """A database of the test's own with the content of another, to which nobody may be connected."""
-    with contextmanager(_fresh_database)(database.server, folder, template=database.name) as copy:
+    with fresh_database(database.server, folder, template=database.name) as copy:
         yield copy

@@ -27,7 +27,7 @@ from click.testing import Result
 from ciris_scoring import embedded
 from ciris_scoring.connection import one_row
 from ciris_scoring.embedded import SCHEMA
-from conftest import REPOSITORY, Database, _fresh_database
+from conftest import REPOSITORY, Database, fresh_database
 from pipeline import RUN_TIMES, create_loose_sources, table_differences
 from replay import apply, daily_steps
 from test_bad_input import dbt, fingerprints, refusal, restore, run, saved
@@ -242,7 +242,7 @@ def cases(
     """A replayed fleet, and runs upon it: the first of all, an increment, and a full refresh with other parameters."""
     *steps, last = daily_steps(DAYS)
     rescoring = ("--full-refresh", "--allow-rescoring", "--vars", "{scoring_parameters: {lambda_c: 6}}")
-    with contextmanager(_fresh_database)(server, folder) as database:
+    with fresh_database(server, folder) as database:
         with database.connect() as connection:
             create_loose_sources(connection)
             for step in steps:

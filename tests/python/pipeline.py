@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
+import os
 from collections import Counter
-from collections.abc import Callable, Container, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import psycopg
 from psycopg import sql
@@ -78,8 +82,21 @@ def score(
     """One run of the main job, in this process."""
     project = load_project(REPOSITORY, profiles_dir, cli_vars=cli_vars)
     moment = as_of if isinstance(as_of, str) else as_of.isoformat()
-    run(project, moment, full_refresh=full_refresh, allow_rescoring=allow_rescoring)
+    with kept_parsed(profiles_dir, cli_vars):
+        run(project, moment, full_refresh=full_refresh, allow_rescoring=allow_rescoring)
     return project
+
+
+@contextmanager
+def kept_parsed(profiles_dir: Path, cli_vars: Mapping[str, Any] | None) -> Iterator[None]:
+    """Gives dbt a target folder for each connection and each set of variables, for it parses the project anew, which
+    takes longer than many a test, where one of them is another than the last time."""
+    parsed_for = (profiles_dir / "profiles.yml").read_text() + json.dumps(
+        cli_vars, default=str, sort_keys=True
+    )
+    folder = Path(os.environ["DBT_TARGET_PATH"], hashlib.md5(parsed_for.encode()).hexdigest()[:12])
+    with patch.dict(os.environ, {"DBT_TARGET_PATH": str(folder)}):
+        yield
 
 
 class AnyTimeLoader(TimestamptzLoader):

@@ -55,7 +55,7 @@ from ciris_scoring.project import Project, load_project
 from ciris_scoring.reading.evidence import COMPONENTS
 from ciris_scoring.reading.lens import LENS_NAMES, NON_EXEMPT_ACTIONS, SORTED_BY
 from ciris_scoring.simulation.sample import load_sample, sample_info
-from conftest import REPOSITORY, Database, _fresh_database
+from conftest import REPOSITORY, Database, fresh_database
 from pipeline import score
 
 AS_OF = datetime.fromisoformat(sample_info()["as_of"])
@@ -78,7 +78,7 @@ def own_server() -> Iterator[Server]:
 @pytest.fixture(scope="module")
 def sample(own_server: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
     """The sample, scored; the role READER may read the marts, as docs/operations.md grants it."""
-    with contextlib.contextmanager(_fresh_database)(own_server, tmp_path_factory.mktemp("api")) as database:
+    with fresh_database(own_server, tmp_path_factory.mktemp("api")) as database:
         with database.connect() as connection:
             connection.execute(f"create role {READER} login")
             load_sample(connection)

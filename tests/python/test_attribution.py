@@ -20,7 +20,7 @@ from psycopg.types.json import Jsonb
 
 from brute_force import attribution
 from ciris_scoring.embedded import SCHEMA, Server
-from conftest import Database, _fresh_database
+from conftest import Database, fresh_database
 from nasty_fleet import START, nasty_fleet
 from pipeline import attribution_differences, create_loose_sources, insert_rows, score
 
@@ -100,7 +100,7 @@ def capacity(state: dict[str, float], overrides: dict[str, float]) -> float:
 @contextmanager
 def views(server: Server, folder: Any) -> Iterator[psycopg.Connection]:
     """A database whose views stand, with nothing published: a small fleet is scored, and its rows are taken out."""
-    with contextmanager(_fresh_database)(server, folder) as database, database.connect() as connection:
+    with fresh_database(server, folder) as database, database.connect() as connection:
         score_small_fleet(database, connection)
         connection.execute(
             f"""

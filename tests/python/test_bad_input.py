@@ -28,7 +28,7 @@ from ciris_scoring.errors import shown
 from ciris_scoring.run_lock import run_lock
 from ciris_scoring.simulation import simulate_fleet
 from ciris_scoring.simulation.load import load_fleet
-from conftest import REPOSITORY, Database, _fresh_database
+from conftest import REPOSITORY, Database, fresh_database
 
 NEWEST, OLDER = "2026-06-15T00:00:00Z", "2026-06-14"
 COMPONENTS = ["thought_start", "dma_results", "conscience_result", "action_result"]
@@ -40,7 +40,7 @@ COMPONENTS = ["thought_start", "dma_results", "conscience_result", "action_resul
 @contextmanager
 def fleet_database(server: Server, folder: Path) -> Iterator[Database]:
     """A database that holds a small fleet up to NEWEST, not scored yet."""
-    with contextmanager(_fresh_database)(server, folder) as database:
+    with fresh_database(server, folder) as database:
         with database.connect() as connection:
             load_fleet(connection, simulate_fleet(4, 10, 12.0, 1, datetime.fromisoformat(NEWEST)))
         yield database

@@ -7,7 +7,6 @@ import itertools
 import json
 import math
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -38,7 +37,7 @@ from ciris_scoring.errors import InputError
 from ciris_scoring.reading.marts import read_only
 from ciris_scoring.simulation.sample import load_sample, sample_info
 from ciris_scoring.terminal import width
-from conftest import REPOSITORY, Database, _fresh_database, copy_of
+from conftest import REPOSITORY, Database, copy_of, fresh_database
 from pipeline import EXACT, score
 
 MOMENT = as_of_time.parse_time(sample_info()["as_of"], "sample")
@@ -123,7 +122,7 @@ def test_other_values_give_the_scores_of_a_run_with_them(scored, tmp_path, embed
     other |= {"norm_x0": 0.2, "weight_c": 0.6, "weight_i_int": 0.1, "weight_r": 0.1, "weight_i_inc": 0.1}
     other |= {"weight_s": 0.1}
     with (
-        contextmanager(_fresh_database)(embedded_postgres, tmp_path) as database,
+        fresh_database(embedded_postgres, tmp_path) as database,
         database.connect() as connection,
     ):
         load_sample(connection)

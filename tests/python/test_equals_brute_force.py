@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -10,7 +9,7 @@ import pytest
 
 from ciris_scoring.embedded import SCHEMA, Server
 from ciris_scoring.simulation.sample import load_sample, sample_info
-from conftest import Database, _fresh_database
+from conftest import Database, fresh_database
 from nasty_fleet import START, nasty_fleet
 from pipeline import create_loose_sources, differences_from_brute_force, insert_rows, score
 
@@ -61,7 +60,7 @@ def test_sample(scored_sample: Database) -> None:
 
 
 def test_sample_on_the_oldest_postgresql(system_postgres: Server, tmp_path: Path) -> None:
-    with contextmanager(_fresh_database)(system_postgres, tmp_path) as database:
+    with fresh_database(system_postgres, tmp_path) as database:
         with database.connect() as connection:
             load_sample(connection)
         score(database.profiles_dir, sample_info()["as_of"])

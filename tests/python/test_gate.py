@@ -243,7 +243,7 @@ def test_views_outlast_the_table_of_parameters_which_every_run_swaps(database):
 # --- plain dbt, and rows that wait for Python -------------------------------------------------------------------------
 
 
-def test_plain_dbt_on_a_fresh_database_leaves_the_scores_waiting(states):
+def test_plain_dbt_on_afresh_database_leaves_the_scores_waiting(states):
     database, variables = states.database, {"as_of": BEFORE}
     restore(database, states.unscored)
     alone = dbt(database, "build", variables=variables)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import random
 import tempfile
-from contextlib import contextmanager
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -16,7 +15,7 @@ import psycopg
 
 from ciris_scoring import embedded
 from ciris_scoring.embedded import SCHEMA, Server
-from conftest import Database, _fresh_database
+from conftest import Database, fresh_database
 from nasty_fleet import nasty_fleet
 from pipeline import (
     create_loose_sources,
@@ -66,7 +65,7 @@ def test_years_of_days(every_database: Database) -> None:
 
 def test_years_of_hours(system_postgres: Server, tmp_path: Path) -> None:
     """On the server that keeps fewer digits; the other one with them is part of make soak."""
-    with contextmanager(_fresh_database)(system_postgres, tmp_path) as database:
+    with fresh_database(system_postgres, tmp_path) as database:
         years_in_one_refresh_and_in_increments(database, "hour")
 
 
@@ -74,7 +73,7 @@ def test_a_month_later(system_postgres: Server, tmp_path: Path) -> None:
     """From nothing, the same as-ofs get the same scores."""
     variables = {"scoring_period": "day"}
     with (
-        contextmanager(_fresh_database)(system_postgres, tmp_path) as database,
+        fresh_database(system_postgres, tmp_path) as database,
         database.connect() as connection,
     ):
         last = load_years(connection, 3 * 365, 3)
@@ -104,7 +103,7 @@ if __name__ == "__main__":
     with (
         embedded.throw_away() as server,
         tempfile.TemporaryDirectory() as folder,
-        contextmanager(_fresh_database)(server, Path(folder)) as database,
+        fresh_database(server, Path(folder)) as database,
     ):
         years_in_one_refresh_and_in_increments(database, "hour")
         print("three years of hours: equal to the brute force")

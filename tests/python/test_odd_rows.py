@@ -23,7 +23,7 @@ from psycopg import sql
 from ciris_scoring import embedded
 from ciris_scoring.embedded import Server
 from ciris_scoring.source_schema import SOURCE_TABLES, create_source_tables
-from conftest import Database, _fresh_database
+from conftest import Database, fresh_database
 from nasty_fleet import START, Row, nasty_fleet
 from pipeline import insert_rows, score, wrong_counts
 
@@ -384,7 +384,7 @@ def refused_counts(connection: psycopg.Connection, schema: str) -> dict[str, int
 @pytest.fixture(scope="module")
 def fleet_database(embedded_postgres: Server, tmp_path_factory: pytest.TempPathFactory) -> Any:
     """The fleet without odd rows, scored."""
-    for database in _fresh_database(embedded_postgres, tmp_path_factory.mktemp("odd")):
+    for database in fresh_database(embedded_postgres, tmp_path_factory.mktemp("odd")):
         with database.connect() as connection:
             create_source_tables(connection)
             for table, rows in fleet_without_neighbours().items():

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,7 @@ from psycopg import sql
 
 from ciris_scoring.embedded import SCHEMA, Server
 from ciris_scoring.source_schema import create_source_tables
-from conftest import REPOSITORY, Database, _fresh_database
+from conftest import REPOSITORY, Database, fresh_database
 from pipeline import differences_from_brute_force, score
 
 FOLDER = Path(os.environ.get("CIRIS_REAL_TRACES") or REPOSITORY.parent / "shared" / "data" / "real")
@@ -73,7 +72,7 @@ def scored(
     """The real traces, scored by one period."""
     folder = tmp_path_factory.mktemp(request.param)
     with (
-        contextmanager(_fresh_database)(embedded_postgres, folder) as database,
+        fresh_database(embedded_postgres, folder) as database,
         database.connect() as connection,
     ):
         as_of = load(connection, request.param)

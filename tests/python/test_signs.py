@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import timedelta
 
 import psycopg
@@ -18,7 +17,7 @@ from psycopg.rows import dict_row
 from ciris_scoring.embedded import SCHEMA, Server
 from ciris_scoring.simulation import PATHOLOGIES, fleet_roster, simulate_fleet
 from ciris_scoring.simulation.load import load_fleet
-from conftest import _fresh_database
+from conftest import fresh_database
 from pipeline import score
 from polished import MANIPULATIONS
 from signs import END
@@ -59,7 +58,7 @@ def connection(
         agent = agents[POLISHED[manipulation.name]]
         fleet = manipulation.polish(fleet, agent, BEGUN[manipulation.lasts])
     with (
-        contextmanager(_fresh_database)(embedded_postgres, tmp_path_factory.mktemp("signs")) as database,
+        fresh_database(embedded_postgres, tmp_path_factory.mktemp("signs")) as database,
         database.connect() as connection,
     ):
         load_fleet(connection, fleet)

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
-from contextlib import contextmanager
 
 import psycopg
 import pytest
@@ -20,7 +19,7 @@ from psycopg.rows import dict_row
 
 from ciris_scoring.embedded import Server
 from ciris_scoring.simulation.sample import load_sample, sample_info
-from conftest import _fresh_database
+from conftest import fresh_database
 from pipeline import score
 
 # ciris_scoring_specification.md, Factor 1, "SQL Example: Contradiction Detection"
@@ -143,9 +142,7 @@ def connection(
 ) -> Iterator[psycopg.Connection]:
     """The sample in schema lens, scored; cirislens.covenant_traces shows it up to the setting lens.as_of."""
     with (
-        contextmanager(_fresh_database)(
-            embedded_postgres, tmp_path_factory.mktemp("specification")
-        ) as database,
+        fresh_database(embedded_postgres, tmp_path_factory.mktemp("specification")) as database,
         database.connect() as connection,
     ):
         load_sample(connection, "lens")
