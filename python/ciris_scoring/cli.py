@@ -156,6 +156,19 @@ def main() -> None:
     metavar="FILE",
     help="At the end, write the report of `ciris-scoring report` to this file.",
 )
+@click.option(
+    "--on-alert",
+    "alert_command",
+    metavar="COMMAND",
+    help="At the end, start this where there are alerts that the last run had not; it reads them as JSON on its "
+    "standard input. Not through a shell.",
+)
+@click.option(
+    "--json",
+    "for_machines",
+    is_flag=True,
+    help="Print a JSON object on stdout in place of the fleet table, on success and on failure.",
+)
 @database_options
 def run(
     as_of: str | None,
@@ -167,6 +180,8 @@ def run(
     allow_rescoring: bool,
     embedded: bool,
     report_file: Path | None,
+    alert_command: str | None,
+    for_machines: bool,
     target: str | None,
     profiles_dir: Path | None,
     project_dir: Path | None,
@@ -187,44 +202,44 @@ def run(
       ciris-scoring run --from 2026-05-01 --to 2026-06-15 --allow-rescoring
       ciris-scoring run --embedded                   # the sample, without a database of your own
       ciris-scoring run --report fleet.html          # and keep a page of it
+      ciris-scoring run --json --on-alert ./tell.sh  # for a scheduler
     """
     from ciris_scoring import run as job
+    from ciris_scoring.closing import Closing
     from ciris_scoring.project import load_project, parse_vars
+    from ciris_scoring.run_log import Attempt
 
-    options = {"full_refresh": full_refresh, "allow_rescoring": allow_rescoring}
-    cli_vars = parse_vars(variables)
-    if report_file is not None:
-        from ciris_scoring.report import check_place
+    attempt = Attempt("backfill" if first or last else "full_refresh" if full_refresh else "run")
+    closing = Closing(attempt, report_file, alert_command, for_machines)
+    options: dict[str, Any] = {"allow_rescoring": allow_rescoring, "closing": closing}
+    with closing.summed_up():
+        cli_vars = parse_vars(variables)
+        if report_file is not None:
+            from ciris_scoring.report import check_place
 
-        check_place(report_file)
-    if first or last:
-        if not (first and last):
-            raise InputError("--from and --to name a range together.", "Give both.")
-        if as_of or full_refresh or embedded:
-            raise InputError(
-                "--from and --to do not go with --as-of, --full-refresh or --embedded.", "Leave those out."
-            )
-        job.run_backfill(
-            load_project(project_dir, profiles_dir, target, cli_vars),
-            first,
-            last,
-            step_days=step_days,
-            allow_rescoring=allow_rescoring,
-            restart=restart,
-            report_file=report_file,
-        )
-    elif restart:
-        raise InputError("--restart goes with --from and --to.", "Leave it out.")
-    elif embedded:
-        if target or profiles_dir:
-            raise InputError(
-                "--embedded brings its own profile, so --target and --profiles-dir have no meaning with it.",
-                "Leave out either --embedded or the other two.",
-            )
-        job.run_embedded(project_dir, cli_vars, as_of, **options, report_file=report_file)
-    else:
-        project = load_project(project_dir, profiles_dir, target, cli_vars)
-        job.run(project, as_of, **options, report_file=report_file)
+            check_place(report_file)
+        if first or last:
+            if not (first and last):
+                raise InputError("--from and --to name a range together.", "Give both.")
+            if as_of or full_refresh or embedded:
+                raise InputError(
+                    "--from and --to do not go with --as-of, --full-refresh or --embedded.",
+                    "Leave those out.",
+                )
+            project = load_project(project_dir, profiles_dir, target, cli_vars)
+            job.run_backfill(project, first, last, step_days=step_days, restart=restart, **options)
+        elif restart:
+            raise InputError("--restart goes with --from and --to.", "Leave it out.")
+        elif embedded:
+            if target or profiles_dir:
+                raise InputError(
+                    "--embedded brings its own profile, so --target and --profiles-dir have no meaning with it.",
+                    "Leave out either --embedded or the other two.",
+                )
+            job.run_embedded(project_dir, cli_vars, as_of, full_refresh=full_refresh, **options)
+        else:
+            project = load_project(project_dir, profiles_dir, target, cli_vars)
+            job.run(project, as_of, full_refresh=full_refresh, **options)
 
 
 @main.command()

@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from ciris_scoring.connection import SETTINGS_NOT_TO_INHERIT
-from ciris_scoring.errors import DbtFailed
+from ciris_scoring.errors import DbtFailed, RunRefused
 from ciris_scoring.project import Project
 from ciris_scoring.terminal import printable, say
 
@@ -54,8 +54,7 @@ class DbtBuild:
         self._variables = {**project.cli_vars, **run_variables}
         self._full_refresh = ["--full-refresh"] if full_refresh else []
         lasting = {name: value for name, value in project.cli_vars.items() if name not in run_variables}
-        # A build writes dbt's JSON artefacts; here they would only be written once more.
-        self._manifest = self._invoke(["parse", "--no-write-json"], lasting)
+        self._manifest = self._invoke(["parse"], lasting)
         # The parsed project is a million objects that stay: looking through them for garbage took a tenth of a run.
         gc.collect()
         gc.freeze()
@@ -83,6 +82,7 @@ class DbtBuild:
 
     def _invoke(self, command: list[str], variables: Mapping[str, Any], **runner: Any) -> Any:
         from dbt.cli.main import dbtRunner
+        from dbt_common.exceptions import CompilationError
 
         options = [
             *("--project-dir", str(self._project.project_dir)),
@@ -97,13 +97,17 @@ class DbtBuild:
                 "--quiet",
                 "--no-send-anonymous-usage-stats",
             ),
+            # Writing dbt's JSON artefacts is a tenth of a run: they are for those who ask for them.
+            *([] if os.environ.get("DBT_WRITE_JSON") else ["--no-write-json"]),
         ]
         with _environment_of_sessions():
             outcome: Any = dbtRunner(**runner).invoke([*command, *options])
         if isinstance(outcome.exception, KeyboardInterrupt | SystemExit):
             raise outcome.exception
         if outcome.exception is not None:
-            raise DbtFailed(f"dbt stopped: {_core(str(outcome.exception))}", self._log_hint())
+            # Hooks that check are compiled before anything is built.
+            kind = RunRefused if isinstance(outcome.exception, CompilationError) else DbtFailed
+            raise kind(f"dbt stopped: {_core(str(outcome.exception))}", self._log_hint())
         if not outcome.success:
             raise self._failure(outcome.result.results)
         return outcome.result
@@ -120,7 +124,10 @@ class DbtBuild:
             marts=_AMONG_MARTS if "marts" in node.fqn else _BEFORE_MARTS,
             sql=getattr(node, "compiled_path", None) or node.original_file_path,
         )
-        return DbtFailed(
+        # The models of models/intermediate/run check what they are told before any trace is looked at.
+        is_refused = node.resource_type == "operation" or (speaks and "run" in node.fqn)
+        kind = RunRefused if is_refused else DbtFailed
+        return kind(
             f"dbt stopped at {node.resource_type.replace('_', ' ')} {node.name} "
             f"({node.original_file_path}){others}: {_core(first.message or first.status)}",
             hint,

@@ -39,8 +39,16 @@ class DbtFailed(CirisError):
     """A dbt invocation failed; what was published before stays as it was."""
 
 
+class RunRefused(DbtFailed):
+    """The checks at the start of a run refused it: no trace was looked at."""
+
+
 class StepError(CirisError):
     """The resilience step found relations that do not keep the contract."""
+
+
+class CommandFailed(CirisError):
+    """A command that the user named did not succeed; the scores are published."""
 
 
 class BenchFailed(CirisError):

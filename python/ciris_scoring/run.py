@@ -12,15 +12,16 @@ from psycopg import sql
 
 from ciris_scoring import as_of as as_of_time
 from ciris_scoring.backfill import plan_backfill
+from ciris_scoring.closing import Closing
 from ciris_scoring.connection import LOST_HINT, connect, one_row
 from ciris_scoring.dbt_build import DbtBuild
 from ciris_scoring.errors import DbtFailed, InputError
-from ciris_scoring.fleet_table import fleet_tables
 from ciris_scoring.limits_step import run_limits_step
 from ciris_scoring.project import Project, find_project, load_project
 from ciris_scoring.resilience_step import run_step
 from ciris_scoring.rights import check_rights
 from ciris_scoring.run_lock import run_lock
+from ciris_scoring.run_log import Attempt, logged
 from ciris_scoring.steps import StepResult
 from ciris_scoring.terminal import printable
 from ciris_scoring.terminal import say as report
@@ -59,25 +60,31 @@ def run(
     *,
     full_refresh: bool,
     allow_rescoring: bool,
-    report_file: Path | None = None,
+    closing: Closing | None = None,
 ) -> datetime:
-    """Run the whole job once and print the fleet table on stdout; return the as-of that was scored.
+    """Run the whole job once and say at the end how the fleet stands; return the as-of that was scored.
 
     :param project: what to build, and where.
     :param as_of: the argument of ``--as-of``, if given.
     :param full_refresh: score the whole history again.
     :param allow_rescoring: even where scores are published.
-    :param report_file: where to write a report at the end.
+    :param closing: what to do at the end. [default: print the fleet table]
     :raises CirisError: something expected went wrong; what was published before is as it was.
     """
     started = time.monotonic()
-    moment = resolve_as_of(project, as_of)
+    closing = closing or Closing(Attempt("full_refresh" if full_refresh else "run"))
+    attempt = closing.attempt
+    attempt.as_of = moment = resolve_as_of(project, as_of)
+    with logged(project, attempt), connect(project) as connection:
+        closing.read_alerts(connection, project.schema)
+        score(
+            connection, project, moment, attempt, full_refresh=full_refresh, allow_rescoring=allow_rescoring
+        )
     with connect(project) as connection:
-        score(connection, project, moment, full_refresh=full_refresh, allow_rescoring=allow_rescoring)
-        click.echo(fleet_tables(connection, project.schema, moment))
+        closing.show_fleet(connection, project.schema, moment)
         for line in _remarks(connection, project, moment):
             report(line)
-    _write_report(project, report_file)
+    closing.hand_on(project)
     report(f"Done in {time.monotonic() - started:.0f} s.")
     return moment
 
@@ -86,25 +93,34 @@ def score(
     connection: psycopg.Connection,
     project: Project,
     moment: datetime,
+    attempt: Attempt,
     *,
     full_refresh: bool = False,
     allow_rescoring: bool = False,
 ) -> StepResult:
-    """Do the job itself, as of a period end, under the lock of a run; parameters and errors as in :func:`run`."""
+    """Do the job itself, as of a period end, under the lock of a run; parameters and errors as in :func:`run`.
+
+    :param attempt: is told the seconds of the parts.
+    """
     check_rights(connection, project)
     with run_lock(connection, project.schema, report) as pid:
         report(f"Scoring {project.source_schema} into {project.schema} as of {as_of_time.text(moment)}.")
         variables = {"as_of": as_of_time.text(moment), "lock_holder_pid": pid}
         if allow_rescoring:
             variables["allow_rescoring"] = True
-        return _build_halves(connection, project, DbtBuild(project, variables, full_refresh))
+        return _build_halves(connection, project, DbtBuild(project, variables, full_refresh), attempt)
 
 
-def _build_halves(connection: psycopg.Connection, project: Project, build: DbtBuild) -> StepResult:
-    _build(build, "before_resilience", connection)
-    step = _run_steps(connection, project)
+def _build_halves(
+    connection: psycopg.Connection, project: Project, build: DbtBuild, attempt: Attempt
+) -> StepResult:
+    with attempt.timed("first_half"):
+        _build(build, "before_resilience", connection)
+    with attempt.timed("steps"):
+        step = _run_steps(connection, project)
     connection.execute("select")  # the session lives, so the lock is still ours
-    _build(build, "after_resilience", connection)
+    with attempt.timed("second_half"):
+        _build(build, "after_resilience", connection)
     return step
 
 
@@ -116,7 +132,7 @@ def run_backfill(
     step_days: int,
     allow_rescoring: bool,
     restart: bool,
-    report_file: Path | None = None,
+    closing: Closing | None = None,
 ) -> None:
     """Score a closed range of as-ofs in steps, each a whole run, and print the fleet table of its last one.
 
@@ -126,7 +142,7 @@ def run_backfill(
     :param step_days: days of traces per step.
     :param allow_rescoring: even where scores are published.
     :param restart: begin again where an earlier one of the same range stopped on its way.
-    :param report_file: where to write a report at the end.
+    :param closing: what to do at the end. [default: print the fleet table]
     :raises CirisError: something expected went wrong; the steps before are published, the same command goes on.
     """
     started = time.monotonic()
@@ -141,7 +157,11 @@ def run_backfill(
         as_of_time.resolve(first, period, now, "--from", earliest),
         as_of_time.resolve(last, period, now, "--to", earliest),
     )
-    with connect(project) as connection:
+    closing = closing or Closing(Attempt("backfill"))
+    attempt = closing.attempt
+    attempt.as_of = range_[1]
+    with logged(project, attempt), connect(project) as connection:
+        closing.read_alerts(connection, project.schema)
         check_rights(connection, project)
         with run_lock(connection, project.schema, report) as pid:
             backfill = plan_backfill(
@@ -164,19 +184,11 @@ def run_backfill(
                     "lock_holder_pid": pid,
                     **backfill.variables(step),
                 }
-                _build_halves(connection, project, build.with_variables(variables))
-        click.echo(fleet_tables(connection, project.schema, backfill.last))
-    _write_report(project, report_file)
+                _build_halves(connection, project, build.with_variables(variables), attempt)
+    with connect(project) as connection:
+        closing.show_fleet(connection, project.schema, backfill.last)
+    closing.hand_on(project)
     report(f"Done in {time.monotonic() - started:.0f} s.")
-
-
-def _write_report(project: Project, file: Path | None) -> None:
-    """Write the report of what is published now, if one is wanted."""
-    if file is not None:
-        from ciris_scoring import report as reports
-
-        reports.write(reports.report(project, None, json=False), file)
-        report(f"The report is in {file}.")
 
 
 def _build(build: DbtBuild, selector: str, connection: psycopg.Connection) -> None:
@@ -198,7 +210,7 @@ def run_embedded(
     *,
     full_refresh: bool,
     allow_rescoring: bool,
-    report_file: Path | None = None,
+    closing: Closing,
 ) -> None:
     """Run the whole job on the embedded PostgreSQL, with the sample where it holds no traces.
 
@@ -224,9 +236,9 @@ def run_embedded(
             report(f"Loaded the sample: {n_traces:,} traces in {project.source_schema}.")
         except TargetHoldsTraces as held:
             report(f"Using the {held.n:,} traces that are in {held.table}.")
-    moment = run(
-        project, as_of, full_refresh=full_refresh, allow_rescoring=allow_rescoring, report_file=report_file
-    )
+    moment = run(project, as_of, full_refresh=full_refresh, allow_rescoring=allow_rescoring, closing=closing)
+    if closing.for_machines:
+        return
     with connect(project) as connection:
         agent = _lowest_agent(connection, project, moment)
     click.echo(

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import psycopg
 import pytest
+from dbt_common.behavior_flags import BehaviorFlagRendered
 
 from ciris_scoring import embedded
 from ciris_scoring.embedded import Server
@@ -24,6 +25,11 @@ OLDEST_POSTGRESQL = 15
 WORKER = os.environ.get("PYTEST_XDIST_WORKER", "main")
 os.environ["DBT_TARGET_PATH"] = str(REPOSITORY / "target" / f"pytest-{WORKER}")
 os.environ["DBT_LOG_PATH"] = str(REPOSITORY / "logs" / f"pytest-{WORKER}")
+
+
+# dbt asks at each start for the whole call stack with its source lines, to name a flag's origin in an event: seconds,
+# in a process with pytest's deep stack and many modules.
+BehaviorFlagRendered._default_source = staticmethod(lambda: "dbt")
 
 
 @dataclass(frozen=True)

@@ -88,7 +88,7 @@ def score(
 
 
 @contextmanager
-def kept_parsed(profiles_dir: Path, cli_vars: Mapping[str, Any] | None) -> Iterator[None]:
+def kept_parsed(profiles_dir: Path, cli_vars: Any) -> Iterator[None]:
     """Gives dbt a target folder for each connection and each set of variables, for it parses the project anew, which
     takes longer than many a test, where one of them is another than the last time."""
     parsed_for = (profiles_dir / "profiles.yml").read_text() + json.dumps(

@@ -29,6 +29,7 @@ from ciris_scoring.run_lock import run_lock
 from ciris_scoring.simulation import simulate_fleet
 from ciris_scoring.simulation.load import load_fleet
 from conftest import REPOSITORY, Database, fresh_database
+from pipeline import kept_parsed
 
 NEWEST, OLDER = "2026-06-15T00:00:00Z", "2026-06-14"
 COMPONENTS = ["thought_start", "dma_results", "conscience_result", "action_result"]
@@ -170,7 +171,8 @@ def run(
         options += ["--as-of", as_of]
     if variables is not None:
         options += ["--vars", variables if isinstance(variables, str) else json.dumps(variables)]
-    result = CliRunner().invoke(main, [command, *options])
+    with kept_parsed(database.profiles_dir, variables):
+        result = CliRunner().invoke(main, [command, *options])
     no_traceback = result.exception is None or isinstance(result.exception, SystemExit)
     assert no_traceback, f"a traceback: {result.exception!r}"
     assert "Traceback" not in result.output
@@ -212,7 +214,8 @@ def dbt(database: Database, *command: str, variables: Any = None) -> Dbt:
         options += ["--exclude-resource-type", "unit_test"]
     if variables is not None:
         options += ["--vars", json.dumps(variables)]
-    outcome = dbtRunner(callbacks=[listen]).invoke([*command, *options])
+    with kept_parsed(database.profiles_dir, variables):
+        outcome = dbtRunner(callbacks=[listen]).invoke([*command, *options])
     text = "\n".join([*said, str(outcome.exception or "")])
     assert "Traceback" not in text
     return Dbt(outcome.success, text)

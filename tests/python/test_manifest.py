@@ -35,6 +35,7 @@ INCREMENTAL_WITHOUT_RANGE = {
     "int_score_limits": "ciris-scoring resilience writes its rows, dbt none",
     "int_interval_fleet_values": "ciris-scoring resilience writes its rows, dbt none",
     "int_score_publications": "a log: every run appends its row and rewrites none",
+    "int_run_attempts": "a log: ciris-scoring writes its rows, dbt none",
 }
 
 

@@ -132,6 +132,12 @@ DESCRIBED = {
         **dict.fromkeys(["value", "comparison_value", "z"], DOUBLE),
         "scored_at": TIME,
     },
+    "fct_scoring_runs": {
+        **dict.fromkeys(["scoring_run_id", "command", "outcome", "message", "remedy", "version"], TEXT),
+        **dict.fromkeys(["started_at", "ended_at", "as_of"], TIME),
+        **dict.fromkeys(["seconds", "first_half_seconds", "steps_seconds", "second_half_seconds"], DOUBLE),
+        "exit_code": INTEGER,
+    },
     "fct_interval_calibration": {
         "as_of": TIME,
         "window_days": INTEGER,
@@ -144,7 +150,7 @@ DESCRIBED = {
 }
 VIEWS = {
     *["fct_factor_components", "fct_trace_verdicts"],
-    *["fct_score_attribution", "fct_score_comparisons", "fct_score_changes"],
+    *["fct_score_attribution", "fct_score_comparisons", "fct_score_changes", "fct_scoring_runs"],
 }
 # Columns of the project's own beside those of design.md: the surrogate keys.
 SURROGATE_KEYS = {

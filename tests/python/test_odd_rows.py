@@ -384,7 +384,7 @@ def refused_counts(connection: psycopg.Connection, schema: str) -> dict[str, int
 @pytest.fixture(scope="module")
 def fleet_database(embedded_postgres: Server, tmp_path_factory: pytest.TempPathFactory) -> Any:
     """The fleet without odd rows, scored."""
-    for database in fresh_database(embedded_postgres, tmp_path_factory.mktemp("odd")):
+    with fresh_database(embedded_postgres, tmp_path_factory.mktemp("odd")) as database:
         with database.connect() as connection:
             create_source_tables(connection)
             for table, rows in fleet_without_neighbours().items():

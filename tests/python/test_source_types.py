@@ -113,25 +113,30 @@ def nasty_database(every_database: Database) -> Database:
     return every_database
 
 
-def test_other_types_that_can_be_read_give_the_same_marts(nasty_database: Database, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("every_postgres", "kind", "types"),
+    [("embedded", "materialized view", STRANGE), ("system", "table", WIDE)],
+    indirect=["every_postgres"],
+)
+def test_other_types_that_can_be_read_give_the_same_marts(
+    nasty_database: Database, tmp_path: Path, kind: str, types: dict[str, dict[str, str]]
+) -> None:
     as_of = START.replace(day=12)
     score(nasty_database.profiles_dir, as_of)
-    for schema, kind, types in (("wide", "table", WIDE), ("strange", "materialized view", STRANGE)):
-        with nasty_database.connect() as connection:
-            copy_sources(connection, schema, kind, types)
-        profiles_dir = tmp_path / schema
-        profiles_dir.mkdir()
-        target = f"ciris_{schema}"
-        embedded.write_profile(
-            profiles_dir, nasty_database.server, database=nasty_database.name, schema=target
-        )
-        score(profiles_dir, as_of, {"source_schema": schema})
-        with nasty_database.connect() as connection:
-            assert table_differences(connection, SCHEMA, target) == []
+    with nasty_database.connect() as connection:
+        copy_sources(connection, "others", kind, types)
+    profiles_dir = tmp_path / "others"
+    profiles_dir.mkdir()
+    embedded.write_profile(
+        profiles_dir, nasty_database.server, database=nasty_database.name, schema="ciris_others"
+    )
+    score(profiles_dir, as_of, {"source_schema": "others"})
+    with nasty_database.connect() as connection:
+        assert table_differences(connection, SCHEMA, "ciris_others") == []
 
 
 def test_every_other_command_reads_json_and_numeric_too(database: Database) -> None:
-    """Unit tests and freshness, on types that information_schema can name in a cast."""
+    """Unit tests of what reads the sources, and freshness, on types that information_schema can name in a cast."""
     with database.connect() as connection:
         create_loose_sources(connection)
         for table, rows in nasty_fleet(1, days=3).items():
@@ -153,7 +158,7 @@ def test_every_other_command_reads_json_and_numeric_too(database: Database) -> N
             " (1, 'infinity'), (2, '4713-12-01 BC')"
         )
     score(database.profiles_dir, START.replace(day=3))
-    for command in (["test", "--select", "test_type:unit"], ["source", "freshness"]):
+    for command in (["test", "--select", "path:models/staging,test_type:unit"], ["source", "freshness"]):
         outcome = dbtRunner().invoke(
             [*command, "--project-dir", str(REPOSITORY), "--profiles-dir", str(database.profiles_dir)]
             + ["--quiet"]

@@ -11,6 +11,7 @@ from typing import Any
 from ciris_scoring import run
 from ciris_scoring.connection import connect
 from ciris_scoring.project import Project, load_project
+from ciris_scoring.run_log import Attempt
 from ciris_scoring.steps import StepResult
 
 Place = tuple[Path, Path, str, Mapping[str, Any]]
@@ -29,7 +30,7 @@ def score_at(place: Place, as_of: datetime) -> StepResult:
     """
     project = load_project(*place)
     with connect(project) as connection:
-        return run.score(connection, project, as_of)
+        return run.score(connection, project, as_of, Attempt("run", as_of))
 
 
 def resilience_at(place: Place) -> None:

@@ -14,6 +14,7 @@ from ciris_scoring.pages.fleet_view import HISTORY_DAYS, read_fleet
 from ciris_scoring.pages.links import Links, ReportLinks, ServedLinks
 from ciris_scoring.pages.render import now as current_time
 from ciris_scoring.pages.render import render
+from ciris_scoring.pages.words import OUTCOMES
 from ciris_scoring.reading import agents as agents_reading
 from ciris_scoring.reading import fleet, history
 from ciris_scoring.reading.agents import Agent
@@ -299,6 +300,9 @@ def _unpublished(begun: Unfinished | None) -> list[str]:
             f"{begun.waiting_scores:,} scores wait for the Python step: the first half of a run was built on {since}.",
             "ciris-scoring run does the rest.",
         ]
+    if begun.outcome:
+        said = [line for line in (begun.message, begun.remedy) if line]
+        return [f"The run that began on {since} {OUTCOMES[begun.outcome]}.", *said]
     return [
         f"The run that began on {since} was refused, failed or was stopped before it published.",
         "Its output says why; ciris-scoring run says it again.",

@@ -35,6 +35,12 @@ EVENTS: Mapping[str, str] = {
     "chain_broken": "chain broken",
     "parameters_changed": "parameters changed",
 }
+OUTCOMES: Mapping[str, str] = {
+    "refused": "was refused",
+    "failed": "failed",
+    "interrupted": "was interrupted",
+}
+"""What became of a run that published nothing."""
 NOT_COMPARABLE: Mapping[str, str] = {
     "no_earlier_score": "no row then",
     "other_parameter_set": "other parameters then",

@@ -1,7 +1,7 @@
 """How far the last run came, when it has not published its scores.
 
-The marts say what is published. What a run left unfinished is told by the schema behind them; a role that may not read
-that learns nothing of it.
+The mart of runs says why, where it is there. What a run left unfinished besides is told by the schema behind the marts;
+a role that may not read that learns nothing of it.
 """
 
 from dataclasses import dataclass
@@ -24,6 +24,12 @@ class Unfinished:
     """Rows that wait for the Python step, which computes resilience and intervals."""
     is_at_work: bool
     """Whether somebody holds the lock of a run; if not, the run was refused, failed or was stopped."""
+    outcome: str | None = None
+    """refused, failed or interrupted, where the run could say so."""
+    message: str | None = None
+    """What it said of the cause."""
+    remedy: str | None = None
+    """What it said to do about it."""
 
 
 def unfinished(connection: psycopg.Connection, schema: str) -> Unfinished | None:
@@ -31,6 +37,9 @@ def unfinished(connection: psycopg.Connection, schema: str) -> Unfinished | None
 
     :raises psycopg.Error: the database cannot be read.
     """
+    stopped = _stopped(connection, schema)
+    if stopped is not None:
+        return stopped
     behind = f"{schema}_intermediate"
     if not _is_readable(connection, behind, "int_scoring_run"):
         return None
@@ -69,6 +78,25 @@ def unfinished(connection: psycopg.Connection, schema: str) -> Unfinished | None
             )
         )[0]
     return Unfinished(row[0], row[1], int(waiting), is_held(connection, RUN_LOCK, schema))
+
+
+def _stopped(connection: psycopg.Connection, schema: str) -> Unfinished | None:
+    """The newest attempt to publish, where it said why it did not."""
+    if not _is_readable(connection, schema, "fct_scoring_runs"):
+        return None
+    query = sql.SQL(
+        """
+        select as_of, started_at, outcome, message, remedy
+        from {}
+        order by coalesce(ended_at, started_at) desc
+        limit 1
+        """
+    ).format(sql.Identifier(schema, "fct_scoring_runs"))
+    row = connection.execute(query).fetchone()
+    if row is None or row[2] not in ("refused", "failed", "interrupted"):
+        return None
+    as_of, started_at, *reason = row
+    return Unfinished(as_of, started_at, 0, is_held(connection, RUN_LOCK, schema), *reason)
 
 
 def _is_readable(connection: psycopg.Connection, schema: str, table: str) -> bool:
