@@ -43,7 +43,7 @@ from ciris_scoring.api import answers as answers_module
 from ciris_scoring.api.app import create_app
 from ciris_scoring.api.database import Database as ServedDatabase
 from ciris_scoring.api.endpoints import EvidenceComponent
-from ciris_scoring.api.guard import MOST_CLIENTS, Limits, client_of
+from ciris_scoring.api.guard import MOST_CLIENTS, SECURITY_HEADERS, Limits, client_of
 from ciris_scoring.api.problems import TYPE, Problem
 from ciris_scoring.api.server import listen, server
 from ciris_scoring.api.settings import Settings, settings_of
@@ -437,6 +437,14 @@ def test_a_name_is_no_formula_in_a_csv(client, marts):
     assert {row["agent_name"] for row in csv.DictReader(io.StringIO(text))} == {"'=1+1"}
 
 
+def test_history_without_a_score_is_refused_in_both_forms(client, marts):
+    statement = "delete from fct_capacity_scores where agent_id_hash = %s and window_days = 7"
+    with changed(marts, "fct_capacity_scores", statement, [LINK]):
+        refused(client, f"{SCORING}/history/{LINK}", 404, "no-score")
+        response = client.get(f"{SCORING}/history/{LINK}", headers={"Accept": "text/csv"})
+        assert (response.status_code, response.json()["type"]) == (404, TYPE + "no-score")
+
+
 @pytest.mark.parametrize(
     ("accept", "wanted"),
     [
@@ -586,6 +594,7 @@ def test_a_name_that_several_bear_is_refused_with_the_list(client, marts):
                 {"agent_id_hash": LINK, "agent_name": "Link"},
                 {"agent_id_hash": ECHO, "agent_name": "Link"},
             ]
+            assert problem["agents_left_out"] == 0
         assert get(client, f"/capacity/{LINK}")["agent_id_hash"] == LINK
     assert get(client, "/capacity/Link")["agent_id_hash"] == LINK
 
@@ -988,7 +997,9 @@ def test_a_bug_is_told_in_the_log_only(app, monkeypatch):
     monkeypatch.setattr(answers_module.Answers, "publication", lambda self: 1 / 0)
     with TestClient(app, base_url="http://localhost", raise_server_exceptions=False) as asking:
         document = refused(asking, f"{SCORING}/capacity/Link", 500, "internal")
+        headers = asking.get(f"{SCORING}/capacity/Link").headers
     assert "division" not in json.dumps(document)
+    assert SECURITY_HEADERS.items() <= {name.title(): value for name, value in headers.items()}.items()
 
 
 # --- what is kept ----------------------------------------------------------------------------------------------------
@@ -1045,7 +1056,12 @@ def test_answers_are_kept_within_bounds(served, marts):
                 assert asking.get(f"{SCORING}/{endpoint}/{row['agent_id_hash']}").status_code == 200
                 assert 0 < kept._n_bytes <= 20_000
                 assert kept._n_bytes == sum(answer.n_bytes for answer in kept._kept.values())
-        assert asking.get(f"{SCORING}/capacity/fleet").status_code == 200  # larger than a quarter of all
+        fleet = asking.get(f"{SCORING}/capacity/fleet")  # larger than a quarter of all
+        assert fleet.status_code == 200
+        known = {"If-None-Match": fleet.headers["etag"]}
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(kept, "_make", lambda *_: 1 / 0)  # it is not made again to say that it stands
+            assert asking.get(f"{SCORING}/capacity/fleet", headers=known).status_code == 304
         assert asking.get(f"{SCORING}/capacity/Link?x={'y' * 5_000}").status_code == 200
     assert not any(key[0] == "fleet" for key in kept._kept)
     assert kept._keys and all(len(path) + len(query) <= 500 for path, query, _ in kept._keys)
@@ -1058,7 +1074,7 @@ def test_the_key_is_demanded_of_everybody_but_probes(served):
     with TestClient(create_app(served, Settings(key=KEY, local_names_only=False))) as asking:
         path = f"{SCORING}/capacity/Link"
         wrong = [{}, {"X-API-Key": KEY[:-1]}, {"X-API-Key": "ü"}, {"Authorization": f"Bearer {KEY}x"},
-                 {"Authorization": "Basic !"}, {"Authorization": "Basic /w=="}, {"Authorization": KEY}]  # fmt: skip
+                 {"Authorization": "Basic !"}, {"Authorization": "Basic /w=="}, {"Authorization": "Basic é"}, {"Authorization": KEY}]  # fmt: skip
         for headers in wrong:
             response = asking.get(path, headers={k: v.encode() for k, v in headers.items()})
             assert response.status_code == 401
@@ -1112,6 +1128,7 @@ def test_a_client_that_asks_too_often_waits(served):
         assert (problem["type"], problem["limit"]) == (TYPE + "too-many-requests", 3)
         assert answers[-1].headers["retry-after"] == str(problem["retry_after"]) == "20"
         assert asking.get("/healthz").status_code == 200
+        assert asking.get("/readyz").status_code == 429  # it asks the database
 
 
 def test_the_limit_is_per_client_and_refills():
@@ -1141,7 +1158,7 @@ def test_browsers_are_kept_careful(client, served):
     for host in ("evil.example", "evil.example:80", "localhost.evil.example", "[::2]", ""):
         response = client.get("/healthz", headers={"Host": host})
         assert (response.status_code, response.json()["type"]) == (421, TYPE + "host-not-served"), host
-    for host in ("localhost:8000", "127.0.0.1", "[::1]:8000", "LOCALHOST"):
+    for host in ("localhost:8000", "127.0.0.1", "127.8.9.1:8000", "[::1]:8000", "LOCALHOST"):
         assert client.get("/healthz", headers={"Host": host}).status_code == 200
     open_to = Settings(key=KEY, origins=("https://good.example",), local_names_only=False)
     with TestClient(create_app(served, open_to)) as asking:
@@ -1163,6 +1180,11 @@ def test_pages_are_served_beside_the_api(client):
     moved = client.get("/agents/Link?window_days=30", follow_redirects=False)
     assert (moved.status_code, moved.headers["location"]) == (307, "../agent?agent_id=Link&window_days=30")
     assert client.get("/agents/Link").text == client.get("/agent?agent_id=Link").text
+    browser = {"Accept": "text/html,*/*;q=0.8"}
+    for path, status in (("/?window_days=x", 422), ("/agent", 422), ("/nowhere", 404)):
+        page = client.get(path, headers=browser)
+        assert (page.status_code, page.headers["content-type"]) == (status, "text/html; charset=utf-8"), path
+        assert client.get(path).headers["content-type"] == "application/problem+json"
     for path, message in (
         ("/agent?agent_id=nobody", "There is no such agent"),
         ("/agent?agent_id=Link&window_days=5", "No such window"),
@@ -1209,6 +1231,17 @@ def test_the_role_reads_the_marts_and_nothing_else(sample, marts):
         [READER, READER],
     ).fetchone()
     assert not any(rights.values())
+
+
+@pytest.mark.parametrize(("n_sessions", "is_away"), [(1, False), (0, True)])
+def test_a_pool_that_cannot_grow_goes_on_with_what_it_has(project, monkeypatch, n_sessions, is_away):
+    """As with a limit of connections that the role has reached."""
+    database = ServedDatabase(project, 4, 15)
+    database.open()
+    with contextlib.closing(database):
+        monkeypatch.setattr(database._pool, "get_stats", lambda: {"pool_size": n_sessions})
+        database._on_reconnect_failed(database._pool)
+        assert database.is_away is is_away
 
 
 def test_sessions_can_only_read_and_not_for_long(project, sample, own_server):

@@ -154,11 +154,15 @@ class Answers:
         :raises Problem: the database is away or busy, or build says so.
         """
         kept = self._kept.get(key) if publication is self._publication else None
+        etag = _etag(publication, key)
+        if kept is None and _matches(request.headers.get("if-none-match"), etag, any_tag=False):
+            # Only whoever was given the answer has its tag; one too large to be kept is not made again for them.
+            return Response(None, 304, self._headers(etag))
         if kept is None:
             task_key = (publication.identity, key)
             task = self._being_made.get(task_key)
             if task is None:
-                headers = self._headers(_etag(publication, key))
+                headers = self._headers(etag)
                 task = asyncio.create_task(run_in_threadpool(self._make, build, headers, media_type))
                 self._being_made[task_key] = task
                 task.add_done_callback(lambda _: self._being_made.pop(task_key, None))
@@ -249,10 +253,10 @@ def _etag(publication: Publication, key: Hashable) -> str:
     return f'W/"{digest[:32]}"'
 
 
-def _matches(if_none_match: str | None, etag: str) -> bool:
-    """Compare as RFC 9110 has it for If-None-Match: weakly."""
+def _matches(if_none_match: str | None, etag: str, *, any_tag: bool = True) -> bool:
+    """Compare as RFC 9110 has it for If-None-Match: weakly; `*` matches any answer, if it may."""
     if if_none_match is None:
         return False
     opaque = etag.removeprefix("W/")
     tags = (tag.strip().removeprefix("W/") for tag in if_none_match.split(","))
-    return any(tag in ("*", opaque) for tag in tags)
+    return any(tag == opaque or (any_tag and tag == "*") for tag in tags)

@@ -15,7 +15,7 @@ from ciris_scoring.api import models, pages
 from ciris_scoring.api.answers import Answers, Shortcut
 from ciris_scoring.api.database import Database
 from ciris_scoring.api.endpoints import router
-from ciris_scoring.api.guard import Guard, SecurityHeaders
+from ciris_scoring.api.guard import SECURITY_HEADERS, Guard, SecurityHeaders
 from ciris_scoring.api.problems import Problem, shown
 from ciris_scoring.api.settings import Settings
 
@@ -82,7 +82,7 @@ async def _answer_validation(request: Request, error: Exception) -> Response:
         for found in error.errors()
     ]
     detail = "; ".join(f"{found['parameter']}: {found['message']}" for found in errors)
-    return Problem("bad-parameter", detail, errors=errors).response()
+    return _written(request, Problem("bad-parameter", detail, errors=errors))
 
 
 def _message(found: dict[str, Any]) -> str:
@@ -95,12 +95,20 @@ async def _answer_http(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     if error.status_code == 405:
         return Problem("method-not-allowed", "Ask with GET.", error.headers).response()
-    return Problem("not-found", f"There is nothing under {shown(request.url.path)}.").response()
+    return _written(request, Problem("not-found", f"There is nothing under {shown(request.url.path)}."))
+
+
+def _written(request: Request, problem: Problem) -> Response:
+    """A page for a browser that asked for one, else a document."""
+    is_page = not request.url.path.startswith("/api/") and "text/html" in request.headers.get("accept", "")
+    return pages.problem_page(problem) if is_page else problem.response()
 
 
 async def _answer_bug(request: Request, error: Exception) -> Response:
     """What is wrong stands in the server's log, with a traceback, and not in the answer."""
-    return Problem("internal", "The server failed; its log says where.").response()
+    response = Problem("internal", "The server failed; its log says where.").response()
+    response.headers.update(SECURITY_HEADERS)  # this handler stands before the middleware
+    return response
 
 
 def _openapi(app: FastAPI, settings: Settings) -> dict[str, Any]:

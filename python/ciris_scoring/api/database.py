@@ -134,7 +134,12 @@ class Database:
         )
 
     def _on_reconnect_failed(self, pool: ConnectionPool) -> None:
-        """Give up a pool that cannot connect: whoever waits for it fails at once. Called by its own workers."""
+        """Give up a pool that cannot connect: whoever waits for it fails at once. Called by its own workers.
+
+        One that could not grow goes on with the sessions it has; each that is dead leaves it when it is used.
+        """
+        if pool.get_stats().get("pool_size", 0) > 0:
+            return
         with self._lock:
             if self._pool is not pool:
                 return

@@ -44,8 +44,8 @@ LENS_PARAMETERS = {
     "decay_rate": "decay_per_day",
     "signal_weight": "w_corroborated",
 }
-MARTS_NAMES = {theirs: ours for ours, theirs in LENS_NAMES.items()}
-"""Components by their name in the lens."""
+MARTS_NAMES = {theirs: ours for ours, theirs in LENS_NAMES.items()} | {"sigma": "s_score"}
+"""Components by their name in the lens; what S is lowered by is the same for both of its names."""
 EvidenceComponent = Literal[
     "D_identity",
     "K_contradiction",
@@ -56,6 +56,7 @@ EvidenceComponent = Literal[
     "rho_regression",
     "U_unsafe",
     "s_score",
+    "sigma",
     "d_identity",
     "k_contradiction",
     "i_chain",
@@ -144,6 +145,7 @@ def _one_agent(lens: Lens, asked: str) -> tuple[str, str]:
             "ambiguous-agent",
             f"{len(found)} agents are called {shown(asked)}: give the agent_id_hash of one.",
             agents=[{"agent_id_hash": h, "agent_name": n} for h, n in found[:MOST_NAMED]],
+            agents_left_out=max(0, len(found) - MOST_NAMED),
         )
     [(agent_id_hash, name)] = found
     return agent_id_hash, name or agent_id_hash
@@ -347,7 +349,10 @@ async def history(
 
     def build_csv(connection: psycopg.Connection) -> bytes:
         lens = Lens(connection, answers.database.schema)
-        names, rows = lens.history_rows(values(lens))
+        asked = values(lens)
+        if lens.window_of(asked["agent_id_hash"], window, None) is None:
+            raise _no_score(asked["agent_name"], window)
+        names, rows = lens.history_rows(asked)
         written = io.StringIO()
         writer = csv.writer(written)
         writer.writerow(names)

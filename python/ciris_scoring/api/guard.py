@@ -7,7 +7,6 @@ import ipaddress
 import math
 import time
 from base64 import b64decode
-from binascii import Error as NotBase64
 from collections import OrderedDict
 from collections.abc import Callable
 
@@ -15,7 +14,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ciris_scoring.api.problems import Problem
-from ciris_scoring.api.settings import LOCAL_NAMES, Settings
+from ciris_scoring.api.settings import LOCAL_NAMES, Settings, is_loopback
 
 OPEN_PATHS = frozenset({"/healthz", "/readyz"})
 """For probes: without a key and without a limit."""
@@ -71,9 +70,9 @@ class Guard:
         remaining = None
         try:
             self._check_host(headers)
+            if self.limits is not None and scope["path"] != "/healthz":
+                remaining = self.limits.take(client_of(scope))
             if scope["path"] not in OPEN_PATHS:
-                if self.limits is not None:
-                    remaining = self.limits.take(client_of(scope))
                 # A browser's preflight carries no key; CORS answers it before it comes here.
                 self._check_key(headers)
         except Problem as problem:
@@ -91,7 +90,10 @@ class Guard:
         return await self.app(scope, receive, send_with_limit)
 
     def _check_host(self, headers: Headers) -> None:
-        if self.settings.local_names_only and _host_name(headers.get("host", "")) not in LOCAL_NAMES:
+        if not self.settings.local_names_only:
+            return
+        name = _host_name(headers.get("host", ""))
+        if name not in LOCAL_NAMES and not is_loopback(name):
             raise Problem(
                 "host-not-served",
                 "Without an API key this server answers only to localhost and loopback addresses.",
@@ -178,7 +180,7 @@ def _keys(headers: Headers) -> list[str]:
     if scheme.lower() == "bearer":
         keys.append(credentials.strip())
     elif scheme.lower() == "basic":
-        with contextlib.suppress(NotBase64, UnicodeDecodeError):
+        with contextlib.suppress(ValueError):
             keys.append(b64decode(credentials, validate=True).decode().partition(":")[2])
     return keys
 

@@ -493,5 +493,8 @@ class ProblemDocument(BaseModel):
     errors: list[ParameterError] | None = Field(default=None, description="With 422: each parameter.")
     allowed: list[str | int] | None = Field(default=None, description="With 422: what may be given.")
     agents: list[MeantAgent] | None = Field(default=None, description="With 409: who bears the name.")
+    agents_left_out: int | None = Field(
+        default=None, description="With 409: how many more bear the name than are listed."
+    )
     limit: int | None = Field(default=None, description="With 429: requests per minute.")
     retry_after: int | None = Field(default=None, description="With 429: seconds to wait.")

@@ -20,7 +20,7 @@ KEPT_SECONDS = 60
 """Pages say how long ago something was."""
 # Each page brings, in itself, a policy for its own style and script; this is what only a header can say.
 POLICY = {"Content-Security-Policy": "frame-ancestors 'none'"}
-LINKS = pages.ServedLinks(frozenset(name for names in COMPONENTS.values() for name in names))
+LINKS = pages.ServedLinks(frozenset(name for names in COMPONENTS.values() for name in names) | {"sigma"})
 
 
 class _NotThere(Exception):
@@ -61,11 +61,16 @@ async def _answer(request: Request, answers: TheAnswers, page: Page, *key: objec
     except _NotThere as found:
         return Response(found.message, found.message.status, {"Cache-Control": "no-store", **POLICY}, HTML)
     except Problem as problem:
-        text = pages.message_page(problem.title, [problem.detail], links=LINKS)
-        headers = {"Cache-Control": "no-store", **problem.headers, **POLICY}
-        return Response(text, problem.status, headers, HTML)
+        return problem_page(problem)
     response.headers.update(POLICY)
     return response
+
+
+def problem_page(problem: Problem) -> Response:
+    """Write a problem for people."""
+    text = pages.message_page(problem.title, [problem.detail], links=LINKS)
+    headers = {"Cache-Control": "no-store", **problem.headers, **POLICY}
+    return Response(text, problem.status, headers, HTML)
 
 
 @router.get("/")

@@ -28,6 +28,8 @@ class FleetView:
     """The lowest first; all of them, or as many as were asked for."""
     spreads: list[Spread]
     alerts: list[Alert]
+    """The critical ones first; of a limited view no more than of its agents."""
+    alerts_left_out: int
     without_score: list[Agent]
     over_time: list[FleetCapacity]
     histories: dict[str, list[Point]]
@@ -72,13 +74,18 @@ def read_fleet(
     )
     scores = fleet_reading.scores(connection, schema, as_of, window_days, limit=limit)
     hashes = [score.agent_id_hash for score in scores]
+    names = {score.agent_name for score in scores}
+    spreads = fleet_reading.spreads(connection, schema, as_of, window_days)
+    raised = [alert for alert in alerts(connection, schema, window_days) if alert.as_of >= as_of]
+    shown = raised[:limit]
     return FleetView(
         as_of=as_of,
         window_days=window_days,
         capacity=over_time[-1],
         scores=scores,
-        spreads=fleet_reading.spreads(connection, schema, as_of, window_days),
-        alerts=[alert for alert in alerts(connection, schema, window_days) if alert.as_of >= as_of],
+        spreads=[spread for spread in spreads if limit is None or spread.agent_name in names],
+        alerts=shown,
+        alerts_left_out=len(raised) - len(shown),
         without_score=agents_reading.without_score(connection, schema, as_of, window_days),
         over_time=over_time,
         histories=history_reading.histories(
