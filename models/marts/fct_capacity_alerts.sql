@@ -79,7 +79,7 @@ low_capacity as (
         {{ scoring_parameter('low_capacity_threshold') }}::double precision as threshold,
         format(
             'Capacity %s is below %s%s.',
-            round(capacity_score::numeric, 3),
+            trunc(capacity_score::numeric, 3),
             {{ scoring_parameter('low_capacity_threshold') }},
             case
                 when capacity_score_high < {{ scoring_parameter('low_capacity_threshold') }}::double precision then ''
@@ -166,8 +166,8 @@ falling as (
         falls.least_fall::double precision as threshold,
         format(
             'Capacity fell from %s to %s in %s days, by more than chance%s.',
-            round(falls.earlier_score::numeric, 3),
-            round(falls.capacity_score::numeric, 3),
+            trunc(falls.earlier_score::numeric, 3),
+            trunc(falls.capacity_score::numeric, 3),
             falls.window_days,
             '; most was lost to ' || greatest_losses.part
         ) as message

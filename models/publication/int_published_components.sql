@@ -1,7 +1,6 @@
 {{
   config(
     materialized='incremental',
-    on_schema_change='append_new_columns',
     meta={'scored_range': 'as_of'},
     indexes=[
       {'columns': ['agent_id_hash', 'window_days', 'as_of'], 'unique': true},

@@ -13,7 +13,7 @@ import click
 
 from ciris_scoring.connection import SETTINGS_NOT_TO_INHERIT
 from ciris_scoring.errors import DbtFailed, RunRefused
-from ciris_scoring.project import Project
+from ciris_scoring.project import PARSED_VARIABLES, Project
 from ciris_scoring.terminal import printable, say
 
 CHECK_INTERVAL = "client_connection_check_interval"
@@ -39,9 +39,8 @@ _OTHER_HINT = "{marts} `{sql}` is its SQL; correct the cause, then run again."
 class DbtBuild:
     """Builds selections of one project, parsed once.
 
-    The project is parsed without the run's own variables: dbt keeps what it has parsed from run to run, but throws
-    it away when a variable has changed, and parsing again takes seconds. So these must not decide how a node is
-    configured, only what its SQL says.
+    The project is parsed without the variables that only decide what its SQL says: dbt keeps what it has parsed from
+    run to run, but throws it away when a variable has changed, and parsing again takes seconds.
 
     :param project: project and target.
     :param run_variables: dbt variables of this run alone, beside those of the command line.
@@ -53,8 +52,8 @@ class DbtBuild:
         self._project = project
         self._variables = {**project.cli_vars, **run_variables}
         self._full_refresh = ["--full-refresh"] if full_refresh else []
-        lasting = {name: value for name, value in project.cli_vars.items() if name not in run_variables}
-        self._manifest = self._invoke(["parse"], lasting)
+        parsed = {name: value for name, value in project.cli_vars.items() if name in PARSED_VARIABLES}
+        self._manifest = self._invoke(["parse"], parsed)
         # The parsed project is a million objects that stay: looking through them for garbage took a tenth of a run.
         gc.collect()
         gc.freeze()

@@ -18,6 +18,7 @@ from psycopg.rows import dict_row
 
 from ciris_scoring import as_of as as_of_time
 from ciris_scoring.connection import connect, table_exists
+from ciris_scoring.decimals import cut
 from ciris_scoring.errors import DatabaseError, InputError, shown
 from ciris_scoring.project import Project
 from ciris_scoring.reading import agents
@@ -548,14 +549,16 @@ def _score_lines(score: Row) -> list[str]:
         lines.append(f"No capacity score: {score['score_status']}, {score['n_traces']} traces in the window.")
     else:
         lines.append(
-            f"Capacity {score['capacity_score']:.3f}, {score['category']}. Status {score['score_status']}, "
+            f"Capacity {cut(score['capacity_score'], 3)}, {score['category']}. Status {score['score_status']}, "
             f"confidence {score['confidence']}."
         )
         if low is None or high is None:
             lines.append("95 % interval: no interval published.")
         else:
             categories = {score.get("category_low"): None, score.get("category_high"): None}
-            lines.append(f"95 % interval: {low:.3f} to {high:.3f}, {' to '.join(map(str, categories))}.")
+            lines.append(
+                f"95 % interval: {cut(low, 3)} to {cut(high, 3)}, {' to '.join(map(str, categories))}."
+            )
             driver = score.get("interval_driver")
             lines.append(
                 f"The category is {score.get('category_certainty')}."
@@ -598,7 +601,8 @@ def _change_lines(comparisons: Sequence[Row], since: Row | None) -> list[str]:
         if reason:
             lines.append(f"  {what}not comparable, {NOT_COMPARABLE[reason]}.")
         else:
-            lines.append(f"  {what}{row['score_before']:.3f} -> {row['score_now']:.3f}, {row['change']:+.3f}")
+            before, now = cut(row["score_before"], 3), cut(row["score_now"], 3)
+            lines.append(f"  {what}{before} -> {now}, {row['change']:+.3f}")
         if row["parts"]:
             moved = sorted(row["parts"], key=lambda part: -abs(part["points"]))
             told = [

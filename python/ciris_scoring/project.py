@@ -16,6 +16,9 @@ import yaml
 from ciris_scoring.errors import InputError, ProfileError, one_line, shown
 from ciris_scoring.source_schema import SOURCE_TABLES
 
+PARSED_VARIABLES = frozenset({"source_schema", *(f"{name}_table" for name in SOURCE_TABLES)})
+"""Variables that decide how dbt parses the project: where the sources are. The others decide what its SQL says."""
+
 
 @dataclass(frozen=True)
 class Project:

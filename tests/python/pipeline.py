@@ -25,7 +25,7 @@ from psycopg.types.json import set_json_loads
 from brute_force import attribution
 from brute_force import scoring as brute_force
 from brute_force.limits import limit_fleet
-from ciris_scoring.project import Project, load_project
+from ciris_scoring.project import PARSED_VARIABLES, Project, load_project
 from ciris_scoring.run import run
 from ciris_scoring.source_schema import create_source_tables
 
@@ -82,15 +82,20 @@ def score(
     """One run of the main job, in this process."""
     project = load_project(REPOSITORY, profiles_dir, cli_vars=cli_vars)
     moment = as_of if isinstance(as_of, str) else as_of.isoformat()
-    with kept_parsed(profiles_dir, cli_vars):
+    with kept_parsed(profiles_dir, cli_vars, PARSED_VARIABLES):
         run(project, moment, full_refresh=full_refresh, allow_rescoring=allow_rescoring)
     return project
 
 
 @contextmanager
-def kept_parsed(profiles_dir: Path, cli_vars: Any) -> Iterator[None]:
+def kept_parsed(profiles_dir: Path, cli_vars: Any, deciding: Container[str] | None = None) -> Iterator[None]:
     """Gives dbt a target folder for each connection and each set of variables, for it parses the project anew, which
-    takes longer than many a test, where one of them is another than the last time."""
+    takes longer than many a test, where one of them is another than the last time.
+
+    :param deciding: the variables that it is told when it parses; all by default.
+    """
+    if isinstance(cli_vars, Mapping) and deciding is not None:
+        cli_vars = {name: value for name, value in cli_vars.items() if name in deciding} or None
     parsed_for = (profiles_dir / "profiles.yml").read_text() + json.dumps(
         cli_vars, default=str, sort_keys=True
     )

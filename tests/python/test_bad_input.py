@@ -25,6 +25,7 @@ from psycopg import sql
 from ciris_scoring.cli import main
 from ciris_scoring.embedded import SCHEMA, Server
 from ciris_scoring.errors import shown
+from ciris_scoring.project import PARSED_VARIABLES
 from ciris_scoring.run_lock import run_lock
 from ciris_scoring.simulation import simulate_fleet
 from ciris_scoring.simulation.load import load_fleet
@@ -172,7 +173,7 @@ def run(
         options += ["--as-of", as_of]
     if variables is not None:
         options += ["--vars", variables if isinstance(variables, str) else json.dumps(variables)]
-    with kept_parsed(database.profiles_dir, variables):
+    with kept_parsed(database.profiles_dir, variables, PARSED_VARIABLES):
         result = CliRunner().invoke(main, [command, *options])
     no_traceback = result.exception is None or isinstance(result.exception, SystemExit)
     assert no_traceback, f"a traceback: {result.exception!r}"

@@ -8,10 +8,10 @@ from conftest import Database
 from replay import daily_steps, hourly_steps, replay
 
 
-def test_ten_days(database: Database, tmp_path: Path) -> None:
-    assert list(replay(database.server, database.name, tmp_path, daily_steps(10), {})) == []
+def test_a_week(database: Database, tmp_path: Path) -> None:
+    assert list(replay(database.server, database.name, tmp_path, daily_steps(7), {})) == []
 
 
-def test_five_hourly_runs(database: Database, tmp_path: Path) -> None:
-    steps = hourly_steps(5, 5)
+def test_four_hourly_runs(database: Database, tmp_path: Path) -> None:
+    steps = hourly_steps(4, 5)
     assert list(replay(database.server, database.name, tmp_path, steps, {"scoring_period": "hour"})) == []

@@ -102,13 +102,12 @@ def test_nothing_inherited_decides_a_number(database: Database, request: pytest.
     for as_of in AS_OFS:
         score(database.profiles_dir, as_of, SALT)
     write_target(database, role, "plain")
-    for as_of in AS_OFS:
-        variables = {**SALT, "as_of": as_of.isoformat()}
-        first = dbt(database, "build", "--selector", "before_resilience", variables=variables)
-        assert first.succeeded, first.said
-        job.resilience(load_project(REPOSITORY, database.profiles_dir, cli_vars=SALT))
-        second = dbt(database, "build", "--selector", "after_resilience", variables=variables)
-        assert second.succeeded, second.said
+    variables = {**SALT, "as_of": AS_OFS[-1].isoformat()}
+    first = dbt(database, "build", "--selector", "before_resilience", variables=variables)
+    assert first.succeeded, first.said
+    job.resilience(load_project(REPOSITORY, database.profiles_dir, cli_vars=SALT))
+    second = dbt(database, "build", "--selector", "after_resilience", variables=variables)
+    assert second.succeeded, second.said
 
     with friendly(database) as connection:
         assert table_differences(connection, SCHEMA, "hostile") == []

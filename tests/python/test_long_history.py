@@ -26,11 +26,17 @@ from pipeline import (
 )
 
 PERIODS = {"day": timedelta(days=1), "hour": timedelta(hours=1)}
+Stretches = list[tuple[int, int]]
 FIRST_DAY = datetime.fromisoformat("2021-06-01T00:00:00Z")
 
 
-def load_years(connection: psycopg.Connection, days: int, traces_per_day: int) -> datetime:
-    """Load two agents over some days, one of which is silent from day 100 until 100 days before the end."""
+def load_years(
+    connection: psycopg.Connection, days: int, traces_per_day: int, busy: Stretches | None = None
+) -> datetime:
+    """Load two agents over some days, one of which is silent from day 100 until 100 days before the end.
+
+    :param busy: the days, from one to before another, that have traces at all; default: every day.
+    """
     create_loose_sources(connection)
     fleet = nasty_fleet(8, agents=1, days=days, traces_per_day=traces_per_day, start=FIRST_DAY)
     end = FIRST_DAY + timedelta(days=days)
@@ -41,15 +47,28 @@ def load_years(connection: psycopg.Connection, days: int, traces_per_day: int) -
         if row["agent_id_hash"] != silent
         or not FIRST_DAY + timedelta(days=100) <= row["timestamp"] < end - timedelta(days=100)
     ]
+    if busy is not None:
+        fleet["covenant_traces"] = [
+            row
+            for row in fleet["covenant_traces"]
+            if any(first <= (row["timestamp"] - FIRST_DAY).days < last for first, last in busy)
+        ]
     for table, rows in fleet.items():
         insert_rows(connection, table, rows)
     return end
 
 
-def ages(first: datetime, last: datetime, period: timedelta, n: int) -> list[datetime]:
+def ages(
+    first: datetime, last: datetime, period: timedelta, n: int, busy: Stretches | None = None
+) -> list[datetime]:
     """As-ofs of every age: the first and the last ones, those around the silence, and some between."""
     rng = random.Random(1)
-    between = [first + rng.randrange(1, (last - first) // period) * period for _ in range(n)]
+    stretches = busy or [(0, (last - first).days)]
+    between = [
+        first + timedelta(days=begin) + rng.randrange(1, timedelta(days=end - begin) // period) * period
+        for begin, end in stretches
+        for _ in range(n // len(stretches))
+    ]
     silence = [first + timedelta(days=d) for d in (100, 107, 130, 131)]
     back = [last - timedelta(days=d) for d in (99, 92, 70)]
     return [first + period, *silence, *between, *back, last - period, last]
@@ -57,6 +76,8 @@ def ages(first: datetime, last: datetime, period: timedelta, n: int) -> list[dat
 
 YEARS = {"day": (5 * 365, 3), "hour": (3 * 365, 2)}
 """Days of history and traces a day."""
+BUSY = [(0, 40), (500, 530), (1055, 1095)]
+"""Enough of three years for make test: how far back the first trace lies is what counts."""
 
 
 def test_years_of_days(every_database: Database) -> None:
@@ -64,9 +85,9 @@ def test_years_of_days(every_database: Database) -> None:
 
 
 def test_years_of_hours(system_postgres: Server, tmp_path: Path) -> None:
-    """On the server that keeps fewer digits; the other one with them is part of make soak."""
+    """On the server that keeps fewer digits; the other one, with traces on every day, is part of make soak."""
     with fresh_database(system_postgres, tmp_path) as database:
-        years_in_one_refresh_and_in_increments(database, "hour")
+        years_in_one_refresh_and_in_increments(database, "hour", BUSY)
 
 
 def test_a_month_later(system_postgres: Server, tmp_path: Path) -> None:
@@ -88,12 +109,14 @@ def test_a_month_later(system_postgres: Server, tmp_path: Path) -> None:
     }
 
 
-def years_in_one_refresh_and_in_increments(database: Database, period: str) -> None:
+def years_in_one_refresh_and_in_increments(
+    database: Database, period: str, busy: Stretches | None = None
+) -> None:
     variables = {"scoring_period": period}
     days, traces_per_day = YEARS[period]
     with database.connect() as connection:
-        last = load_years(connection, days, traces_per_day)
-        as_ofs = ages(FIRST_DAY, last, PERIODS[period], 12)
+        last = load_years(connection, days, traces_per_day, busy)
+        as_ofs = ages(FIRST_DAY, last, PERIODS[period], 12, busy)
         score(database.profiles_dir, last - 3 * PERIODS[period], variables)
         score(database.profiles_dir, last, variables)
         assert differences_from_brute_force(connection, SCHEMA, last, period=period, as_ofs=as_ofs) == []

@@ -28,7 +28,7 @@ from nasty_fleet import START, Row, nasty_fleet
 from pipeline import insert_rows, score, wrong_counts
 
 AS_OF = START + timedelta(days=12)
-N_TRACES, N_OTHERS = 4100, 300
+N_TRACES, N_OTHERS = 1500, 300
 """Odd rows of a run: traces, and rows of each other table."""
 
 # --- odd values, by type ----------------------------------------------------------------------------------------------

@@ -1,5 +1,5 @@
 -- What passed the gate is what people read, column by column: no candidate is missing, changed or left over.
-{%- set columns = capacity_score_columns() | join(', ') %}
+{%- set columns = (graph.nodes['model.ciris_scoring.fct_capacity_scores'].columns if execute else ['*']) | join(', ') %}
 with candidates as (
 
     select {{ columns }}

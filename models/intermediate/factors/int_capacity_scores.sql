@@ -1,7 +1,6 @@
 {{
   config(
     materialized='incremental',
-    on_schema_change='append_new_columns',
     meta={'scored_range': 'as_of', 'also_replaced_by': 'capacity_score_id'},
     indexes=[
       {'columns': ['agent_id_hash', 'window_days', 'as_of'], 'unique': true},
@@ -12,13 +11,11 @@
     pre_hook="{{ set_for_heavy_work(joins_by_key=true) }}",
   )
 }}
-{#- capacity_score = C * max(I_int, floor) * R * I_inc * S, status, category and confidence (section 8): the candidates,
-    complete in all five factors, with every component, and the limits within which chance alone leaves them (certainty,
-    section 3). The gate: the blocking tests end here, and every mart descends from this model. An increment takes the
-    as-ofs that the run scores, and older rows that were still waiting for the Python step when their turn came, or that
-    have not been published since.
-    Grain and key: agent, as-of, window. With too few traces the composites, the category and what is said about their
-    certainty are null. -#}
+{#- capacity_score = C * max(I_int, floor) * R * I_inc * S, status, category and confidence (section 8), with every
+    component and its limits (certainty, section 3): the candidates. The gate: the blocking tests end here, and every
+    mart descends from this model. An increment takes the as-ofs that the run scores, and older rows that waited for the
+    Python step when their turn came, or have not been published since. Grain and key: agent, as-of, window. With too
+    few traces the composites, the category and what is said about their certainty are null. -#}
 {%- set in_reach = 'as_of ' ~ since_oldest_candidate() %}
 with scoring_run as (
 

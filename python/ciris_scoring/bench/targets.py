@@ -96,10 +96,10 @@ STATED_SIZES = (
             ),
             Target(
                 "daily increment, database time",
-                Limit(1.5, "x (b)"),
+                Limit(2, "x (b)"),
                 lambda measured: measured.increment.scoring_seconds / measured.specification_seconds,
             ),
-            Target("daily increment, wall time", Limit(10, "s"), lambda m: m.increment_wall_seconds),
+            Target("daily increment, wall time", Limit(8, "s"), lambda m: m.increment_wall_seconds),
             *READ_TARGETS,
         ),
     ),
