@@ -86,7 +86,7 @@ def test_the_page_of_an_agent_with_a_broken_chain(sample):
     ]
     assert "Capacity 0.536, moderate. Status final, confidence high." in lines
     assert "i_chain      I_int    0.205  ########         39" in lines
-    assert any("one window before: 0.635 -> 0.537, -0.099" in line for line in lines)
+    assert any("one window before: 0.635 -> 0.536, -0.099" in line for line in lines)
     assert "    by part: q_deferral -0.107, ece +0.005, i_chain +0.002, delta_drift +0.001" in lines
     assert "  39 broken links: 28 gaps, 5 rewinds, 6 repeated, 0 without number or hash," in lines
     assert "Traces that cost most, 10 of 92; newest first where equal" in lines
