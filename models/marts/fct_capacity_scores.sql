@@ -52,5 +52,5 @@ select
     category_high,
     category_certainty,
     interval_driver
-from {{ ref('int_capacity_scores') }} as candidates
+from {{ ref('int_capacity_scores') }} as candidates -- noqa: AL05
 {{ where_new_or_rewritten('candidates') }}

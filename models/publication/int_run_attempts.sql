@@ -7,8 +7,8 @@
     indexes=[{'columns': ['run_attempt_id'], 'unique': true}],
   )
 }}
-{#- Grain: one row per command of ciris-scoring that set out to publish. dbt owns the table and its columns, `ciris-scoring`
-    its rows, so that what was refused, failed or was killed is known too; a full refresh keeps them. -#}
+{#- Grain: one row per command of ciris-scoring that set out to publish. dbt owns the table and its columns,
+    `ciris-scoring` its rows, so that what was refused, failed or was killed is known too; a full refresh keeps them. -#}
 select
     null::uuid as run_attempt_id,
     null::timestamptz as started_at,
