@@ -12,7 +12,7 @@ from pathlib import Path
 import click
 import psycopg
 
-from ciris_scoring.connection import table_exists
+from ciris_scoring.connection import has_right
 from ciris_scoring.errors import CommandFailed, InputError
 from ciris_scoring.fleet_table import fleet_tables
 from ciris_scoring.project import Project
@@ -67,7 +67,7 @@ class Closing:
 
     def read_alerts(self, connection: psycopg.Connection, schema: str) -> None:
         """Remember the alerts that are published before the run."""
-        if table_exists(connection, schema, "fct_capacity_alerts"):
+        if has_right(connection, schema, "fct_capacity_alerts"):
             self._known = {_key(alert): alert.severity for alert in alerts(connection, schema)}
 
     def show_fleet(self, connection: psycopg.Connection, schema: str, moment: datetime) -> None:

@@ -16,7 +16,7 @@ from uuid import UUID, uuid4
 import psycopg
 from psycopg import sql
 
-from ciris_scoring.connection import connect, one_row, table_exists
+from ciris_scoring.connection import connect, has_right, one_row
 from ciris_scoring.errors import CirisError, DatabaseError, RunInProgress, RunRefused, one_line
 from ciris_scoring.project import Project
 from ciris_scoring.terminal import say
@@ -114,7 +114,7 @@ def _published(connection: psycopg.Connection, schema: str, attempt: Attempt) ->
 def _enter(connection: psycopg.Connection, schema: str, attempt: Attempt) -> None:
     """Write the attempt's row, or write it anew; the first run builds the table itself."""
     table = (f"{schema}_intermediate", "int_run_attempts")
-    if not table_exists(connection, *table):
+    if not has_right(connection, *table, "insert"):
         return
     row: dict[str, Any] = asdict(attempt)
     for name in ("message", "remedy"):

@@ -479,12 +479,16 @@ PROJECT = {
         select agent_id_hash, 'Ægir' as agent_name, as_of, window_days, 1::float8 as c_score, 1::float8 as i_int_score,
             r_score, 1::float8 as i_inc_score, 1::float8 as s_score, r_score as capacity_score,
             'high_capacity' as category, 'final' as score_status, 'R' as weakest_factor,
-            0.5::float8 as capacity_score_low, r_score as capacity_score_high
+            0.5::float8 as capacity_score_low, r_score as capacity_score_high, now() as scored_at
         from {{ ref('int_resilience') }}
         """,
     "models/marts/fct_capacity_alerts.sql": """
-        select agent_id_hash, agent_name, as_of, window_days, 'none' as kind, 'warning' as severity, '' as message
+        select agent_id_hash, agent_name, as_of, window_days, 'none' as kind, 'warning' as severity, '' as message,
+            0::float8 as value, 0::float8 as threshold
         from {{ ref('fct_capacity_scores') }} where false
+        """,
+    "models/marts/fct_data_quality.sql": """
+        select 'late_trace' as issue, 1 as n from {{ ref('fct_capacity_scores') }} where false
         """,
     "models/marts/fct_record_signs.sql": """
         select agent_id_hash, as_of, window_days, 'none' as sign, '' as field

@@ -10,7 +10,7 @@ from datetime import datetime
 import psycopg
 from psycopg import sql
 
-from ciris_scoring.connection import one_row, table_exists
+from ciris_scoring.connection import has_right, one_row
 from ciris_scoring.run_lock import RUN_LOCK, is_held
 
 
@@ -41,11 +41,11 @@ def unfinished(connection: psycopg.Connection, schema: str) -> Unfinished | None
     if stopped is not None:
         return stopped
     behind = f"{schema}_intermediate"
-    if not _is_readable(connection, behind, "int_scoring_run"):
+    if not has_right(connection, behind, "int_scoring_run"):
         return None
     run = sql.Identifier(behind, "int_scoring_run")
     finished = sql.Composed([])
-    if _is_readable(connection, behind, "int_score_publications"):
+    if has_right(connection, behind, "int_score_publications"):
         finished = sql.SQL(
             "where not exists (select 1 from {} where published_at >= runs.started_at)"
         ).format(sql.Identifier(behind, "int_score_publications"))
@@ -54,7 +54,7 @@ def unfinished(connection: psycopg.Connection, schema: str) -> Unfinished | None
     if row is None:
         return None
     waiting = 0
-    if all(_is_readable(connection, behind, f"int_resilience_{name}") for name in ("inputs", "scores")):
+    if all(has_right(connection, behind, f"int_resilience_{name}") for name in ("inputs", "scores")):
         waiting = one_row(
             connection.execute(
                 sql.SQL(
@@ -82,7 +82,7 @@ def unfinished(connection: psycopg.Connection, schema: str) -> Unfinished | None
 
 def _stopped(connection: psycopg.Connection, schema: str) -> Unfinished | None:
     """The newest attempt to publish, where it said why it did not."""
-    if not _is_readable(connection, schema, "fct_scoring_runs"):
+    if not has_right(connection, schema, "fct_scoring_runs"):
         return None
     query = sql.SQL(
         """
@@ -97,12 +97,3 @@ def _stopped(connection: psycopg.Connection, schema: str) -> Unfinished | None:
         return None
     as_of, started_at, *reason = row
     return Unfinished(as_of, started_at, 0, is_held(connection, RUN_LOCK, schema), *reason)
-
-
-def _is_readable(connection: psycopg.Connection, schema: str, table: str) -> bool:
-    """Whether there is a table that the role may read."""
-    query = "select has_schema_privilege(to_regnamespace(quote_ident(%s))::oid, 'usage')"
-    if not one_row(connection.execute(query, [schema]))[0] or not table_exists(connection, schema, table):
-        return False
-    quoted = sql.Identifier(schema, table).as_string(connection)
-    return bool(one_row(connection.execute("select has_table_privilege(%s, 'select')", [quoted]))[0])
