@@ -562,9 +562,13 @@ def test_evidence_is_paged_by_key(client, marts):
 
 def test_every_component_with_traces_may_be_asked_for():
     behind = {name for names in COMPONENTS.values() for name in names}
-    assert {name: lens_name(name) for name in behind}.keys() | set(map(lens_name, behind)) == set(
-        EvidenceComponent.__args__
-    )
+    assert behind | set(map(lens_name, behind)) | {"sigma"} == set(EvidenceComponent.__args__)
+
+
+def test_the_component_of_s_has_the_traces_of_s(client):
+    asked = [client.get(f"{SCORING}/evidence/Link?component={name}").json() for name in ("sigma", "s_score")]
+    assert asked[0]["traces"] == asked[1]["traces"]
+    assert "component=sigma" in client.get("/agent?agent_id=Link").text
 
 
 def test_probes(client, marts):
