@@ -1,5 +1,7 @@
 {{ config(indexes=[{'columns': ['agent_id_hash'], 'unique': true}]) }}
-{#- Grain: one row per agent ever seen. -#}
+{#- Every agent ever seen: its names, its first and last trace, and the newest published score that its shortest
+    window has. Grain and key: agent_id_hash. Names are null while the agent has sent none; what is said of the
+    latest score is null without one, and as in fct_capacity_scores. -#}
 with scoring_run as (
 
     select latest_as_of

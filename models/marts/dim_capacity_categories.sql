@@ -1,4 +1,5 @@
-{#- Grain: one row per category. Waits for the gate. -#}
+{#- A category holds the scores with lower_bound <= capacity_score < upper_bound (section 8); insufficient_data holds
+    those without a score. Waits for the gate. Grain and key: category. A bound is null where there is none. -#}
 -- depends_on: {{ ref('int_capacity_scores') }}
 select
     category,

@@ -1,6 +1,7 @@
 {{ config(post_hook="{{ keep_views(this) }}") }}
-{#- Grain: one row per parameter, as in force. Waits for the scores and their components: views read all three, and two
-    of them that are swapped at the same time would wait for each other. -#}
+{#- The parameters in force (section 8). Waits for the scores and their components: views read all three, and two of
+    them that are swapped at the same time would wait for each other. Grain and key: parameter_name. parameter_value
+    is null for the sampling salt. -#}
 -- depends_on: {{ ref('int_published_components') }}
 select
     parameters.parameter_name,

@@ -1,5 +1,7 @@
 {{ config(indexes=[{'columns': ['agent_id_hash', 'period_start']}]) }}
-{#- Grain: one row per agent (null: fleet), period (null: no finite time) and issue. Waits for the gate. -#}
+{#- How often each repair and refusal of sections 2 to 9 was met, and what the ingestion counted (section 8). Waits
+    for the gate. Grain and key: agent (null: the fleet, or nobody), period_start (null: no finite time), issue. n is
+    never null. -#}
 -- depends_on: {{ ref('int_capacity_scores') }}
 select
     data_quality_id,

@@ -5,8 +5,9 @@
     indexes=[{'columns': ['as_of', 'window_days'], 'unique': true}],
   )
 }}
-{#- Grain: one row per as-of and window. An increment redoes the as-ofs it has scored, and older ones that gained
-    rows since. -#}
+{#- Mean, median and minimum of capacity_score over the agents of an as-of, and how many of them stand in each
+    category (section 8). An increment redoes the as-ofs it has scored, and older ones that gained rows since. Grain
+    and key: as-of, window. Mean, median and minimum are null where no agent has enough traces. -#}
 with scores as (
 
     select

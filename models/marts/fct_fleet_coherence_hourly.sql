@@ -5,7 +5,9 @@
     indexes=[{'columns': ['hour_start'], 'unique': true}],
   )
 }}
-{#- Grain: one row per UTC hour in which an agent recorded a coherence level (section 7). Waits for the gate. -#}
+{#- fleet_coherence = mean, cross_agent_divergence = sample standard deviation, over the agents of an hour, of each
+    one's mean coherence level in it (section 7). Waits for the gate. Grain and key: hour_start (UTC), where an agent
+    recorded a level. The divergence is null with one agent. -#}
 -- depends_on: {{ ref('int_capacity_scores') }}
 with agent_hours as (
 

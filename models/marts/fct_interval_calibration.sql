@@ -5,8 +5,10 @@
     indexes=[{'columns': ['as_of', 'window_days'], 'unique': true}],
   )
 }}
-{#- Grain: one row per as-of and window whose scores have limits: what these take from the fleet. An increment redoes
-    the as-ofs that the run has scored, and older ones that the Python step has computed since. Waits for the gate. -#}
+{#- What the limits at an as-of take from the fleet: the day-to-day correlation of each quantity, and the coefficient
+    of variation of episodes (certainty, section 3). An increment redoes the as-ofs that the run has scored, and
+    older ones that the Python step has computed since. Waits for the gate. Grain and key: as-of, window, where
+    scores have limits. Nothing is null. -#}
 -- depends_on: {{ ref('int_capacity_scores') }}
 with fleet_values as (
 

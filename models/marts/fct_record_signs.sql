@@ -9,9 +9,11 @@
     ],
   )
 }}
-{#- Grain: one row per agent, as-of, window, sign and field of a sign that is raised beside a published score. An
-    increment takes the as-ofs that the run scores, and older rows whose scores had waited and have been published
-    since. -#}
+{#- The signs of a polished record that are raised beside a published score: a count or share, what it is compared
+    with, and z, the distance in standard errors (certainty, section 5). An increment takes the as-ofs that the run
+    scores, and older rows whose scores had waited and have been published since. Grain and key: agent, as-of,
+    window, sign, field. field is null for signs of the whole record; comparison_value and z where there is nothing
+    to compare with. -#}
 with scores as (
 
     select

@@ -1,6 +1,7 @@
 {{ config(materialized='view', pre_hook="{{ replace_kept_view() }}") }}
-{#- Grain: one row per agent, as-of, window and earlier as-of that the score is compared with: the change, or why there
-    is none (certainty, section 2). -#}
+{#- change = score_now - score_before, one window and one period earlier, or why there is none (certainty, section
+    2). Grain and key: agent, as-of, window, compared_with. Either score and the change are null where they are not
+    there. -#}
 with scores as (
 
     select

@@ -1,6 +1,6 @@
 {{ config(materialized='view') }}
-{#- Grain: one row per attempt to publish scores, whatever became of it, and per publication of plain dbt, which says
-    nothing of its attempts. Key: scoring_run_id. What a run that did not publish cannot know is null. -#}
+{#- Every attempt to publish scores and what became of it, and every publication of plain dbt, which says nothing of
+    its attempts. Grain and key: scoring_run_id. What a run that did not publish cannot know is null. -#}
 with attempts as (
 
     select

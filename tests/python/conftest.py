@@ -13,7 +13,10 @@ from pathlib import Path
 
 import psycopg
 import pytest
+from dbt.adapters.postgres.connections import PostgresCredentials
 from dbt_common.behavior_flags import BehaviorFlagRendered
+from dbt_common.events.base_types import BaseEvent, DebugLevel
+from dbt_common.events.event_manager import EventManager
 
 from ciris_scoring import embedded
 from ciris_scoring.embedded import Server
@@ -30,6 +33,21 @@ os.environ["DBT_LOG_PATH"] = str(REPOSITORY / "logs" / f"pytest-{WORKER}")
 # dbt asks at each start for the whole call stack with its source lines, to name a flag's origin in an event: seconds,
 # in a process with pytest's deep stack and many modules.
 BehaviorFlagRendered._default_source = staticmethod(lambda: "dbt")
+
+
+def fire_event(manager: EventManager, event: BaseEvent, *arguments: object, **options: object) -> None:
+    """Without dbt's debug messages, which nobody reads here, but for the one that progress is shown by.
+
+    Each becomes a protobuf message, several for every statement: a tenth of a run.
+    """
+    if not isinstance(event, DebugLevel) or type(event).__name__ == "NodeFinished":
+        FIRE_EVENT(manager, event, *arguments, **options)
+
+
+FIRE_EVENT, EventManager.fire_event = EventManager.fire_event, fire_event
+
+# dbt parses the project anew for another server, though nothing that it parses asks which one it is.
+PostgresCredentials._connection_keys = lambda self: ("database", "schema")
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from typing import Any
 from unittest.mock import patch
 
 import psycopg
+import yaml
 from psycopg import sql
 from psycopg.abc import Buffer
 from psycopg.rows import dict_row
@@ -88,20 +89,30 @@ def score(
 
 
 @contextmanager
-def kept_parsed(profiles_dir: Path, cli_vars: Any, deciding: Container[str] | None = None) -> Iterator[None]:
-    """Gives dbt a target folder for each connection and each set of variables, for it parses the project anew, which
+def kept_parsed(
+    profiles_dir: Path, cli_vars: Any = None, deciding: Container[str] | None = None
+) -> Iterator[None]:
+    """Gives dbt a target folder for each database, schema and set of variables, for it parses the project anew, which
     takes longer than many a test, where one of them is another than the last time.
 
     :param deciding: the variables that it is told when it parses; all by default.
     """
-    if isinstance(cli_vars, Mapping) and deciding is not None:
-        cli_vars = {name: value for name, value in cli_vars.items() if name in deciding} or None
-    parsed_for = (profiles_dir / "profiles.yml").read_text() + json.dumps(
-        cli_vars, default=str, sort_keys=True
-    )
-    folder = Path(os.environ["DBT_TARGET_PATH"], hashlib.md5(parsed_for.encode()).hexdigest()[:12])
+    key = parsed_for(profiles_dir, cli_vars, deciding)
+    folder = Path(os.environ["DBT_TARGET_PATH"], hashlib.md5(key.encode()).hexdigest()[:12])
     with patch.dict(os.environ, {"DBT_TARGET_PATH": str(folder)}):
         yield
+
+
+def parsed_for(profiles_dir: Path, cli_vars: Any, deciding: Container[str] | None = None) -> str:
+    """All that decides what dbt parses."""
+    if isinstance(cli_vars, Mapping) and deciding is not None:
+        cli_vars = {name: value for name, value in cli_vars.items() if name in deciding}
+    profile = yaml.safe_load((profiles_dir / "profiles.yml").read_text())
+    for output in next(iter(profile.values()))["outputs"].values():
+        for which_server in ("host", "port", "user", "password"):
+            output.pop(which_server, None)
+    readers = os.environ.get("CIRIS_MART_READERS")
+    return json.dumps([profile, cli_vars or None, readers], default=str, sort_keys=True)
 
 
 class AnyTimeLoader(TimestamptzLoader):

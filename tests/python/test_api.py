@@ -40,9 +40,10 @@ from starlette.testclient import TestClient
 import api_examples
 from ciris_scoring import embedded
 from ciris_scoring.api import answers as answers_module
+from ciris_scoring.api import endpoints
+from ciris_scoring.api import pages as api_pages
 from ciris_scoring.api.app import create_app
 from ciris_scoring.api.database import Database as ServedDatabase
-from ciris_scoring.api.endpoints import EvidenceComponent
 from ciris_scoring.api.guard import MOST_CLIENTS, SECURITY_HEADERS, Limits, client_of
 from ciris_scoring.api.problems import TYPE, Problem
 from ciris_scoring.api.server import listen, server
@@ -562,7 +563,7 @@ def test_evidence_is_paged_by_key(client, marts):
 
 def test_every_component_with_traces_may_be_asked_for():
     behind = {name for names in COMPONENTS.values() for name in names}
-    assert behind | set(map(lens_name, behind)) | {"sigma"} == set(EvidenceComponent.__args__)
+    assert behind | set(map(lens_name, behind)) | {"sigma"} == set(endpoints.EvidenceComponent.__args__)
 
 
 def test_the_component_of_s_has_the_traces_of_s(client):
@@ -980,6 +981,31 @@ def test_deep_and_distant_requests_are_answered(raw):
         status, media_type, body = ask(raw, f"{SCORING}/{path}")
         assert (status, media_type) == (200, "application/json"), (path, body[:300])
         json.loads(body)
+
+
+HOSTILE = [
+    "%00", "a%00b", "%ED%A0%80", "%FF%FE", "x" * 10_240, "9" * 10_240, "9999-12-31T23:59:59-14:00", "-1", "1e999",
+    "%F0%9F%92%A9" * 2_000, "%E2%80%AE", *map(quote, INJECTIONS),
+]  # fmt: skip
+NEEDED = {"agent_id": "Link", "component": "I_chain"}
+
+
+def test_no_parameter_of_an_endpoint_or_a_page_does_harm(raw):
+    n_parameters = 0
+    for route in (*endpoints.scoring.routes, *api_pages.router.routes):
+        names = [field.alias for field in route.dependant.query_params]
+        for name in (*names, *(field.alias for field in route.dependant.path_params)):
+            for text in HOSTILE:
+                values = NEEDED | {name: text}
+                path = route.path.replace("{agent_id:path}", "{agent_id}").format(**values)
+                query = "&".join(f"{n}={values[n]}" for n in names if n in values)
+                status, media_type, body = ask(raw, f"{path}?{query}")
+                assert status in (200, 307, 404, 409, 422), (path, query[:300], body[:300])
+                if status not in (200, 307) and "html" not in media_type:
+                    assert_problem((status, media_type, body), status)
+                assert b"Traceback" not in body and b"psycopg" not in body
+            n_parameters += 1
+    assert n_parameters >= 31
 
 
 def test_whatever_is_not_there(client):

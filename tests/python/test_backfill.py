@@ -16,9 +16,9 @@ from ciris_scoring.dbt_build import DbtBuild
 from ciris_scoring.errors import CirisError, DbtFailed, InputError
 from ciris_scoring.project import load_project
 from ciris_scoring.run import run_backfill
-from conftest import REPOSITORY
+from conftest import REPOSITORY, fresh_database
 from nasty_fleet import START, nasty_fleet
-from pipeline import create_loose_sources, insert_rows, score, table_differences
+from pipeline import create_loose_sources, insert_rows, kept_parsed, score, table_differences
 
 DAY = timedelta(days=1)
 DAYS = 100
@@ -26,7 +26,7 @@ LATE_FROM, LATE_UNTIL = START + 75 * DAY, START + 80 * DAY
 FIRST = LATE_FROM + DAY  # the first as-of that a late trace belongs to
 LAST = START + 85 * DAY
 NEWEST = START + DAYS * DAY
-INCREMENTAL, REFRESHED, FROM_NOTHING = "incremental", "refreshed", "from_nothing"
+INCREMENTAL, REFRESHED, FROM_NOTHING = embedded.SCHEMA, "refreshed", "from_nothing"
 ROWS = """
 select agent_id_hash, as_of, window_days, to_jsonb(scores) - 'scored_at'
 from {schema}.fct_capacity_scores as scores
@@ -86,7 +86,8 @@ class Backfilled:
     def backfill(self, schema: str, first: datetime, last: datetime, **options: Any) -> None:
         project = load_project(REPOSITORY, self.profiles[schema])
         given = {"step_days": 60, "allow_rescoring": True, "restart": False, **options}
-        run_backfill(project, first.isoformat(), last.isoformat(), **given)
+        with kept_parsed(self.profiles[schema]):
+            run_backfill(project, first.isoformat(), last.isoformat(), **given)
 
     def repeated_keys(self, schema: str) -> dict[str, int]:
         """How many rows too many each table by agent, as-of and window has."""
@@ -120,10 +121,9 @@ class Backfilled:
 def fleet(
     embedded_postgres: embedded.Server, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Backfilled]:
-    name = "backfilled"
-    with psycopg.connect(embedded_postgres.conninfo("postgres"), autocommit=True) as connection:
-        connection.execute(f"create database {name}")
-    yield Backfilled(embedded_postgres, name, tmp_path_factory.mktemp("profiles"))
+    folder = tmp_path_factory.mktemp("profiles")
+    with fresh_database(embedded_postgres, folder) as database:
+        yield Backfilled(embedded_postgres, database.name, folder)
 
 
 def test_a_range_then_all_that_is_after_it(fleet: Backfilled, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,6 @@ in the middle of a run in test_gate.py.
 from __future__ import annotations
 
 import json
-import os
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -31,7 +30,7 @@ from ciris_scoring.run_lock import run_lock
 from ciris_scoring.simulation import simulate_fleet
 from ciris_scoring.simulation.load import load_fleet
 from conftest import REPOSITORY, Database, fresh_database
-from pipeline import LOG_OF_RUNS, kept_parsed
+from pipeline import LOG_OF_RUNS, kept_parsed, parsed_for
 
 NEWEST, OLDER = "2026-06-15T00:00:00Z", "2026-06-14"
 COMPONENTS = ["thought_start", "dma_results", "conscience_result", "action_result"]
@@ -192,7 +191,7 @@ def refusal(result: Result, exit_code: int | None = None) -> str:
     return f"{error}\n{hint}"
 
 
-PARSED: dict[tuple[str, str, str | None], Any] = {}
+PARSED: dict[str, Any] = {}
 
 
 @dataclass
@@ -208,11 +207,9 @@ def parsed(database: Database, variables: Any) -> Any:
     """The project as dbt parses it for a database, told the variables that decide it; parsed once for all tests."""
     from dbt.cli.main import dbtRunner
 
-    deciding = {name: value for name, value in (variables or {}).items() if name in PARSED_VARIABLES}
-    profile = (database.profiles_dir / "profiles.yml").read_text()
-    readers = os.environ.get("CIRIS_MART_READERS")
-    key = (profile, json.dumps(deciding, sort_keys=True), readers)
+    key = parsed_for(database.profiles_dir, variables, PARSED_VARIABLES)
     if key not in PARSED:
+        deciding = {name: value for name, value in (variables or {}).items() if name in PARSED_VARIABLES}
         options = ["--project-dir", str(REPOSITORY), "--profiles-dir", str(database.profiles_dir), "--quiet"]
         outcome = dbtRunner().invoke(["parse", *options, "--no-write-json", "--vars", json.dumps(deciding)])
         assert outcome.success, outcome.exception

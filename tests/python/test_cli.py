@@ -27,14 +27,9 @@ from ciris_scoring.source_schema import create_source_tables
 from conftest import REPOSITORY, Database
 
 
-@pytest.fixture(autouse=True, scope="session")
-def artifacts_of_dbt(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Keep what dbt writes out of the checkout."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("DBT_TARGET_PATH", str(tmp_path_factory.mktemp("target")))
-        patch.setenv("DBT_LOG_PATH", str(tmp_path_factory.mktemp("logs")))
-        patch.delenv("DBT_PROFILES_DIR", raising=False)
-        yield
+@pytest.fixture(autouse=True)
+def no_profiles_of_the_user(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("DBT_PROFILES_DIR", raising=False)
 
 
 @pytest.fixture

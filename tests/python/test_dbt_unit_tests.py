@@ -8,7 +8,7 @@ from dbt.cli.main import dbtRunner
 
 from conftest import REPOSITORY, Database
 from nasty_fleet import START, nasty_fleet
-from pipeline import create_loose_sources, insert_rows, score
+from pipeline import create_loose_sources, insert_rows, kept_parsed, score
 
 
 def test_every_unit_test_passes(database: Database) -> None:
@@ -18,10 +18,11 @@ def test_every_unit_test_passes(database: Database) -> None:
         for table, rows in nasty_fleet(1, days=3).items():
             insert_rows(connection, table, rows)
     score(database.profiles_dir, START + timedelta(days=3))
-    outcome = dbtRunner().invoke(
-        ["test", "--select", "test_type:unit", "--project-dir", str(REPOSITORY)]
-        + ["--profiles-dir", str(database.profiles_dir), "--quiet"]
-    )
+    with kept_parsed(database.profiles_dir):
+        outcome = dbtRunner().invoke(
+            ["test", "--select", "test_type:unit", "--project-dir", str(REPOSITORY)]
+            + ["--profiles-dir", str(database.profiles_dir), "--quiet"]
+        )
     assert outcome.exception is None
     tests = [result for result in outcome.result if result.node.resource_type == "unit_test"]
     assert {result.node.name: result.message for result in tests if result.status != "pass"} == {}

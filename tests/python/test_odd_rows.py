@@ -8,7 +8,7 @@ whatever is published of the other agents must be what it is without the odd row
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -28,6 +28,8 @@ from nasty_fleet import START, Row, nasty_fleet
 from pipeline import insert_rows, score, wrong_counts
 
 AS_OF = START + timedelta(days=12)
+ODD, ODD_MARTS = "odd", "ciris_odd"
+"""Schema of the sources with odd rows, and of what is published of them."""
 N_TRACES, N_OTHERS = 1500, 300
 """Odd rows of a run: traces, and rows of each other table."""
 
@@ -317,16 +319,16 @@ def make_unique(rows: list[Row], table: str, types: Mapping[str, str]) -> None:
 
 
 def load_odd_rows(
-    connection: psycopg.Connection, schema: str, types: Mapping[str, Mapping[str, str]]
+    connection: psycopg.Connection, types: Mapping[str, Mapping[str, str]], *, unique: bool
 ) -> Counter:
     """Odd rows in all four tables, beside what is there; their number by table."""
     n_rows = Counter()
     for table, columns in types.items():
         rows = drawn_rows(table, columns, N_TRACES if table == "covenant_traces" else N_OTHERS)
-        if schema == "production":
+        if unique:
             make_unique(rows, table, columns)
         query = sql.SQL("copy {} ({}) from stdin").format(
-            sql.Identifier(schema, table), sql.SQL(", ").join(map(sql.Identifier, columns))
+            sql.Identifier(ODD, table), sql.SQL(", ").join(map(sql.Identifier, columns))
         )
         with connection.cursor().copy(query) as copy:
             for row in rows:
@@ -397,42 +399,38 @@ def fleet_database(embedded_postgres: Server, tmp_path_factory: pytest.TempPathF
         yield database
 
 
-@pytest.mark.parametrize("schema", ["production", "loose"])
+@pytest.mark.parametrize("types_of", [production_types, loose_types])
 def test_odd_rows_stop_nothing_and_touch_nobody_else(
-    fleet_database: Database, tmp_path: Path, schema: str
+    fleet_database: Database, tmp_path: Path, types_of: Callable[[str], dict[str, str]]
 ) -> None:
-    types = {
-        table: production_types(table) if schema == "production" else loose_types(table)
-        for table in SOURCE_TABLES
-    }
+    types = {table: types_of(table) for table in SOURCE_TABLES}
+    as_in_production = types_of is production_types
     with fleet_database.connect() as connection:
-        create_source_tables(connection, schema)
+        for schema in (ODD, ODD_MARTS, f"{ODD_MARTS}_staging", f"{ODD_MARTS}_intermediate"):
+            connection.execute(f"drop schema if exists {schema} cascade")
+        create_source_tables(connection, ODD)
         for table, columns in types.items():
-            if schema == "loose":
+            if not as_in_production:
                 definitions = ", ".join(f'"{column}" {kind}' for column, kind in columns.items())
-                connection.execute(f"drop table loose.{table}; create table loose.{table} ({definitions})")
+                connection.execute(f"drop table {ODD}.{table}; create table {ODD}.{table} ({definitions})")
             names = ", ".join(f'"{column}"' for column in columns)
             values = ", ".join(
                 f'"{column}"{"::text" if kind in ("json", "text") else ""}::{kind}'
                 for column, kind in columns.items()
             )
-            connection.execute(
-                f"insert into {schema}.{table} ({names}) select {values} from cirislens.{table}"
-            )
-        n_rows = load_odd_rows(connection, schema, types)
+            connection.execute(f"insert into {ODD}.{table} ({names}) select {values} from cirislens.{table}")
+        n_rows = load_odd_rows(connection, types, unique=as_in_production)
         assert n_rows["covenant_traces"] == N_TRACES
-    embedded.write_profile(
-        tmp_path, fleet_database.server, database=fleet_database.name, schema=f"ciris_{schema}"
-    )
-    score(tmp_path, AS_OF, {"source_schema": schema})
+    embedded.write_profile(tmp_path, fleet_database.server, database=fleet_database.name, schema=ODD_MARTS)
+    score(tmp_path, AS_OF, {"source_schema": ODD})
     with fleet_database.connect() as connection:
-        found, wanted = others(connection, f"ciris_{schema}"), others(connection, "ciris")
+        found, wanted = others(connection, ODD_MARTS), others(connection, "ciris")
         assert found.keys() == wanted.keys()
         assert {key: (found[key], row) for key, row in wanted.items() if found[key] != row} == {}
-        assert wrong_counts(connection, f"ciris_{schema}", AS_OF, schema) == []
+        assert wrong_counts(connection, ODD_MARTS, AS_OF, ODD) == []
         batches = connection.execute(
             sql.SQL(
                 "select issue, sum(n) from {}.fct_data_quality where issue like '%traces\\_%' group by 1"
-            ).format(sql.Identifier(f"ciris_{schema}"))
+            ).format(sql.Identifier(ODD_MARTS))
         )
-        assert {issue: int(n) for issue, n in batches} == refused_counts(connection, schema)
+        assert {issue: int(n) for issue, n in batches} == refused_counts(connection, ODD)

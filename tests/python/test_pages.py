@@ -755,27 +755,33 @@ def test_a_phone_and_the_dark(browser, hostile_report):
         assert max(map(int, re.findall(r"\d+", ground))) < 60
 
 
-def test_axe_finds_nothing_serious(browser, hostile_report):
+def serious_findings(browser: Any, file: Path) -> list[tuple[str, str]]:
+    """What axe finds on a page, in the light and in the dark."""
     axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe is not installed")
+    serious = []
     # The tester's own script is let in past the policy, which the other tests hold the page to.
-    with opened(browser, hostile_report, bypass_csp=True, viewport={"width": 1280, "height": 900}) as page:
+    with opened(browser, file, bypass_csp=True, viewport={"width": 1280, "height": 900}) as page:
         page.evaluate(
             "[...document.querySelectorAll('details')].slice(0, 3).forEach(one => { one.open = true })"
         )
         for colours in ("light", "dark"):
             page.emulate_media(color_scheme=colours)
-            found = axe.Axe().run(page).response["violations"]
-            serious = [
+            serious += [
                 (one["id"], one["nodes"][0]["html"])
-                for one in found
+                for one in axe.Axe().run(page).response["violations"]
                 if one["impact"] in ("serious", "critical")
             ]
-            assert serious == []
+    return serious
+
+
+def test_axe_finds_nothing_serious(browser, hostile_report):
+    assert serious_findings(browser, hostile_report) == []
 
 
 def test_the_pages_of_a_server(browser, scored, tmp_path):
-    """Fleet, agent, alerts, parameters and a message, each without a complaint of the browser."""
-    with scored.database.connect() as connection:
+    """Fleet, agent, alerts, parameters and a message, each without a complaint of the browser or of axe."""
+    with scored.database.connect() as connection, connection.transaction(force_rollback=True):
+        rename(connection)
         texts = {
             "fleet": pages.fleet_page(connection, SCHEMA, now=datetime.now(UTC)),
             "agent": pages.agent_page(connection, SCHEMA, LINK),
@@ -787,5 +793,7 @@ def test_the_pages_of_a_server(browser, scored, tmp_path):
     for name, text in texts.items():
         file = tmp_path / f"{name}.html"
         file.write_text(text)
-        with opened(browser, file) as page:
+        with opened(browser, file, viewport={"width": 360, "height": 740}, color_scheme="dark") as page:
             assert page.locator("h1").inner_text() == headings.get(name, "There is no such agent")
+            assert page.evaluate("document.documentElement.scrollWidth") <= 360, name
+        assert serious_findings(browser, file) == [], name

@@ -9,16 +9,18 @@ from dbt.cli.main import dbtRunner
 
 from ciris_scoring.intervals import LEVEL_95, LEVEL_99, Level, drop_limit, is_falling
 from conftest import REPOSITORY, Database
+from pipeline import kept_parsed
 
 ARGUMENTS = "earlier, earlier_low, score, high"
 
 
 def compiled(database: Database, expression: str) -> str:
     """What dbt makes of an expression with macros."""
-    outcome = dbtRunner().invoke(
-        ["compile", "--inline", expression, "--project-dir", str(REPOSITORY), "--quiet"]
-        + ["--profiles-dir", str(database.profiles_dir)]
-    )
+    with kept_parsed(database.profiles_dir):
+        outcome = dbtRunner().invoke(
+            ["compile", "--inline", expression, "--project-dir", str(REPOSITORY), "--quiet"]
+            + ["--profiles-dir", str(database.profiles_dir)]
+        )
     assert outcome.exception is None, outcome.exception
     return outcome.result.results[0].node.compiled_code
 

@@ -17,7 +17,7 @@ from ciris_scoring.embedded import SCHEMA, Server
 from ciris_scoring.source_schema import BATCH_COLUMNS, SOURCE_TABLES
 from conftest import REPOSITORY, Database
 from nasty_fleet import START, nasty_fleet
-from pipeline import create_loose_sources, insert_rows, score, table_differences
+from pipeline import create_loose_sources, insert_rows, kept_parsed, score, table_differences
 
 # Types by table and column, in place of production's. Every kind that a data_type of the sources admits is here.
 TYPES = """
@@ -159,10 +159,11 @@ def test_every_other_command_reads_json_and_numeric_too(database: Database) -> N
         )
     score(database.profiles_dir, START.replace(day=3))
     for command in (["test", "--select", "path:models/staging,test_type:unit"], ["source", "freshness"]):
-        outcome = dbtRunner().invoke(
-            [*command, "--project-dir", str(REPOSITORY), "--profiles-dir", str(database.profiles_dir)]
-            + ["--quiet"]
-        )
+        with kept_parsed(database.profiles_dir):
+            outcome = dbtRunner().invoke(
+                [*command, "--project-dir", str(REPOSITORY), "--profiles-dir", str(database.profiles_dir)]
+                + ["--quiet"]
+            )
         assert outcome.exception is None
         bad = {
             r.node.name: (r.status, r.message)

@@ -75,12 +75,12 @@ def test_a_run_goes_on_from_an_older_version(database: Database, tmp_path) -> No
         assert {k for k in published if k[1] <= final} == {k for k in scores if k[1] <= final}
         assert differences_from_brute_force(connection, SCHEMA, as_of) == []
 
-        fresh = tmp_path / "fresh"
+        fresh = tmp_path / "refreshed"
         fresh.mkdir()
-        embedded.write_profile(fresh, database.server, database=database.name, schema="fresh")
+        embedded.write_profile(fresh, database.server, database=database.name, schema="refreshed")
         score(fresh, as_of)
         # Signs begin with what the next run scores.
-        different = mart_differences(connection, SCHEMA, "fresh")
+        different = mart_differences(connection, SCHEMA, "refreshed")
         assert [line for line in different if not line.startswith("fct_record_signs: ")] == []
         [[first]] = connection.execute(f"select min(as_of) from {SCHEMA}.fct_record_signs").fetchall()
         assert first > final

@@ -8,6 +8,7 @@ import numpy as np
 import psycopg
 from numpy.typing import NDArray
 from psycopg import sql
+from psycopg.rows import dict_row
 
 from ciris_scoring.calibration.formulas import Components, Floats
 from ciris_scoring.calibration.labels import Label
@@ -194,16 +195,19 @@ def _read(
             sql.Identifier("chosen" if name in of_scores else "components", name) for name in names
         ),
     )
-    found = connection.execute(query, values).fetchall()
-    parts = found[0][4] if found else []
+    with connection.cursor(row_factory=dict_row) as cursor:
+        found = cursor.execute(query, values).fetchall()
+    parts = found[0]["parts"] if found else []
+
+    def column(name: str) -> Floats:
+        return np.array([row[name] for row in found], dtype=np.float64)
+
     return Scores(
-        span=np.array([row[0] for row in found], dtype=np.int64),
-        components=Components(
-            *(np.array([row[6 + i] for row in found], dtype=np.float64) for i in range(len(names)))
-        ),
-        capacity_score=np.array([row[1] for row in found], dtype=np.float64),
-        capacity_score_geometric=np.array([row[2] for row in found], dtype=np.float64),
-        category=[row[3] for row in found],
+        span=np.array([row["span"] for row in found], dtype=np.int64),
+        components=Components(*map(column, names)),
+        capacity_score=column("capacity_score"),
+        capacity_score_geometric=column("capacity_score_geometric"),
+        category=[row["category"] for row in found],
         parts=parts,
-        losses=np.array([row[5] for row in found], dtype=np.float64).reshape(len(found), len(parts)),
+        losses=column("losses").reshape(len(found), len(parts)),
     )

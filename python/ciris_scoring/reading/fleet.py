@@ -5,8 +5,10 @@ from datetime import datetime
 
 import psycopg
 from psycopg import sql
+from psycopg.rows import class_row
 
 from ciris_scoring.reading.factors import Factor
+from ciris_scoring.reading.latest import PublishedWindow
 from ciris_scoring.reading.marts import rows
 
 
@@ -219,7 +221,7 @@ def capacity_over_time(
 
 def newest(
     connection: psycopg.Connection, schema: str, window_days: int | None = None
-) -> tuple[datetime, int] | None:
+) -> PublishedWindow | None:
     """Find the newest as-of of the fleet, and its shortest window; None when there is none.
 
     :param window_days: only this window.
@@ -234,8 +236,8 @@ def newest(
         limit 1
         """
     ).format(sql.Identifier(schema, "fct_fleet_capacity"))
-    row = connection.execute(query, {"window_days": window_days}).fetchone()
-    return None if row is None else (row[0], row[1])
+    with connection.cursor(row_factory=class_row(PublishedWindow)) as cursor:
+        return cursor.execute(query, {"window_days": window_days}).fetchone()
 
 
 def capacity(

@@ -1,14 +1,23 @@
 """The newest as-of that is published."""
 
 from datetime import datetime
+from typing import NamedTuple
 
 import psycopg
 from psycopg import sql
+from psycopg.rows import class_row
+
+
+class PublishedWindow(NamedTuple):
+    """An as-of that is published, and the length of a window that ends there."""
+
+    as_of: datetime
+    window_days: int
 
 
 def published_range(
     connection: psycopg.Connection, schema: str, window_days: int | None, until: datetime | None
-) -> tuple[datetime, int] | None:
+) -> PublishedWindow | None:
     """Find the newest as-of with rows, up to a time, and its shortest window.
 
     :param window_days: only this window.
@@ -26,5 +35,5 @@ def published_range(
         limit 1
         """
     ).format(scores=sql.Identifier(schema, "fct_capacity_scores"))
-    row = connection.execute(query, {"window": window_days, "until": until}).fetchone()
-    return None if row is None else (row[0], row[1])
+    with connection.cursor(row_factory=class_row(PublishedWindow)) as cursor:
+        return cursor.execute(query, {"window": window_days, "until": until}).fetchone()

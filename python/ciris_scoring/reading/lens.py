@@ -387,8 +387,8 @@ class Lens:
     def agents_called(self, agent: str) -> list[tuple[str, str | None]]:
         """Hash and name of the agents that are meant: the one with this hash, else all that bear this name now."""
         rows = self._execute(NAMED, {"agent": agent}).fetchall()
-        by_hash = [row for row in rows if row[2]]
-        return [(row[0], row[1]) for row in by_hash or rows]
+        by_hash = [(agent_id_hash, name) for agent_id_hash, name, is_hash in rows if is_hash]
+        return by_hash or [(agent_id_hash, name) for agent_id_hash, name, _ in rows]
 
     def score(self, agent_id_hash: str, window_days: int, min_traces: int) -> str | None:
         """Newest score of an agent, as JSON; None where it has none in this window."""
@@ -439,10 +439,10 @@ class Lens:
         self, agent_id_hash: str, window_days: int, as_of: datetime | None
     ) -> tuple[datetime, datetime] | None:
         """As-of and first moment of the window of an agent's score, at an as-of or the newest; None without one."""
-        row = self._execute(
+        found: list[tuple[datetime, datetime]] = self._execute(
             WINDOW, {"agent_id_hash": agent_id_hash, "window_days": window_days, "as_of": as_of}
-        ).fetchone()
-        return None if row is None else (row[0], row[1])
+        ).fetchall()
+        return found[0] if found else None
 
     def below(self, values: Mapping[str, Any]) -> str:
         """Agents below a threshold, as JSON; values: as_of, window_days, threshold."""

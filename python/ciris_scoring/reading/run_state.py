@@ -50,9 +50,10 @@ def unfinished(connection: psycopg.Connection, schema: str) -> Unfinished | None
             "where not exists (select 1 from {} where published_at >= runs.started_at)"
         ).format(sql.Identifier(behind, "int_score_publications"))
     query = sql.SQL("select as_of, started_at from {} as runs {}").format(run, finished)
-    row = connection.execute(query).fetchone()
-    if row is None:
+    found = connection.execute(query).fetchall()
+    if not found:
         return None
+    [(as_of, started_at)] = found
     waiting = 0
     if all(has_right(connection, behind, f"int_resilience_{name}") for name in ("inputs", "scores")):
         waiting = one_row(
@@ -77,7 +78,7 @@ def unfinished(connection: psycopg.Connection, schema: str) -> Unfinished | None
                 )
             )
         )[0]
-    return Unfinished(row[0], row[1], int(waiting), is_held(connection, RUN_LOCK, schema))
+    return Unfinished(as_of, started_at, int(waiting), is_held(connection, RUN_LOCK, schema))
 
 
 def _stopped(connection: psycopg.Connection, schema: str) -> Unfinished | None:
@@ -92,8 +93,8 @@ def _stopped(connection: psycopg.Connection, schema: str) -> Unfinished | None:
         limit 1
         """
     ).format(sql.Identifier(schema, "fct_scoring_runs"))
-    row = connection.execute(query).fetchone()
-    if row is None or row[2] not in ("refused", "failed", "interrupted"):
-        return None
-    as_of, started_at, *reason = row
-    return Unfinished(as_of, started_at, 0, is_held(connection, RUN_LOCK, schema), *reason)
+    for as_of, started_at, outcome, message, remedy in connection.execute(query):
+        if outcome in ("refused", "failed", "interrupted"):
+            is_at_work = is_held(connection, RUN_LOCK, schema)
+            return Unfinished(as_of, started_at, 0, is_at_work, outcome, message, remedy)
+    return None
