@@ -42,7 +42,13 @@ def daily_steps(days: int, seed: int = 11) -> list[Step]:
     as_ofs.insert(days // 3, as_ofs[days // 3])  # made twice
     steps = _steps(as_ofs, timedelta(days=3), days, seed, late=timedelta(days=2.4))
     # A day of one agent vanishes from the source while it still lies inside the lookback.
-    victim = next(row for row in steps[-3].arrivals["covenant_traces"] if row["agent_id_hash"].strip())
+    inside = as_ofs[-1] - timedelta(days=3), as_ofs[-1]
+    victim = next(
+        row
+        for step in steps[:-1]
+        for row in step.arrivals.get("covenant_traces", ())
+        if row["agent_id_hash"].strip() and inside[0] <= row["timestamp"] < inside[1]
+    )
     day = victim["timestamp"].replace(hour=0, minute=0, second=0, microsecond=0)
     steps[-1].deletions.append((victim["agent_id_hash"], day, day + timedelta(days=1)))
     return steps

@@ -188,7 +188,7 @@ def filled(connection: psycopg.Connection) -> dict:
             " default_value, allowed_range, meaning, specification_section, %s from template.parameters",
             [Jsonb(overrides), name],
         )
-    states = random_states(7, 1500)
+    states = random_states(7, 700)
     publish(connection, states)
     return states
 

@@ -7,7 +7,7 @@ import pytest
 
 from brute_force.attribution import DEFAULTS, PARTS, WITHIN_R, change, change_of_losses, level, losses
 
-N_STATES = 200_000
+N_STATES = 60_000
 EXACT = 1e-12
 
 PARAMETERS = ({}, {"integrity_floor": 0.1}, {"norm_k": 50.0, "norm_x0": 1.0}, {"norm_k": 0.1, "norm_x0": 0.0})
