@@ -47,7 +47,11 @@ def fire_event(manager: EventManager, event: BaseEvent, *arguments: object, **op
 FIRE_EVENT, EventManager.fire_event = EventManager.fire_event, fire_event
 
 # dbt parses the project anew for another server, though nothing that it parses asks which one it is.
-PostgresCredentials._connection_keys = lambda self: ("database", "schema")
+SERVER_KEYS = ("host", "port", "user")
+CONNECTION_KEYS = PostgresCredentials._connection_keys
+PostgresCredentials._connection_keys = lambda self: tuple(
+    key for key in CONNECTION_KEYS(self) if key not in SERVER_KEYS
+)
 
 
 @dataclass(frozen=True)
