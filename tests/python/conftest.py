@@ -54,6 +54,14 @@ PostgresCredentials._connection_keys = lambda self: tuple(
 )
 
 
+# Files whose tests take minutes: begun first, so that neither of two workers waits long for the other at the end.
+LONGEST = ("test_robust_runs", "test_gate", "test_long_history", "test_equals_brute_force", "test_increments")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: item.path.stem not in LONGEST)
+
+
 @dataclass(frozen=True)
 class Database:
     """A database of the test's own, and a folder with a dbt profile for it."""

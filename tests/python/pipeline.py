@@ -164,16 +164,22 @@ def differences_from_brute_force(
 ) -> list[str]:
     """Everything in which the published marts differ from the brute-force implementation; as_ofs: all by default."""
     traces, deferrals, keys = read_sources(connection, source_schema)
+    if as_ofs is None:
+        as_ofs = {
+            row["as_of"]
+            for row in _query(connection, "select as_of from {schema}.fct_capacity_scores", schema)
+        }
+    wanted = sorted(set(as_ofs))
     rows = _query(
         connection,
         "select scores.*, components.components from {schema}.fct_capacity_scores as scores"
         " join (select agent_id_hash, as_of, window_days, json_object_agg(component, component_value) as components"
-        " from {schema}.fct_factor_components group by 1, 2, 3) as components"
+        " from {schema}.fct_factor_components where as_of = any(%s) group by 1, 2, 3) as components"
         " using (agent_id_hash, as_of, window_days)",
         schema,
+        [wanted],
     )
-    wanted = sorted(set(as_ofs) if as_ofs is not None else {row["as_of"] for row in rows})
-    found = {(r["agent_id_hash"], r["as_of"], r["window_days"]): r for r in rows if r["as_of"] in set(wanted)}
+    found = {(row["agent_id_hash"], row["as_of"], row["window_days"]): row for row in rows}
     expected = brute_force.score_fleet(
         traces, deferrals, keys, as_ofs=wanted, run_as_of=run_as_of, period=period, parameters=parameters
     )
@@ -205,7 +211,7 @@ def differences_from_brute_force(
         wrong += [f"hour {hour} {line}" for line in _unequal(hours[hour], found_hours[hour])]
     length = timedelta(days=1) if period == "day" else timedelta(hours=1)
     return wrong + attribution_differences(
-        connection, schema, length, lambda _: parameters or {}, as_ofs=set(wanted)
+        connection, schema, length, lambda _: parameters or {}, as_ofs=wanted
     )
 
 
@@ -214,13 +220,24 @@ def attribution_differences(
     schema: str,
     period: timedelta,
     parameters_of: Callable[[str], Mapping[str, Any]],
-    as_ofs: Container[datetime] | None = None,
+    as_ofs: Iterable[datetime] | None = None,
 ) -> list[str]:
     """Everything in which the attribution of the published scores and their changes differs from the independent one.
 
     Scores and components are taken as published. parameters_of: the overrides that belong to a parameter_set_id.
     as_ofs: the as-ofs to look at, all by default.
     """
+    if as_ofs is None:
+        as_ofs = {
+            row["as_of"]
+            for row in _query(connection, "select as_of from {schema}.fct_capacity_scores", schema)
+        }
+    wanted = {as_of.astimezone(UTC) for as_of in as_ofs}
+    windows = {
+        row["w"]
+        for row in _query(connection, "select window_days as w from {schema}.dim_scoring_windows", schema)
+    }
+    read = wanted | {t - length for t in wanted for length in (period, *map(timedelta, windows))}
     scores: dict[tuple, dict[str, Any]] = {}
     for row in _query(
         connection,
@@ -228,8 +245,10 @@ def attribution_differences(
         " from {schema}.fct_capacity_scores as s"
         " left join (select agent_id_hash, as_of, window_days,"
         " json_object_agg(component, component_value) as components from {schema}.fct_factor_components"
-        " group by 1, 2, 3) as c using (agent_id_hash, as_of, window_days)",
+        " where as_of = any(%(read)s) group by 1, 2, 3) as c using (agent_id_hash, as_of, window_days)"
+        " where s.as_of = any(%(read)s)",
         schema,
+        {"read": list(read)},
     ):
         # In UTC, for subtracting days from a time of another zone would go by its clock.
         scores[row["agent_id_hash"], row["as_of"].astimezone(UTC), row["window_days"]] = row
@@ -242,7 +261,7 @@ def attribution_differences(
 
     expected: dict[tuple, dict[str, Any]] = {}
     for key, row in scores.items():
-        if row["capacity_score"] is not None:
+        if row["capacity_score"] is not None and key[1] in wanted:
             level = attribution.level(states[key], parameters_of(row["parameter_set_id"]))
             for part in attribution.PARTS:
                 loss = level.loss[part]
@@ -250,13 +269,15 @@ def attribution_differences(
                     "loss": None if math.isinf(loss) else loss,
                     "points_lost": level.points[part],
                 }
-    found = _by_key(connection, schema, "fct_score_attribution", "part")
-    wrong += _unequal_rows("attribution", expected, found, as_ofs)
+    found = _by_key(connection, schema, wanted, "fct_score_attribution", "part")
+    wrong += _unequal_rows("attribution", expected, found)
     wrong += _wrong_ranks("attribution", found, "points_lost", -1)
 
     comparisons, changes = {}, {}
     for key, row in scores.items():
         agent, as_of, window = key
+        if as_of not in wanted:
+            continue
         for name, length in (("window", timedelta(days=window)), ("as_of", period)):
             before = scores.get((agent, as_of - length, window))
             pair = [None if r is None else r["capacity_score"] for r in (before, row)]
@@ -285,15 +306,19 @@ def attribution_differences(
                         "loss_change": None if math.isinf(loss) else loss,
                         "points": points[part],
                     }
-    found = _by_key(connection, schema, "fct_score_comparisons", "compared_with")
-    wrong += _unequal_rows("comparison", comparisons, found, as_ofs)
-    found = _by_key(connection, schema, "fct_score_changes", "compared_with", "part")
-    wrong += _unequal_rows("change", changes, found, as_ofs)
+    found = _by_key(connection, schema, wanted, "fct_score_comparisons", "compared_with")
+    wrong += _unequal_rows("comparison", comparisons, found)
+    found = _by_key(connection, schema, wanted, "fct_score_changes", "compared_with", "part")
+    wrong += _unequal_rows("change", changes, found)
     return wrong + _wrong_ranks("change", found, "points", 1)
 
 
-def _by_key(connection: psycopg.Connection, schema: str, mart: str, *names: str) -> dict[tuple, dict]:
-    rows = _query(connection, f"select * from {{schema}}.{mart}", schema)
+def _by_key(
+    connection: psycopg.Connection, schema: str, as_ofs: Iterable[datetime], mart: str, *names: str
+) -> dict[tuple, dict]:
+    rows = _query(
+        connection, f"select * from {{schema}}.{mart} where as_of = any(%s)", schema, [list(as_ofs)]
+    )
     found = {tuple(row[n] for n in ("agent_id_hash", "as_of", "window_days", *names)): row for row in rows}
     assert len(found) == len(rows), f"a key of {mart} is there twice"
     return found
@@ -303,12 +328,10 @@ def _unequal_rows(
     what: str,
     expected: Mapping[tuple, Mapping[str, Any]],
     found: Mapping[tuple, Mapping[str, Any]],
-    as_ofs: Container[datetime] | None,
 ) -> list[str]:
     wrong = [f"{what} {key} in one of the two only" for key in expected.keys() ^ found.keys()]
     for key in expected.keys() & found.keys():
-        if as_ofs is None or key[1] in as_ofs:
-            wrong += [f"{what} {key} {line}" for line in _unequal(expected[key], found[key], EXACT)]
+        wrong += [f"{what} {key} {line}" for line in _unequal(expected[key], found[key], EXACT)]
     return wrong
 
 
@@ -331,12 +354,14 @@ def limit_differences(
     """Everything in which published limits and fleet values at the as-ofs differ from the naive ones."""
     expected, values = limit_fleet(fleet, as_ofs)
     assert any(row["capacity_score_low"] is not None for row in expected.values()), "nothing to compare"
-    scores = score_rows(connection, schema)
+    scores = score_rows(connection, schema, as_ofs)
     components: dict[tuple, dict[str, Any]] = {}
     for row in _query(
         connection,
-        "select * from {schema}.fct_factor_components where component_high is not null or design_effect is not null",
+        "select * from {schema}.fct_factor_components where (component_high is not null or design_effect is not null)"
+        " and as_of = any(%s)",
         schema,
+        [as_ofs],
     ):
         key = (row["agent_id_hash"], row["as_of"], row["window_days"])
         components.setdefault(key, {})[row["component"]] = row
@@ -356,9 +381,15 @@ def limit_differences(
     return wrong
 
 
-def score_rows(connection: psycopg.Connection, schema: str) -> dict[tuple, dict[str, Any]]:
-    """Published scores by agent, as-of and window, but for when they were made."""
-    rows = _query(connection, "select * from {schema}.fct_capacity_scores", schema)
+def score_rows(
+    connection: psycopg.Connection, schema: str, as_ofs: list[datetime] | None = None
+) -> dict[tuple, dict[str, Any]]:
+    """Published scores by agent, as-of and window, but for when they were made; of all as-ofs by default."""
+    query = (
+        "select * from {schema}.fct_capacity_scores"
+        " where %(as_ofs)s::timestamptz[] is null or as_of = any(%(as_ofs)s)"
+    )
+    rows = _query(connection, query, schema, {"as_ofs": as_ofs})
     return {
         (row["agent_id_hash"], row["as_of"], row["window_days"]): {
             name: value for name, value in row.items() if name not in RUN_TIMES
@@ -393,9 +424,9 @@ def _wrong_counts(connection: psycopg.Connection, schema: str, expected: Mapping
     ]
 
 
-def _query(connection: psycopg.Connection, query: str, schema: str) -> list[dict]:
+def _query(connection: psycopg.Connection, query: str, schema: str, values: Any = None) -> list[dict]:
     with connection.cursor(row_factory=dict_row) as cursor:
-        return cursor.execute(sql.SQL(query).format(schema=sql.Identifier(schema))).fetchall()
+        return cursor.execute(sql.SQL(query).format(schema=sql.Identifier(schema)), values).fetchall()
 
 
 def _unequal(

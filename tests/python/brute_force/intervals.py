@@ -227,21 +227,23 @@ def _coherence(periods, as_of, window, per_day, p):
     keep = 1 - p["decay_per_day"] / per_day
     memory = window[2] * per_day
     weights = (p["w_corroborated"], p["w_uncorroborated"])
+    powers = [keep**age for age in range(memory)]
+    good_of = [sum(w * c for w, c in zip(weights, q.coherent, strict=True)) for q in periods[:as_of]]
+    top_of = [sum(w * n for w, n in zip(weights, q.signals, strict=True)) for q in periods[:as_of]]
     ends = []
     for t in range(as_of - window[0] * per_day + 1, as_of + 1):
         good = top = 0.0
         for i in range(max(0, t - memory), t):
-            decay = keep ** (t - i - 1)
-            good += decay * sum(w * c for w, c in zip(weights, periods[i].coherent, strict=True))
-            top += decay * sum(w * s for w, s in zip(weights, periods[i].signals, strict=True))
+            good += powers[t - i - 1] * good_of[i]
+            top += powers[t - i - 1] * top_of[i]
         if top > 0:
             ends.append((t, good / top, top))
     if not ends:
         return None
     spread = 0.0
     for i in range(max(0, as_of - (window[0] + window[2]) * per_day), as_of):
-        a = sum(keep ** (t - i - 1) / top for t, _, top in ends if t - memory <= i < t) / len(ends)
-        spread += a * a * sum(w * w * s for w, s in zip(weights, periods[i].signals, strict=True))
+        a = sum(powers[t - i - 1] / top for t, _, top in ends if t - memory <= i < t) / len(ends)
+        spread += a * a * sum(w * w * n for w, n in zip(weights, periods[i].signals, strict=True))
     return sum(ratio for _, ratio, _ in ends) / len(ends), 1 / spread
 
 
