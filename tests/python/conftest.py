@@ -17,6 +17,7 @@ from dbt.adapters.postgres.connections import PostgresCredentials
 from dbt_common.behavior_flags import BehaviorFlagRendered
 from dbt_common.events.base_types import BaseEvent, DebugLevel
 from dbt_common.events.event_manager import EventManager
+from jinja2 import Environment
 
 from ciris_scoring import embedded
 from ciris_scoring.embedded import Server
@@ -35,16 +36,36 @@ os.environ["DBT_LOG_PATH"] = str(REPOSITORY / "logs" / f"pytest-{WORKER}")
 BehaviorFlagRendered._default_source = staticmethod(lambda: "dbt")
 
 
-def fire_event(manager: EventManager, event: BaseEvent, *arguments: object, **options: object) -> None:
-    """Without dbt's debug messages, which nobody reads here, but for the one that progress is shown by.
+def is_read(event: BaseEvent) -> bool:
+    """Whether anybody reads an event here: of dbt's debug messages only the one that progress is shown by."""
+    return not isinstance(event, DebugLevel) or type(event).__name__ == "NodeFinished"
 
-    Each becomes a protobuf message, several for every statement: a tenth of a run.
-    """
-    if not isinstance(event, DebugLevel) or type(event).__name__ == "NodeFinished":
+
+def make_event(event: BaseEvent, *arguments: object, **options: object) -> None:
+    """Each event becomes a protobuf message or two, several for every statement: a fifth of a run."""
+    if is_read(event):
+        MAKE_EVENT(event, *arguments, **options)
+
+
+def fire_event(manager: EventManager, event: BaseEvent, *arguments: object, **options: object) -> None:
+    if is_read(event):
         FIRE_EVENT(manager, event, *arguments, **options)
 
 
+MAKE_EVENT, BaseEvent.__init__ = BaseEvent.__init__, make_event
 FIRE_EVENT, EventManager.fire_event = EventManager.fire_event, fire_event
+
+
+def compile_once(environment: Environment, source: object, *arguments: object) -> object:
+    """dbt compiles each model's template in every run, a tenth of it: once is enough for all tests."""
+    key = (type(environment), source, *arguments)
+    if key not in COMPILED:
+        COMPILED[key] = COMPILE(environment, source, *arguments)
+    return COMPILED[key]
+
+
+COMPILED: dict[tuple, object] = {}
+COMPILE, Environment.compile = Environment.compile, compile_once
 
 # dbt parses the project anew for another server, though nothing that it parses asks which one it is.
 SERVER_KEYS = ("host", "port", "user")
