@@ -30,7 +30,7 @@ from pipeline import insert_rows, score, wrong_counts
 AS_OF = START + timedelta(days=12)
 ODD, ODD_MARTS = "odd", "ciris_odd"
 """Schema of the sources with odd rows, and of what is published of them."""
-N_TRACES, N_OTHERS = 1500, 300
+N_TRACES, N_OTHERS = 1000, 300
 """Odd rows of a run: traces, and rows of each other table."""
 
 # --- odd values, by type ----------------------------------------------------------------------------------------------
