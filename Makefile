@@ -53,10 +53,11 @@ parse: $(INSTALLED) ## Check that dbt can read the project.
 pytest: $(INSTALLED) ## Run the tests, on real PostgreSQL servers of their own.
 	$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder
 
-soak: $(INSTALLED) ## Replay 60 daily and 24 hourly runs against a full refresh, kill 40, and score three years of hours (about 30 minutes).
+soak: $(INSTALLED) ## Replay 60 daily and 24 hourly runs, kill 40, score three years of hours and 10,000 odd rows (about 40 minutes).
 	$(BIN)/python tests/python/replay.py
 	$(BIN)/python tests/python/kills.py
 	$(BIN)/python tests/python/test_long_history.py
+	ODD_TRACES=10000 $(BIN)/pytest -q tests/python/test_odd_rows.py
 
 bench: $(INSTALLED) ## Measure a million traces on a throw-away PostgreSQL (about 5 minutes, 5 GB of disk).
 	$(BIN)/ciris-scoring bench --embedded $(BENCH)

@@ -7,6 +7,7 @@ whatever is published of the other agents must be what it is without the odd row
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
@@ -30,8 +31,8 @@ from pipeline import insert_rows, score, wrong_counts
 AS_OF = START + timedelta(days=12)
 ODD, ODD_MARTS = "odd", "ciris_odd"
 """Schema of the sources with odd rows, and of what is published of them."""
-N_TRACES, N_OTHERS = 1000, 300
-"""Odd rows of a run: traces, and rows of each other table."""
+N_TRACES, N_OTHERS = int(os.environ.get("ODD_TRACES", "1000")), 300
+"""Odd rows of a run: traces (10,000 in make soak), and rows of each other table."""
 
 # --- odd values, by type ----------------------------------------------------------------------------------------------
 
