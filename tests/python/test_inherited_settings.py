@@ -13,7 +13,7 @@ from psycopg import sql
 
 from ciris_scoring import run as job
 from ciris_scoring.connection import SETTINGS_NOT_TO_INHERIT
-from ciris_scoring.embedded import write_profile
+from ciris_scoring.embedded import SCHEMA, write_profile
 from ciris_scoring.project import load_project
 from conftest import REPOSITORY, Database
 from nasty_fleet import START, nasty_fleet
@@ -94,6 +94,9 @@ def test_nothing_inherited_decides_a_number(database: Database, request: pytest.
         create_loose_sources(connection)
         for table, rows in nasty_fleet(6, days=13).items():
             insert_rows(connection, table, rows)
+    for as_of in AS_OFS:
+        score(database.profiles_dir, as_of, SALT)
+
     role = request.getfixturevalue("hostile_role")
     write_target(database, role, "hostile")
     for as_of in AS_OFS:
@@ -107,7 +110,8 @@ def test_nothing_inherited_decides_a_number(database: Database, request: pytest.
     assert second.succeeded, second.said
 
     with friendly(database) as connection:
-        assert table_differences(connection, "hostile", "plain") == []
+        assert table_differences(connection, SCHEMA, "hostile") == []
+        assert table_differences(connection, SCHEMA, "plain") == []
         parameters = SALT["scoring_parameters"]
         assert differences_from_brute_force(connection, "hostile", AS_OFS[-1], parameters=parameters) == []
 
