@@ -62,10 +62,16 @@ def table_exists(database: psycopg.Connection | psycopg.Cursor, schema: str, tab
     return bool(one_row(database.execute(query, [schema, table]))[0])
 
 
+def schema_right(connection: psycopg.Connection, schema: str, right: str) -> bool | None:
+    """Return whether the role has a right on a schema; None when there is no such schema."""
+    query = "select has_schema_privilege(to_regnamespace(quote_ident(%s))::oid, %s)"
+    has_right: bool | None = one_row(connection.execute(query, [schema, right]))[0]
+    return has_right
+
+
 def has_right(connection: psycopg.Connection, schema: str, table: str, right: str = "select") -> bool:
     """Return whether there is a table or view to which the role has a right, in a schema that it may look into."""
-    query = "select has_schema_privilege(to_regnamespace(quote_ident(%s))::oid, 'usage')"
-    if not one_row(connection.execute(query, [schema]))[0] or not table_exists(connection, schema, table):
+    if not schema_right(connection, schema, "usage") or not table_exists(connection, schema, table):
         return False
     quoted = sql.Identifier(schema, table).as_string(connection)
     return bool(one_row(connection.execute("select has_table_privilege(%s, %s)", [quoted, right]))[0])

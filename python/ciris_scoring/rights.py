@@ -3,7 +3,7 @@
 import psycopg
 from psycopg import sql
 
-from ciris_scoring.connection import one_row, where
+from ciris_scoring.connection import one_row, schema_right, where
 from ciris_scoring.errors import DatabaseError
 from ciris_scoring.project import Project
 
@@ -27,7 +27,7 @@ def check_rights(connection: psycopg.Connection, project: Project) -> None:
         return sql.Identifier(*names).as_string(connection)
 
     source = project.source_schema
-    usage = _schema_right(connection, source, "usage")
+    usage = schema_right(connection, source, "usage")
     if usage is False:
         grant = f"grant usage on schema {quoted(source)} to {quoted(role)}"
         require("use", source, "schema", grant)
@@ -39,7 +39,7 @@ def check_rights(connection: psycopg.Connection, project: Project) -> None:
             grant = f"grant select on {relation} to {quoted(role)}"
             require("read", f"{source}.{table}", "table", grant)
     for schema in (project.schema, f"{project.schema}_staging", f"{project.schema}_intermediate"):
-        may_create = _schema_right(connection, schema, "create")
+        may_create = schema_right(connection, schema, "create")
         if may_create is False:
             grant = f"grant usage, create on schema {quoted(schema)} to {quoted(role)}"
             require("create tables in", schema, "schema", grant)
@@ -49,13 +49,6 @@ def check_rights(connection: psycopg.Connection, project: Project) -> None:
     if not _database_right(connection, "temporary"):
         grant = f"grant temporary on database {quoted(database)} to {quoted(role)}"
         require("create temporary tables in", database, "database", grant)
-
-
-def _schema_right(connection: psycopg.Connection, schema: str, right: str) -> bool | None:
-    """Whether the role has a right on a schema; None when there is no such schema."""
-    query = "select has_schema_privilege(to_regnamespace(quote_ident(%s))::oid, %s)"
-    has_right: bool | None = one_row(connection.execute(query, [schema, right]))[0]
-    return has_right
 
 
 def _database_right(connection: psycopg.Connection, right: str) -> bool:

@@ -7,7 +7,7 @@ import json
 import math
 import os
 from collections import Counter
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -83,30 +83,30 @@ def score(
     """One run of the main job, in this process."""
     project = load_project(REPOSITORY, profiles_dir, cli_vars=cli_vars)
     moment = as_of if isinstance(as_of, str) else as_of.isoformat()
-    with kept_parsed(profiles_dir, cli_vars, PARSED_VARIABLES):
+    with kept_parsed(profiles_dir, cli_vars):
         run(project, moment, full_refresh=full_refresh, allow_rescoring=allow_rescoring)
     return project
 
 
 @contextmanager
-def kept_parsed(
-    profiles_dir: Path, cli_vars: Any = None, deciding: Container[str] | None = None
-) -> Iterator[None]:
-    """Gives dbt a target folder for each database, schema and set of variables, for it parses the project anew, which
-    takes longer than many a test, where one of them is another than the last time.
-
-    :param deciding: the variables that it is told when it parses; all by default.
-    """
-    key = parsed_for(profiles_dir, cli_vars, deciding)
+def kept_parsed(profiles_dir: Path, cli_vars: Any = None) -> Iterator[None]:
+    """Gives dbt a target folder for each database, schema and set of deciding variables, for it parses the project
+    anew, which takes longer than many a test, where one of them is another than the last time."""
+    key = parsed_for(profiles_dir, cli_vars)
     folder = Path(os.environ["DBT_TARGET_PATH"], hashlib.md5(key.encode()).hexdigest()[:12])
     with patch.dict(os.environ, {"DBT_TARGET_PATH": str(folder)}):
         yield
 
 
-def parsed_for(profiles_dir: Path, cli_vars: Any, deciding: Container[str] | None = None) -> str:
+def deciding(cli_vars: Mapping[str, Any]) -> dict[str, Any]:
+    """The variables that dbt is told when it parses."""
+    return {name: value for name, value in cli_vars.items() if name in PARSED_VARIABLES}
+
+
+def parsed_for(profiles_dir: Path, cli_vars: Any) -> str:
     """All that decides what dbt parses."""
-    if isinstance(cli_vars, Mapping) and deciding is not None:
-        cli_vars = {name: value for name, value in cli_vars.items() if name in deciding}
+    if isinstance(cli_vars, Mapping):
+        cli_vars = deciding(cli_vars)
     profile = yaml.safe_load((profiles_dir / "profiles.yml").read_text())
     for output in next(iter(profile.values()))["outputs"].values():
         for which_server in ("host", "port", "user", "password"):
@@ -164,12 +164,7 @@ def differences_from_brute_force(
 ) -> list[str]:
     """Everything in which the published marts differ from the brute-force implementation; as_ofs: all by default."""
     traces, deferrals, keys = read_sources(connection, source_schema)
-    if as_ofs is None:
-        as_ofs = {
-            row["as_of"]
-            for row in _query(connection, "select as_of from {schema}.fct_capacity_scores", schema)
-        }
-    wanted = sorted(set(as_ofs))
+    wanted = sorted(_all_as_ofs(connection, schema) if as_ofs is None else set(as_ofs))
     rows = _query(
         connection,
         "select scores.*, components.components from {schema}.fct_capacity_scores as scores"
@@ -228,10 +223,7 @@ def attribution_differences(
     as_ofs: the as-ofs to look at, all by default.
     """
     if as_ofs is None:
-        as_ofs = {
-            row["as_of"]
-            for row in _query(connection, "select as_of from {schema}.fct_capacity_scores", schema)
-        }
+        as_ofs = _all_as_ofs(connection, schema)
     wanted = {as_of.astimezone(UTC) for as_of in as_ofs}
     windows = {
         row["w"]
@@ -311,6 +303,12 @@ def attribution_differences(
     found = _by_key(connection, schema, wanted, "fct_score_changes", "compared_with", "part")
     wrong += _unequal_rows("change", changes, found)
     return wrong + _wrong_ranks("change", found, "points", 1)
+
+
+def _all_as_ofs(connection: psycopg.Connection, schema: str) -> set[datetime]:
+    """Every as-of that has a published score."""
+    query = "select distinct as_of from {schema}.fct_capacity_scores"
+    return {row["as_of"] for row in _query(connection, query, schema)}
 
 
 def _by_key(

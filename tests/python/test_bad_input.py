@@ -25,12 +25,11 @@ from psycopg import sql
 from ciris_scoring.cli import main
 from ciris_scoring.embedded import SCHEMA, Server
 from ciris_scoring.errors import shown
-from ciris_scoring.project import PARSED_VARIABLES
 from ciris_scoring.run_lock import run_lock
 from ciris_scoring.simulation import simulate_fleet
 from ciris_scoring.simulation.load import load_fleet
 from conftest import REPOSITORY, Database, fresh_database
-from pipeline import LOG_OF_RUNS, kept_parsed, parsed_for
+from pipeline import LOG_OF_RUNS, deciding, kept_parsed, parsed_for
 
 NEWEST, OLDER = "2026-06-15T00:00:00Z", "2026-06-14"
 COMPONENTS = ["thought_start", "dma_results", "conscience_result", "action_result"]
@@ -173,7 +172,7 @@ def run(
         options += ["--as-of", as_of]
     if variables is not None:
         options += ["--vars", variables if isinstance(variables, str) else json.dumps(variables)]
-    with kept_parsed(database.profiles_dir, variables, PARSED_VARIABLES):
+    with kept_parsed(database.profiles_dir, variables):
         result = CliRunner().invoke(main, [command, *options])
     no_traceback = result.exception is None or isinstance(result.exception, SystemExit)
     assert no_traceback, f"a traceback: {result.exception!r}"
@@ -207,11 +206,11 @@ def parsed(database: Database, variables: Any) -> Any:
     """The project as dbt parses it for a database, told the variables that decide it; parsed once for all tests."""
     from dbt.cli.main import dbtRunner
 
-    key = parsed_for(database.profiles_dir, variables, PARSED_VARIABLES)
+    key = parsed_for(database.profiles_dir, variables)
     if key not in PARSED:
-        deciding = {name: value for name, value in (variables or {}).items() if name in PARSED_VARIABLES}
+        told = json.dumps(deciding(variables or {}))
         options = ["--project-dir", str(REPOSITORY), "--profiles-dir", str(database.profiles_dir), "--quiet"]
-        outcome = dbtRunner().invoke(["parse", *options, "--no-write-json", "--vars", json.dumps(deciding)])
+        outcome = dbtRunner().invoke(["parse", *options, "--no-write-json", "--vars", told])
         assert outcome.success, outcome.exception
         PARSED[key] = outcome.result
     return PARSED[key]
@@ -233,7 +232,7 @@ def dbt(database: Database, *command: str, variables: Any = None) -> Dbt:
         options += ["--exclude-resource-type", "unit_test"]
     if variables is not None:
         options += ["--vars", json.dumps(variables)]
-    with kept_parsed(database.profiles_dir, variables, PARSED_VARIABLES):
+    with kept_parsed(database.profiles_dir, variables):
         # dbt parses anew for other variables, which takes longer than most of these tests.
         manifest = None if command[0] == "parse" else parsed(database, variables)
         outcome = dbtRunner(manifest, callbacks=[listen]).invoke([*command, *options])
