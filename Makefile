@@ -6,11 +6,12 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
+SUPERSET := .bi/venv/.installed
 # A throw-away PostgreSQL and a dbt profile for it, for what needs a database to look at.
 WITH_DATABASE := $(BIN)/python -m ciris_scoring.embedded exec --
 
 .DEFAULT_GOAL := help
-.PHONY: help run serve stop test lint format parse pytest soak bench clean
+.PHONY: help run serve stop test lint format parse pytest soak bi bench clean
 
 help: ## Show the targets.
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 12
@@ -59,9 +60,18 @@ soak: $(INSTALLED) ## Replay 60 daily and 24 hourly runs, kill 40, score three y
 	$(BIN)/python tests/python/test_long_history.py
 	ODD_TRACES=10000 $(BIN)/pytest -q tests/python/test_odd_rows.py
 
+bi: $(INSTALLED) $(SUPERSET) ## Hold the Superset dashboard against SQL, in a real Superset (about 5 minutes, 825 MB for .bi).
+	$(BIN)/python tests/python/superset_check.py
+
+$(SUPERSET):
+	$(PYTHON) -m venv .bi/venv
+	.bi/venv/bin/python -m pip install --quiet --disable-pip-version-check 'apache-superset>=6.1,<6.2' psycopg2-binary \
+		flask-caching==2.3.1 cachetools rich # which it needs and does not name
+	@touch $@
+
 bench: $(INSTALLED) ## Measure a million traces on a throw-away PostgreSQL (about 5 minutes, 5 GB of disk).
 	$(BIN)/ciris-scoring bench --embedded $(BENCH)
 
 clean: ## Stop the embedded PostgreSQL and delete everything that was made, the environment included.
 	@test ! -x $(BIN)/ciris-scoring || $(BIN)/python -m ciris_scoring.embedded stop --delete
-	rm -rf .ciris target logs $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .bi .ciris target logs $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis

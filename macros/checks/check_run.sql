@@ -3,10 +3,11 @@
 {% macro check_run() %}
   {%- if execute and flags.WHICH in ['run', 'build'] and selected_resources is defined -%}
     {%- set models = [] -%}
-    {%- for unique_id in selected_resources if unique_id.startswith('model.') -%}
+    {%- for unique_id in selected_resources if unique_id.startswith('model.ciris_scoring.') -%}
       {%- do models.append(unique_id) -%}
     {%- endfor -%}
     {%- if models | length > 0 -%}
+      {%- do warn_of_old_names() -%}
       {%- do check_encoding() -%}
       {%- do check_scoring_parameters() -%}
       {%- do check_as_of() -%}
@@ -17,6 +18,19 @@
       {%- do check_settings() -%}
     {%- endif -%}
   {%- endif -%}
+{% endmacro %}
+
+{#- Names that variables had before 0.2.0 still count where this is the root project (setting). -#}
+{% macro warn_of_old_names() %}
+  {%- for name in names_before_prefix() if project_name == 'ciris_scoring' and var(name, none) is not none -%}
+    {%- if 'ciris_' ~ name in invocation_args_dict.get('vars', {}) and name not in ['as_of', 'allow_rescoring'] -%}
+      {{ exceptions.raise_compiler_error(
+        "The variable " ~ name ~ " is set to " ~ shown(var(name)) ~ " by the name that it had before 0.2.0, and ciris_" ~ name
+        ~ " by --vars. Rename the first to ciris_" ~ name ~ ", or leave it out.") }}
+    {%- endif -%}
+    {%- do exceptions.warn(
+        "The variable " ~ name ~ " is called ciris_" ~ name ~ " now; 0.3.0 will not know the old name any more.") -%}
+  {%- endfor -%}
 {% endmacro %}
 
 {#- Text is cleaned of characters that only Unicode has, and names are in any script. -#}
@@ -35,20 +49,20 @@
   {%- set as_of = as_of_datetime() -%}
   {%- if as_of > modules.pytz.utc.localize(modules.datetime.datetime.utcnow()) -%}
     {{ exceptions.raise_compiler_error(
-      "Variable as_of is " ~ as_of ~ ", which is in the future; it must be the end of a period that is over.") }}
+      "Variable ciris_as_of is " ~ as_of ~ ", which is in the future; it must be the end of a period that is over.") }}
   {%- endif -%}
   {%- set earliest = time_variable('traces_from') -%}
   {%- if as_of < earliest -%}
     {{ exceptions.raise_compiler_error(
-      "Variable as_of is " ~ as_of ~ ", which lies before the variable traces_from, " ~ earliest ~ ". No trace before "
-      ~ "that takes part in a score: write a later time, or set traces_from earlier.") }}
+      "Variable ciris_as_of is " ~ as_of ~ ", which lies before the variable ciris_traces_from, " ~ earliest ~ ". No trace before "
+      ~ "that takes part in a score: write a later time, or set ciris_traces_from earlier.") }}
   {%- endif -%}
-  {%- if var('backfill') is not none and var('lock_holder_pid') is none -%}
+  {%- if setting('backfill') is not none and setting('lock_holder_pid') is none -%}
     {{ exceptions.raise_compiler_error(
-      "Variable backfill is set by ciris-scoring alone. Run: ciris-scoring run --from TIME --to TIME.") }}
+      "Variable ciris_backfill is set by ciris-scoring alone. Run: ciris-scoring run --from TIME --to TIME.") }}
   {%- endif -%}
   {%- set published = last_publication() -%}
-  {%- if published is not none and not flags.FULL_REFRESH and var('backfill') is none -%}
+  {%- if published is not none and not flags.FULL_REFRESH and setting('backfill') is none -%}
     {%- set newest = modules.pytz.utc.localize(
         modules.datetime.datetime.fromisoformat(published['published_until'])) -%}
     {%- if as_of < newest -%}
@@ -61,7 +75,7 @@
 
 {#- One run at a time: ciris-scoring holds an advisory lock on a connection of its own for a whole run. -#}
 {% macro check_lock() %}
-  {%- set others = run_query(run_lock_holders()).columns[0].values() | reject('equalto', var('lock_holder_pid')) | list -%}
+  {%- set others = run_query(run_lock_holders()).columns[0].values() | reject('equalto', setting('lock_holder_pid')) | list -%}
   {%- if others | length > 0 -%}
     {{ exceptions.raise_compiler_error(
       "Another run holds the lock on schema " ~ target.schema ~ " (database process " ~ others[0]
@@ -76,14 +90,14 @@
       "Target " ~ target.name ~ " has autocommit: true, but a model is written in one transaction. Take autocommit out "
       ~ "of the profile.") }}
   {%- endif -%}
-  {%- set periods = var('late_detection_periods') -%}
+  {%- set periods = setting('late_detection_periods') -%}
   {%- if periods is not integer or periods is boolean or periods < 0 -%}
     {{ exceptions.raise_compiler_error(
-      "Variable late_detection_periods is " ~ shown(periods) ~ ", but must be a whole number of 0 or more periods.") }}
+      "Variable ciris_late_detection_periods is " ~ shown(periods) ~ ", but must be a whole number of 0 or more periods.") }}
   {%- endif -%}
-  {%- if not modules.re.match('^[1-9][0-9]*(kB|MB|GB)$', var('scoring_work_mem') | string) -%}
+  {%- if not modules.re.match('^[1-9][0-9]*(kB|MB|GB)$', setting('scoring_work_mem') | string) -%}
     {{ exceptions.raise_compiler_error(
-      "Variable scoring_work_mem is " ~ shown(var('scoring_work_mem')) ~ ", but must be a size such as 256MB.") }}
+      "Variable ciris_scoring_work_mem is " ~ shown(setting('scoring_work_mem')) ~ ", but must be a size such as 256MB.") }}
   {%- endif -%}
 {% endmacro %}
 
@@ -91,19 +105,20 @@
 {% macro check_full_refresh(models) %}
   {%- do check_unfinished_full_refresh(models) -%}
   {%- do check_unfinished_backfill(models) -%}
-  {%- if flags.FULL_REFRESH and not var('allow_rescoring') and last_publication() is not none -%}
+  {%- if flags.FULL_REFRESH and not setting('allow_rescoring') and last_publication() is not none -%}
     {%- set incremental = [] -%}
     {%- for unique_id in models -%}
       {%- set model = graph.nodes[unique_id] -%}
       {#- int_scoring_run is no incremental model, but it tells them how much to rewrite. -#}
-      {%- if model.config.materialized == 'incremental' or model.name == 'int_scoring_run' -%}
+      {%- set keeps_history = model.config.materialized == 'incremental' and 'rewritten' not in model.config.meta -%}
+      {%- if keeps_history or model.name == 'int_scoring_run' -%}
         {%- do incremental.append(model.name) -%}
       {%- endif -%}
     {%- endfor -%}
     {%- if incremental | length > 0 -%}
       {{ exceptions.raise_compiler_error(
         "A full refresh would score again what is published in schema " ~ target.schema ~ " (it would rebuild "
-        ~ incremental | sort | join(', ') ~ "). If that is what you want, add --vars 'allow_rescoring: true' (with "
+        ~ incremental | sort | join(', ') ~ "). If that is what you want, add --vars 'ciris_allow_rescoring: true' (with "
         ~ "ciris-scoring: --allow-rescoring); else leave --full-refresh out, or publish under another schema.") }}
     {%- endif -%}
   {%- endif -%}
@@ -114,7 +129,7 @@
 {% macro run_before(models) %}
   {%- set begins = 'model.ciris_scoring.int_scoring_run' in models -%}
   {%- if begins and not flags.FULL_REFRESH and last_publication() is not none -%}
-    {{ return(relation_as_left('int_scoring_run', 'intermediate')) }}
+    {{ return(relation_as_left('int_scoring_run')) }}
   {%- endif -%}
   {{ return(none) }}
 {% endmacro %}
@@ -130,7 +145,7 @@
       {{ exceptions.raise_compiler_error(
         "The full refresh that began at " ~ rows[0]['started_at'] ~ " did not end, so the tables behind the scores in schema "
         ~ target.schema ~ " are part old, part new. Repeat it, with the same variables: --full-refresh with "
-        ~ "--allow-rescoring (in plain dbt --full-refresh --vars 'allow_rescoring: true').") }}
+        ~ "--allow-rescoring (in plain dbt --full-refresh --vars 'ciris_allow_rescoring: true').") }}
     {%- endif -%}
   {%- endif -%}
 {% endmacro %}
@@ -143,9 +158,9 @@
       select " ~ iso_text('run.backfill_first') ~ " as first, " ~ iso_text('run.backfill_last') ~ " as last
       from " ~ left_behind ~ " as run
       where run.backfill_first is not null and not exists (
-        select from " ~ relation_as_left('int_score_publications', 'intermediate') ~ " as log
+        select 1 from " ~ relation_as_left('int_score_publications') ~ " as log
         where log.published_at > run.started_at and log.backfill_reached = run.backfill_until)") -%}
-    {%- set backfill = var('backfill') or {} -%}
+    {%- set backfill = setting('backfill') or {} -%}
     {%- set unfinished = rows[0] if rows | length > 0 else {} -%}
     {%- if rows | length > 0 and (backfill.get('first'), backfill.get('last')) != (unfinished['first'], unfinished['last']) -%}
       {{ exceptions.raise_compiler_error(

@@ -2,11 +2,11 @@
     at once. -#}
 {% macro check_scoring_parameters() %}
   {%- set definitions = scoring_parameter_definitions() -%}
-  {%- set given = var('scoring_parameters', {}) -%}
+  {%- set given = setting('scoring_parameters') -%}
   {%- set overrides = {} if given is none else given -%}
   {%- if overrides is not mapping -%}
     {{ exceptions.raise_compiler_error(
-      "Variable scoring_parameters is " ~ shown(overrides) ~ ", but must be a dictionary, such as {lambda_c: 5}.") }}
+      "Variable ciris_scoring_parameters is " ~ shown(overrides) ~ ", but must be a dictionary, such as {lambda_c: 5}.") }}
   {%- endif -%}
   {%- set faults = [] -%}
   {%- for name, value in overrides.items() if name not in definitions -%}
@@ -34,7 +34,7 @@
     {%- endif -%}
   {%- endfor -%}
   {%- if faults | length > 0 -%}
-    {{ exceptions.raise_compiler_error(faults | join(' ') ~ " Correct the variable scoring_parameters.") }}
+    {{ exceptions.raise_compiler_error(faults | join(' ') ~ " Correct the variable ciris_scoring_parameters.") }}
   {%- endif -%}
   {%- set weights = ['weight_c', 'weight_i_int', 'weight_r', 'weight_i_inc', 'weight_s'] -%}
   {%- set total = namespace(value=0.0) -%}
@@ -42,6 +42,6 @@
   {%- if (total.value - 1) | abs > 1e-9 -%}
     {{ exceptions.raise_compiler_error(
       "The weights " ~ weights | join(', ') ~ " sum to " ~ total.value ~ ", but must sum to 1 (tolerance 1e-9). "
-      ~ "Correct them in the variable scoring_parameters.") }}
+      ~ "Correct them in the variable ciris_scoring_parameters.") }}
   {%- endif -%}
 {% endmacro %}

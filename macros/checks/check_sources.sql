@@ -1,13 +1,13 @@
 {#- Every table and column that the models read must be there, of a type that they can read (section 10). All that is
     wrong with a table is said at once. -#}
 {% macro check_sources() %}
-  {%- for node in graph.sources.values() if node.source_name == 'cirislens' -%}
+  {%- for node in graph.sources.values() if node.unique_id.startswith('source.ciris_scoring.') -%}
     {%- set table = node.schema ~ "." ~ node.identifier -%}
-    {%- set variable = node.name ~ '_table' -%}
+    {%- set variable = 'ciris_' ~ node.name ~ '_table' -%}
     {%- set types = source_types(node.name) -%}
     {%- if types | length == 0 -%}
       {{ exceptions.raise_compiler_error(
-        "Source table " ~ table ~ " is missing (or you may not see it). Set the variables source_schema and " ~ variable
+        "Source table " ~ table ~ " is missing (or you may not see it). Set the variables ciris_source_schema and " ~ variable
         ~ " to where it is.") }}
     {%- endif -%}
     {%- set missing = [] -%}

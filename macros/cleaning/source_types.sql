@@ -10,8 +10,8 @@
       from pg_attribute as a
       inner join pg_class as c on c.oid = a.attrelid
       inner join pg_namespace as n on n.oid = c.relnamespace
-      where n.nspname = '" ~ var('source_schema') | replace("'", "''") ~ "'
-        and c.relname = '" ~ var(table ~ '_table') | replace("'", "''") ~ "'
+      where n.nspname = '" ~ setting('source_schema') | replace("'", "''") ~ "'
+        and c.relname = '" ~ setting(table ~ '_table') | replace("'", "''") ~ "'
         and c.relkind in ('r', 'p', 'v', 'm', 'f')
         and a.attnum > 0 and not a.attisdropped
       union all

@@ -132,25 +132,25 @@
 
 {#- SQL for what a sign that counts traces says, over the columns of int_counted_signs. -#}
 {% macro counted_sign_message() -%}
-  case sign
-    when 'contradicted_null' then format(
+  case
+    when sign = 'contradicted_null' then format(
       '%s is missing in %s of %s traces whose components hold it.', field, n_found, n_of
     )
-    when 'unreported' then format(
+    when sign = 'unreported' then format(
       '%s is missing in %s of %s traces that should report it (%s); %s: %s.',
       field, n_found, n_of, {{ percent('found_share') }}, {{ compared_with_text() }}, {{ percent('other_share') }}
     )
-    when 'shared_key' then format(
+    when sign = 'shared_key' then format(
       '%s of %s traces are signed with a key that another agent used first.', n_found, n_of
     )
-    when 'renumbered' then format(
+    when sign = 'renumbered' then format(
       'Audit numbers begin again at 1, %s times, while the agent goes on.', n_found
     )
-    when 'key_turnover' then format(
+    when sign = 'key_turnover' then format(
       '%s new signing keys in %s days; %s: %s in as many traces.',
       n_found, window_days, {{ compared_with_text() }}, round((other_share * n_of)::numeric, 1)
     )
-    when 'volume_jump' then format(
+    when sign = 'volume_jump' then format(
       '%s traces a day, %s of them trivial; %s: %s a day, %s.',
       round(traces_per_day::numeric, 1), {{ percent('found_share') }}, {{ compared_with_text() }},
       round(other_traces_per_day::numeric, 1), {{ percent('other_share') }}
@@ -160,7 +160,7 @@
 
 {#- SQL for what a row is compared with, in words. -#}
 {% macro compared_with_text() -%}
-  case compared_with when 'own_baseline' then 'its own baseline' else 'the fleet''s median' end
+  case when compared_with = 'own_baseline' then 'its own baseline' else 'the fleet''s median' end
 {%- endmacro %}
 
 {#- Days that an authority has to judge a deferral before it counts as left open. -#}

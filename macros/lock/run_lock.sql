@@ -29,7 +29,7 @@
     in the same call; the transaction is begun anew for that, because its own settings are fixed with its first query. -#}
 {% macro write_under_lock() %}
   {%- if execute -%}
-    {%- set holder = var('lock_holder_pid') -%}
+    {%- set holder = setting('lock_holder_pid') -%}
     {%- call statement('write_under_lock', fetch_result=True, auto_begin=True) -%}
       commit;
       begin isolation level read committed read write;

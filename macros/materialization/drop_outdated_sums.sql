@@ -5,7 +5,7 @@
 {% macro drop_outdated_sums() %}
   {%- if not (execute and flags.WHICH in ['run', 'build'] and selected_resources is defined) -%} {{ return('') }} {%- endif -%}
   {%- set dropped = [] -%}
-  {%- for unique_id in selected_resources if unique_id.startswith('model.') -%}
+  {%- for unique_id in selected_resources if unique_id.startswith('model.ciris_scoring.') -%}
     {%- set model = graph.nodes[unique_id] -%}
     {%- set table = adapter.get_relation(model.database, model.schema, model.alias) if 'periods' in model.fqn else none -%}
     {%- if table is not none -%}

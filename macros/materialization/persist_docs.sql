@@ -1,7 +1,10 @@
 {#- The descriptions as comments on a table and its columns, where they have changed: a comment waits for an autovacuum of
     the table, and an increment would write hundreds that are there already. dbt's own also asks which columns there
-    are; here a described column that is not there is an error. -#}
+    are; here a described column that is not there is an error. Other projects' models are left to dbt's own. -#}
 {% macro postgres__persist_docs(relation, model, for_relation, for_columns) %}
+  {%- if model.package_name != 'ciris_scoring' -%}
+    {{ return(dbt.default__persist_docs(relation, model, for_relation, for_columns)) }}
+  {%- endif -%}
   {%- set descriptions = {'': model.description} -%}
   {%- for column in model.columns.values() -%}
     {%- do descriptions.update({column.name: column.description}) -%}

@@ -2,12 +2,13 @@
     transaction. Unlike delete+insert it also removes keys that the source no longer has. The model names the column in
     its meta: scored_range for as-ofs, judged_range for times. Rows from outside the range that the model selects are
     added; it must select only such as are not there, or name in meta.also_replaced_by the column by whose values they
-    replace. -#}
+    replace. A small table without a range is rewritten whole (meta.rewritten): unlike a table that dbt swaps for a new
+    one, it keeps the views that others have made of it, and nobody who reads it waits. -#}
 {% macro get_incremental_replace_range_sql(arg_dict) %}
   {%- set meta = config.get('meta') -%}
   {%- set columns = get_quoted_csv(arg_dict['dest_columns'] | map(attribute='name')) %}
   delete from {{ arg_dict['target_relation'] }}
-  where {{ in_rewritten_range(meta) }}
+  where {{ 'true' if meta.get('rewritten') == 'whole' else in_rewritten_range(meta) }}
   {%- if 'also_replaced_by' in meta %}
     or {{ meta['also_replaced_by'] }} in (select {{ meta['also_replaced_by'] }} from {{ arg_dict['temp_relation'] }})
   {%- endif %};

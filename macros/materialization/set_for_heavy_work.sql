@@ -6,8 +6,8 @@
     where there are tens of thousands. Nested loops would never end, and merges compare each row of an agent with each
     other; hashes of the whole key do neither. -#}
 {% macro set_for_heavy_work(costly_rows=false, joins_by_key=false) -%}
-  set local work_mem = '{{ var("scoring_work_mem") }}';
-  set local maintenance_work_mem = '{{ var("scoring_work_mem") }}';
+  set local work_mem = '{{ setting('scoring_work_mem') }}';
+  set local maintenance_work_mem = '{{ setting('scoring_work_mem') }}';
   {%- if costly_rows %}
   set local min_parallel_index_scan_size = 0;
   set local parallel_setup_cost = 100;

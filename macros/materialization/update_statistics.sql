@@ -3,7 +3,7 @@
     sample, whose reading is most of the cost, and waits for no autovacuum. -#}
 {% macro update_statistics() -%}
   {%- set meta = config.get('meta', {}) -%}
-  {%- if config.get('materialized') == 'incremental' and ('scored_range' in meta or 'judged_range' in meta) -%}
+  {%- if config.get('materialized') == 'incremental' and config.get('indexes') and ('scored_range' in meta or 'judged_range' in meta or 'rewritten' in meta) -%}
     {%- if is_incremental() -%}
     set local default_statistics_target = 10;
     analyze (skip_locked)

@@ -4,9 +4,10 @@
     range, or when the run scored everything. Literals, so that the planner sees how few they are. -#}
 {% macro in_increment(relation, alias=none) %}
   {%- set scoring_run = ref('int_scoring_run') -%}
-  {%- set publications = relation_as_left('int_score_publications', 'intermediate') -%}
+  {%- set publications = relation_as_left('int_score_publications') -%}
   {%- if publications is none or load_cached_relation(scoring_run) is none -%} {{ return('true') }} {%- endif -%}
   {%- set model = graph.nodes.values() | selectattr('resource_type', 'equalto', 'model')
+      | selectattr('package_name', 'equalto', 'ciris_scoring')
       | selectattr('alias', 'equalto', relation.identifier) | first -%}
   {%- set meta = model['config']['meta'] -%}
   {%- set is_scored = 'scored_range' in meta -%}

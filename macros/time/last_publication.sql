@@ -1,8 +1,10 @@
 {#- The relation of a model by name, or none where it was never built. For looking at what an earlier run left, where
     ref() would turn the look into a cycle. -#}
-{% macro relation_as_left(identifier, layer=none) %}
+{% macro relation_as_left(name) %}
   {%- if not execute -%} {{ return(none) }} {%- endif -%}
-  {{ return(adapter.get_relation(target.database, generate_schema_name(layer, none) | trim, identifier)) }}
+  {%- set model = graph.nodes.get('model.ciris_scoring.' ~ name) -%}
+  {%- if model is none -%} {{ return(none) }} {%- endif -%}
+  {{ return(adapter.get_relation(model.database, model.schema, model.alias)) }}
 {% endmacro %}
 
 {#- What was published last, from the log: a row of newest_published_as_of (the newest as-of with a score), published_until
@@ -10,7 +12,7 @@
     (utc_text); none where nothing is published. -#}
 {% macro last_publication() %}
   {%- set scores = relation_as_left('fct_capacity_scores') -%}
-  {%- set publications = relation_as_left('int_score_publications', 'intermediate') -%}
+  {%- set publications = relation_as_left('int_score_publications') -%}
   {%- if scores is none or publications is none -%} {{ return(none) }} {%- endif -%}
   {%- set rows = run_query("
     select
@@ -29,7 +31,7 @@
     that scored everything. -#}
 {% macro final_until() %}
   {%- if last_publication() is none -%} {{ return('null::timestamptz') }} {%- endif -%}
-  {%- set log = relation_as_left('int_score_publications', 'intermediate') -%}
+  {%- set log = relation_as_left('int_score_publications') -%}
   {%- set rows = run_query("
     select " ~ utc_text('max(p.cutoff)') ~ " as final_until
     from " ~ log ~ " as p

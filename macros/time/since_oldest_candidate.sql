@@ -7,11 +7,11 @@
     select " ~ utc_text('min(older.as_of)') ~ " as oldest_as_of
     from (
       select scores.as_of
-      from " ~ relation_as_left('int_resilience_scores', 'intermediate') ~ " as scores
+      from " ~ relation_as_left('int_resilience_scores') ~ " as scores
       where scores.computed_at > (select coalesce(max(latest.scored_at), '-infinity') from " ~ this ~ " as latest)
       union all
       select fleet_values.as_of
-      from " ~ relation_as_left('int_interval_fleet_values', 'intermediate') ~ " as fleet_values
+      from " ~ relation_as_left('int_interval_fleet_values') ~ " as fleet_values
       where fleet_values.computed_at > (select coalesce(max(latest.scored_at), '-infinity') from " ~ this ~ " as latest)
       union all
       select scored.as_of

@@ -24,7 +24,8 @@
     the lookback is judged anew. -#}
 {% macro judging_code() %}
   {%- set codes = [] -%}
-  {%- for node in (graph.nodes.values() if execute else []) if 'judged_range' in node.config.get('meta', {}) -%}
+  {%- for node in (graph.nodes.values() if execute else [])
+      if node.package_name == 'ciris_scoring' and 'judged_range' in node.config.get('meta', {}) -%}
     {%- do codes.append(node.unique_id ~ node.raw_code) -%}
   {%- endfor -%}
   {{ return(local_md5(codes | sort | join('\n'))) }}

@@ -1,7 +1,7 @@
 {#- A variable that holds a time, as a Python datetime in UTC. ISO 8601, or what YAML has made of it; without an offset it
     is taken as UTC. Python cannot be asked whether it is one, because Jinja catches no errors. -#}
 {% macro time_variable(name) %}
-  {%- set given = var(name) -%}
+  {%- set given = setting(name) -%}
   {%- set iso_8601 = '^[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])'
       ~ '([T ]([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9]([.][0-9]{1,6})?)?([+-]([01][0-9]|2[0-3]):[0-5][0-9])?)?$' -%}
   {%- set text = (given | string | trim).replace('Z', '+00:00') -%}
@@ -13,7 +13,7 @@
   {%- endif -%}
   {%- if not is_time or text[8:10] | int > days_in_month -%}
     {{ exceptions.raise_compiler_error(
-      "Variable " ~ name ~ " is " ~ shown(given) ~ ", but must be an ISO 8601 time, such as 2026-06-15 or "
+      "Variable ciris_" ~ name ~ " is " ~ shown(given) ~ ", but must be an ISO 8601 time, such as 2026-06-15 or "
       ~ "2026-06-15T00:00:00Z (without an offset it is taken as UTC).") }}
   {%- endif -%}
   {%- set datetime = modules.datetime.datetime -%}
@@ -22,7 +22,7 @@
   {%- set clock = moment.replace(tzinfo=none) -%}
   {%- if clock - datetime.min < moment.utcoffset() or clock - datetime.max > moment.utcoffset() -%}
     {{ exceptions.raise_compiler_error(
-      "Variable " ~ name ~ " is " ~ shown(given) ~ ", which in UTC lies outside the years 0001 to 9999.") }}
+      "Variable ciris_" ~ name ~ " is " ~ shown(given) ~ ", which in UTC lies outside the years 0001 to 9999.") }}
   {%- endif -%}
   {{ return(moment.astimezone(modules.pytz.utc)) }}
 {% endmacro %}

@@ -1,4 +1,10 @@
-{{ config(indexes=[{'columns': ['agent_id_hash'], 'unique': true}]) }}
+{{
+  config(
+    materialized='incremental',
+    meta={'rewritten': 'whole'},
+    indexes=[{'columns': ['agent_id_hash'], 'unique': true}],
+  )
+}}
 {#- Every agent ever seen: its names, its first and last trace, and the newest published score that its shortest
     window has. Grain and key: agent_id_hash. Names are null while the agent has sent none; what is said of the
     latest score is null without one, and as in fct_capacity_scores. -#}
@@ -20,6 +26,7 @@ agents as (
 
     select
         agent_id_hash,
+        agent_label,
         first_traced_at
     from {{ ref('int_agents') }}
 
@@ -50,7 +57,10 @@ select
     scoring_run.latest_as_of as described_at,
     latest_scores.capacity_score_low as latest_capacity_score_low,
     latest_scores.capacity_score_high as latest_capacity_score_high,
-    latest_scores.category_certainty as latest_category_certainty
+    latest_scores.category_certainty as latest_category_certainty,
+    agents.agent_label,
+    (case when names.agent_name is not null then count(*) over (partition by names.agent_name) end)::integer
+        as n_agents_of_name
 from agents
 left join names on agents.agent_id_hash = names.agent_id_hash
 cross join scoring_run

@@ -1,3 +1,4 @@
+{{ config(materialized='incremental', meta={'rewritten': 'whole'}) }}
 {#- A category holds the scores with lower_bound <= capacity_score < upper_bound (section 8); insufficient_data holds
     those without a score. Waits for the gate. Grain and key: category. A bound is null where there is none. -#}
 -- depends_on: {{ ref('int_capacity_scores') }}
@@ -8,11 +9,11 @@ select
     lower_bound::double precision as lower_bound,
     upper_bound::double precision as upper_bound,
     -- Apart for the colour-blind too, on a light and on a dark ground. Not in the seed: dbt adds no column to one.
-    case category
-        when 'high_fragility' then '#d03b52'
-        when 'moderate' then '#c98500'
-        when 'healthy' then '#2f7ed8'
-        when 'high_capacity' then '#14907f'
+    case
+        when category = 'high_fragility' then '#d03b52'
+        when category = 'moderate' then '#c98500'
+        when category = 'healthy' then '#2f7ed8'
+        when category = 'high_capacity' then '#14907f'
         else '#7a7f87'
     end as colour
 from {{ ref('capacity_categories') }}

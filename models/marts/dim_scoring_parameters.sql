@@ -1,4 +1,4 @@
-{{ config(post_hook="{{ keep_views(this) }}") }}
+{{ config(materialized='incremental', meta={'rewritten': 'whole'}) }}
 {#- The parameters in force (section 8). Waits for the scores and their components: views read all three, and two of
     them that are swapped at the same time would wait for each other. Grain and key: parameter_name. parameter_value
     is null for the sampling salt. -#}

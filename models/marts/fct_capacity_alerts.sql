@@ -1,4 +1,10 @@
-{{ config(indexes=[{'columns': ['agent_id_hash']}]) }}
+{{
+  config(
+    materialized='incremental',
+    meta={'rewritten': 'whole'},
+    indexes=[{'columns': ['agent_id_hash']}],
+  )
+}}
 {#- The agents that stand out at the fleet's latest as-of: value against threshold, and how severe that is (section
     8; certainty, section 4, for the severity of low_capacity and for falling). Grain and key: agent, window, kind.
     agent_name is null while the agent has sent none. -#}
@@ -297,6 +303,8 @@ select
     alerts.severity,
     alerts.value,
     alerts.threshold,
-    alerts.message
+    alerts.message,
+    dim_agents.agent_label
 from alerts
 cross join scoring_run
+left join {{ ref('dim_agents') }} as dim_agents on alerts.agent_id_hash = dim_agents.agent_id_hash

@@ -7,50 +7,60 @@
       {'columns': ['as_of', 'window_days']},
       {'columns': ['scored_at']},
     ],
-    post_hook="{{ keep_views(this) }}",
   )
 }}
 {#- capacity_score = C * I_int * R * I_inc * S (section 8): the candidates that passed every blocking test.
     Grain and key: agent, as-of, window. Null with too few traces: the composites, the category and what is said about
     their certainty; without intervals: the limits. -#}
+with agents as (
+
+    select
+        agent_id_hash,
+        agent_label
+    from {{ ref('int_agents') }}
+
+)
+
 select
-    capacity_score_id,
-    agent_id_hash,
-    agent_name,
-    as_of,
-    window_days,
-    window_start,
-    n_traces,
-    c_score,
-    i_int_score,
-    r_score,
-    i_inc_score,
-    s_score,
-    capacity_score,
-    capacity_score_geometric,
-    fragility_index,
-    category,
-    score_status,
-    confidence,
-    weakest_factor,
-    unmeasured_components,
-    parameter_set_id,
-    scored_at,
-    capacity_score_low,
-    capacity_score_high,
-    c_score_low,
-    c_score_high,
-    i_int_score_low,
-    i_int_score_high,
-    r_score_low,
-    r_score_high,
-    i_inc_score_low,
-    i_inc_score_high,
-    s_score_low,
-    s_score_high,
-    category_low,
-    category_high,
-    category_certainty,
-    interval_driver
-from {{ ref('int_capacity_scores') }} as candidates -- noqa: AL05
+    candidates.capacity_score_id,
+    candidates.agent_id_hash,
+    candidates.agent_name,
+    candidates.as_of,
+    candidates.window_days,
+    candidates.window_start,
+    candidates.n_traces,
+    candidates.c_score,
+    candidates.i_int_score,
+    candidates.r_score,
+    candidates.i_inc_score,
+    candidates.s_score,
+    candidates.capacity_score,
+    candidates.capacity_score_geometric,
+    candidates.fragility_index,
+    candidates.category,
+    candidates.score_status,
+    candidates.confidence,
+    candidates.weakest_factor,
+    candidates.unmeasured_components,
+    candidates.parameter_set_id,
+    candidates.scored_at,
+    candidates.capacity_score_low,
+    candidates.capacity_score_high,
+    candidates.c_score_low,
+    candidates.c_score_high,
+    candidates.i_int_score_low,
+    candidates.i_int_score_high,
+    candidates.r_score_low,
+    candidates.r_score_high,
+    candidates.i_inc_score_low,
+    candidates.i_inc_score_high,
+    candidates.s_score_low,
+    candidates.s_score_high,
+    candidates.category_low,
+    candidates.category_high,
+    candidates.category_certainty,
+    candidates.interval_driver,
+    agents.agent_label
+from {{ ref('int_capacity_scores') }} as candidates
+left join agents on candidates.agent_id_hash = agents.agent_id_hash
 {{ where_new_or_rewritten('candidates') }}

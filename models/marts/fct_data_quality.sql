@@ -1,4 +1,10 @@
-{{ config(indexes=[{'columns': ['agent_id_hash', 'period_start']}]) }}
+{{
+  config(
+    materialized='incremental',
+    meta={'rewritten': 'whole'},
+    indexes=[{'columns': ['agent_id_hash', 'period_start']}],
+  )
+}}
 {#- How often each repair and refusal of sections 2 to 9 was met, and what the ingestion counted (section 8). Waits
     for the gate. Grain and key: agent (null: the fleet, or nobody), period_start (null: no finite time), issue. n is
     never null. -#}

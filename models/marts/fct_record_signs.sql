@@ -19,6 +19,7 @@ with scores as (
     select
         agent_id_hash,
         agent_name,
+        agent_label,
         as_of,
         window_days,
         scored_at
@@ -57,7 +58,8 @@ select
     signs.compared_with,
     signs.z,
     signs.message,
-    scores.scored_at
+    scores.scored_at,
+    scores.agent_label
 from signs
 inner join scores
     on

@@ -56,6 +56,15 @@ verdicts as (
 
 ),
 
+agents as (
+
+    select
+        agent_id_hash,
+        agent_label
+    from {{ ref('int_agents') }}
+
+),
+
 hours as (
 
     select
@@ -114,9 +123,11 @@ select
     verdicts.idma_phase,
     verdicts.is_fragility_detected,
     verdicts.is_fragility_recovered,
-    verdicts.repairs
+    verdicts.repairs,
+    agents.agent_label
 from verdicts
 inner join published on verdicts.traced_at < published.run_as_of
+left join agents on verdicts.agent_id_hash = agents.agent_id_hash
 left join hours
     on
         verdicts.agent_id_hash = hours.agent_id_hash

@@ -7,6 +7,7 @@
       {'columns': ['as_of', 'window_days']},
       {'columns': ['scored_at']},
     ],
+    pre_hook="{{ swap_alone() }}",
     post_hook="{{ keep_views(this) }}",
   )
 }}

@@ -35,11 +35,11 @@ def parse_time(value: Any, name: str) -> datetime:
 
 
 def traces_from(variables: Mapping[str, Any]) -> datetime:
-    """Return the variable ``traces_from``: traces dated before it take no part in anything.
+    """Return the variable ``ciris_traces_from``: traces dated before it take no part in anything.
 
     :raises InputError: it is not a time.
     """
-    return parse_time(variables.get("traces_from"), "The variable traces_from")
+    return parse_time(variables.get("traces_from"), "The variable ciris_traces_from")
 
 
 def check_period(period: Any) -> str:
@@ -49,7 +49,7 @@ def check_period(period: Any) -> str:
     """
     if period not in PERIODS:
         raise InputError(
-            f"The variable scoring_period is {shown(period)}; allowed are day and hour.",
+            f"The variable ciris_scoring_period is {shown(period)}; allowed are day and hour.",
             "Correct it in dbt_project.yml or in --vars.",
         )
     return str(period)
@@ -75,8 +75,8 @@ def resolve(
     if earliest is not None and moment < earliest:
         called = "The as-of" if value is None else name
         raise InputError(
-            f"{called} is {text(moment)}, which lies before the variable traces_from, {text(earliest)}.",
-            "No trace before that takes part in a score: write a later time, or set traces_from earlier.",
+            f"{called} is {text(moment)}, which lies before the variable ciris_traces_from, {text(earliest)}.",
+            "No trace before that takes part in a score: write a later time, or set ciris_traces_from earlier.",
         )
     return moment
 

@@ -156,18 +156,17 @@ class _State:
 
     @classmethod
     def read(cls, connection: psycopg.Connection, project: Project) -> "_State":
-        schema = f"{project.schema}_intermediate"
-        if not table_exists(connection, schema, "int_score_publications"):
+        relations = project.relations
+        if not table_exists(connection, *relations.places["int_score_publications"]):
             return cls(None, timedelta())
-        log = sql.Identifier(schema, "int_score_publications")
         latest = connection.execute(
             sql.SQL(
                 "select run_as_of, newest_as_of, backfill_first, backfill_last, backfill_until, backfill_reached"
                 " from {} order by published_at desc limit 1"
-            ).format(log)
+            ).format(relations["int_score_publications"])
         ).fetchone()
         run = connection.execute(
-            sql.SQL("select longest_memory from {}").format(sql.Identifier(schema, "int_scoring_run"))
+            sql.SQL("select longest_memory from {}").format(relations["int_scoring_run"])
         ).fetchone()
         if latest is None or run is None:
             return cls(None, timedelta())
@@ -185,12 +184,12 @@ def _refuse_published(
     query = sql.SQL(
         "select count(distinct as_of), min(as_of), max(as_of) from {} where as_of between %s and %s"
     )
-    scores = sql.Identifier(project.schema, "fct_capacity_scores")
+    scores = project.relations["fct_capacity_scores"]
     n, oldest, newest = one_row(connection.execute(query.format(scores), [first, last]))
     if n:
         raise InputError(
-            f"{n} as-ofs of the range are published in schema {project.schema}, from {as_of_time.text(oldest)} to "
-            f"{as_of_time.text(newest)}.",
+            f"{n} as-ofs of the range are published in schema {project.marts_schema}, "
+            f"from {as_of_time.text(oldest)} to {as_of_time.text(newest)}.",
             "If they are to be scored again, add --allow-rescoring; else narrow the range.",
         )
 

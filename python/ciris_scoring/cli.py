@@ -197,7 +197,7 @@ def run(
     Examples:
       ciris-scoring run                              # up to the last complete period
       ciris-scoring run --as-of 2026-06-15           # reproducible: only traces before this time
-      ciris-scoring run --target prod --vars '{source_schema: lens, scoring_period: hour}'
+      ciris-scoring run --target prod --vars '{ciris_source_schema: lens, ciris_scoring_period: hour}'
       ciris-scoring run --full-refresh --allow-rescoring
       ciris-scoring run --from 2026-05-01 --to 2026-06-15 --allow-rescoring
       ciris-scoring run --embedded                   # the sample, without a database of your own
@@ -284,6 +284,25 @@ def explain(
     project = load_project(project_dir, profiles_dir, target, parse_vars(variables))
     explanation = read_explanation(project, agent, as_of, window_days, since)
     click.echo(as_json(explanation) if for_machines else page(explanation))
+
+
+@main.command()
+@click.argument("folder", type=click.Path(file_okay=False, path_type=Path), default=".")
+def init(folder: Path) -> None:
+    """Unfold the dbt project into FOLDER, which has none yet. [default: this folder]
+
+    With a profile to fill in and an example of a schedule, for those who have installed the package alone.
+
+    \b
+    Examples:
+      ciris-scoring init && ciris-scoring run --embedded
+      ciris-scoring init /srv/ciris-scoring
+    """
+    from ciris_scoring.init import NEXT_STEPS
+    from ciris_scoring.init import init as unfold
+
+    unfold(folder)
+    click.echo(NEXT_STEPS.format(folder=folder.resolve()), nl=False)
 
 
 @main.command()
@@ -517,7 +536,7 @@ def simulate(
     \b
     Examples:
       ciris-scoring simulate --agents 50 --days 60 --seed 7
-      ciris-scoring simulate --vars '{source_schema: simulated}' --end 2026-06-15
+      ciris-scoring simulate --vars '{ciris_source_schema: simulated}' --end 2026-06-15
     """
     from ciris_scoring.connection import connect
     from ciris_scoring.project import load_project, parse_vars

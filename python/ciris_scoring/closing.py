@@ -17,6 +17,7 @@ from ciris_scoring.errors import CommandFailed, InputError
 from ciris_scoring.fleet_table import fleet_tables
 from ciris_scoring.project import Project
 from ciris_scoring.reading.alerts import Alert, alerts
+from ciris_scoring.relations import Relations
 from ciris_scoring.run_log import Attempt
 from ciris_scoring.terminal import say
 
@@ -65,19 +66,19 @@ class Closing:
         if words == []:
             raise InputError("--on-alert names no command.", "Write one, such as --on-alert ./tell.sh")
 
-    def read_alerts(self, connection: psycopg.Connection, schema: str) -> None:
+    def read_alerts(self, connection: psycopg.Connection, relations: Relations) -> None:
         """Remember the alerts that are published before the run."""
-        if has_right(connection, schema, "fct_capacity_alerts"):
-            self._known = {_key(alert): alert.severity for alert in alerts(connection, schema)}
+        if has_right(connection, *relations.places["fct_capacity_alerts"]):
+            self._known = {_key(alert): alert.severity for alert in alerts(connection, relations)}
 
-    def show_fleet(self, connection: psycopg.Connection, schema: str, moment: datetime) -> None:
+    def show_fleet(self, connection: psycopg.Connection, relations: Relations, moment: datetime) -> None:
         """Print the fleet table, and find the alerts that are new or have become critical."""
-        for alert in alerts(connection, schema):
+        for alert in alerts(connection, relations):
             before = self._known.get(_key(alert))
             if before is None or (alert.severity == "critical" and before != "critical"):
                 self.new_alerts.append(alert)
         if not self.for_machines:
-            click.echo(fleet_tables(connection, schema, moment))
+            click.echo(fleet_tables(connection, relations, moment))
 
     def hand_on(self, project: Project) -> None:
         """Write the report, and start the command where there are new alerts.

@@ -7,17 +7,25 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from copy import copy
 from threading import Lock
-from typing import Any
+from typing import Any, Literal
 
 import click
 
 from ciris_scoring.connection import SETTINGS_NOT_TO_INHERIT
 from ciris_scoring.errors import DbtFailed, RunRefused
-from ciris_scoring.project import PARSED_VARIABLES, Project
+from ciris_scoring.project import PARSED_VARIABLES, PREFIX, Project
+from ciris_scoring.relations import PACKAGE
 from ciris_scoring.terminal import printable, say
 
 CHECK_INTERVAL = "client_connection_check_interval"
 
+Half = Literal["before_resilience", "after_resilience"]
+"""The halves of a run, before and after the Python steps, as selectors.yml names them for plain dbt. A project that has
+the scores as a package does not inherit its selectors."""
+_AFTER_STEPS = [
+    f"fqn:{PACKAGE}.intermediate.{name}+"
+    for name in ("factors.int_resilience", "intervals.int_score_intervals")
+]
 _SHOWN = {
     "success": "ok",
     "pass": "ok",
@@ -33,27 +41,47 @@ _HINTS = {
     "test": "{marts} `{sql}` is the query of the failing rows; correct the data or the model, then run again.",
     "operation": "Nothing was built. Correct it, then run again.",
 }
+_FOLDERS_HINT = (
+    "dbt writes to target/ and logs/ in the project; DBT_TARGET_PATH and DBT_LOG_PATH name other folders."
+)
 _OTHER_HINT = "{marts} `{sql}` is its SQL; correct the cause, then run again."
+
+
+def _with_run(project: Project, run_variables: Mapping[str, Any]) -> dict[str, Any]:
+    return {**project.cli_vars, **{f"{PREFIX}{name}": value for name, value in run_variables.items()}}
+
+
+def parse(project: Project) -> Any:
+    """Return dbt's manifest of a project.
+
+    It is parsed without those of our variables that only decide what its SQL says: dbt keeps what it has parsed from
+    run to run, but throws it away when a variable has changed, and parsing again takes seconds. What another project's
+    variables decide is not known.
+
+    :raises DbtFailed: the project does not parse.
+    """
+    parsed = {
+        name: value
+        for name, value in project.cli_vars.items()
+        if name in PARSED_VARIABLES or not str(name).startswith(PREFIX)
+    }
+    return invoke(project, ["parse"], parsed)
 
 
 class DbtBuild:
     """Builds selections of one project, parsed once.
 
-    The project is parsed without the variables that only decide what its SQL says: dbt keeps what it has parsed from
-    run to run, but throws it away when a variable has changed, and parsing again takes seconds.
-
     :param project: project and target.
-    :param run_variables: dbt variables of this run alone, beside those of the command line.
+    :param run_variables: variables of this run alone, without their prefix, beside those of the command line.
     :param full_refresh: rebuild incremental models from nothing.
     :raises DbtFailed: the project does not parse.
     """
 
     def __init__(self, project: Project, run_variables: Mapping[str, Any], full_refresh: bool = False):
         self._project = project
-        self._variables = {**project.cli_vars, **run_variables}
+        self._variables = _with_run(project, run_variables)
         self._full_refresh = ["--full-refresh"] if full_refresh else []
-        parsed = {name: value for name, value in project.cli_vars.items() if name in PARSED_VARIABLES}
-        self._manifest = self._invoke(["parse"], parsed)
+        self._manifest = project.manifest
         # The parsed project is a million objects that stay: looking through them for garbage took a tenth of a run.
         gc.collect()
         gc.freeze()
@@ -61,81 +89,96 @@ class DbtBuild:
     def with_variables(self, run_variables: Mapping[str, Any]) -> "DbtBuild":
         """Return a build of the same parsed project with other variables of its own."""
         other = copy(self)
-        other._variables = {**self._project.cli_vars, **run_variables}
+        other._variables = _with_run(self._project, run_variables)
         return other
 
-    def build(self, selector: str) -> None:
-        """Build and test what a selector of selectors.yml names; unit tests, which no data can break, stay out.
+    def build(self, half: Half) -> None:
+        """Build and test one half of a run; unit tests, which no data can break, stay out.
 
         :raises DbtFailed: names the first node that failed, dbt's message, and what to do.
         """
+        if half == "before_resilience":
+            select, exclude = [f"package:{PACKAGE}"], list(_AFTER_STEPS)
+        else:
+            select, exclude = [f"package:{PACKAGE},{after}" for after in _AFTER_STEPS], []
+        # Another package's tests on the marts would come with them.
+        packages = {node.package_name for node in self._manifest.nodes.values()}
+        exclude += [f"package:{name}" for name in sorted(packages - {PACKAGE})]
         command = [
-            "build",
-            "--selector",
-            selector,
-            "--exclude-resource-type",
-            "unit_test",
+            *("build", "--select", *select),
+            *(("--exclude", *exclude) if exclude else ()),
+            *("--exclude-resource-type", "unit_test"),
             *self._full_refresh,
         ]
-        self._invoke(command, self._variables, manifest=self._manifest, callbacks=[_Progress()])
+        invoke(self._project, command, self._variables, manifest=self._manifest, callbacks=[_Progress()])
 
-    def _invoke(self, command: list[str], variables: Mapping[str, Any], **runner: Any) -> Any:
-        from dbt.cli.main import dbtRunner
-        from dbt_common.exceptions import CompilationError
 
-        options = [
-            *("--project-dir", str(self._project.project_dir)),
-            *("--profiles-dir", str(self._project.profiles_dir)),
-            *("--target", self._project.target_name),
-            *("--vars", json.dumps(variables, default=str)),
-            *(
-                "--log-level",
-                "none",
-                "--log-level-file",
-                "info",
-                "--quiet",
-                "--no-send-anonymous-usage-stats",
-            ),
-            # Writing dbt's JSON artefacts is a tenth of a run: they are for those who ask for them.
-            *([] if os.environ.get("DBT_WRITE_JSON") else ["--no-write-json"]),
-        ]
-        with _environment_of_sessions():
-            outcome: Any = dbtRunner(**runner).invoke([*command, *options])
-        if isinstance(outcome.exception, KeyboardInterrupt | SystemExit):
-            raise outcome.exception
-        if outcome.exception is not None:
-            # Hooks that check are compiled before anything is built.
-            kind = RunRefused if isinstance(outcome.exception, CompilationError) else DbtFailed
-            raise kind(f"dbt stopped: {_core(str(outcome.exception))}", self._log_hint())
-        if not outcome.success:
-            raise self._failure(outcome.result.results)
-        return outcome.result
+def invoke(project: Project, command: list[str], variables: Mapping[str, Any], **runner: Any) -> Any:
+    """Run a dbt command in this process and return its result.
 
-    def _failure(self, results: list[Any]) -> DbtFailed:
-        failed = [r for r in results if r.status in ("error", "fail")]
-        if not failed:
-            return DbtFailed("dbt reports a failure without naming a node.", self._log_hint())
-        first, node = failed[0], failed[0].node
-        others = f" ({len(failed) - 1} more failed)" if len(failed) > 1 else ""
-        # A compilation error at this point is the project's own word on what is wrong and what to do.
-        speaks = "Compilation Error" in str(first.message) and first.status == "error"
-        hint = ("{marts}" if speaks else _HINTS.get(node.resource_type, _OTHER_HINT)).format(
-            marts=_AMONG_MARTS if "marts" in node.fqn else _BEFORE_MARTS,
-            sql=getattr(node, "compiled_path", None) or node.original_file_path,
-        )
-        # The models of models/intermediate/run check what they are told before any trace is looked at.
-        is_refused = node.resource_type == "operation" or (speaks and "run" in node.fqn)
-        kind = RunRefused if is_refused else DbtFailed
-        return kind(
-            f"dbt stopped at {node.resource_type.replace('_', ' ')} {node.name} "
-            f"({node.original_file_path}){others}: {_core(first.message or first.status)}",
-            hint,
-        )
+    :param variables: those of ``--vars``.
+    :param runner: arguments of dbtRunner.
+    :raises DbtFailed: dbt stopped, or a node failed.
+    """
+    from dbt.cli.main import dbtRunner
+    from dbt_common.exceptions import CompilationError
 
-    def _log_hint(self) -> str:
-        from dbt.flags import get_flags
+    options = [
+        *("--project-dir", str(project.project_dir)),
+        *("--profiles-dir", str(project.profiles_dir)),
+        *("--target", project.target_name),
+        *("--vars", json.dumps(variables, default=str)),
+        *(
+            "--log-level",
+            "none",
+            "--log-level-file",
+            "info",
+            "--quiet",
+            "--no-send-anonymous-usage-stats",
+        ),
+        # Writing dbt's JSON artefacts is a tenth of a run: they are for those who ask for them.
+        *([] if os.environ.get("DBT_WRITE_JSON") else ["--no-write-json"]),
+    ]
+    with _environment_of_sessions():
+        outcome: Any = dbtRunner(**runner).invoke([*command, *options])
+    if isinstance(outcome.exception, KeyboardInterrupt | SystemExit):
+        raise outcome.exception
+    if outcome.exception is not None:
+        # Hooks that check are compiled before anything is built.
+        kind = RunRefused if isinstance(outcome.exception, CompilationError) else DbtFailed
+        hint = _FOLDERS_HINT if isinstance(outcome.exception, OSError) else _log_hint(project)
+        raise kind(f"dbt stopped: {_core(str(outcome.exception))}", hint)
+    if not outcome.success:
+        raise _failure(project, outcome.result.results)
+    return outcome.result
 
-        return f"dbt's log is {self._project.project_dir / get_flags().LOG_PATH / 'dbt.log'}."
+
+def _failure(project: Project, results: list[Any]) -> DbtFailed:
+    failed = [r for r in results if r.status in ("error", "fail")]
+    if not failed:
+        return DbtFailed("dbt reports a failure without naming a node.", _log_hint(project))
+    first, node = failed[0], failed[0].node
+    others = f" ({len(failed) - 1} more failed)" if len(failed) > 1 else ""
+    # A compilation error at this point is the project's own word on what is wrong and what to do.
+    speaks = "Compilation Error" in str(first.message) and first.status == "error"
+    hint = ("{marts}" if speaks else _HINTS.get(node.resource_type, _OTHER_HINT)).format(
+        marts=_AMONG_MARTS if "marts" in node.fqn else _BEFORE_MARTS,
+        sql=getattr(node, "compiled_path", None) or node.original_file_path,
+    )
+    # The models of models/intermediate/run check what they are told before any trace is looked at.
+    is_refused = node.resource_type == "operation" or (speaks and "run" in node.fqn)
+    kind = RunRefused if is_refused else DbtFailed
+    return kind(
+        f"dbt stopped at {node.resource_type.replace('_', ' ')} {node.name} "
+        f"({node.original_file_path}){others}: {_core(first.message or first.status)}",
+        hint,
+    )
+
+
+def _log_hint(project: Project) -> str:
+    from dbt.flags import get_flags
+
+    return f"dbt's log is {project.project_dir / get_flags().LOG_PATH / 'dbt.log'}."
 
 
 class _Progress:

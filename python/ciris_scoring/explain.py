@@ -23,6 +23,7 @@ from ciris_scoring.errors import DatabaseError, InputError, shown
 from ciris_scoring.project import Project
 from ciris_scoring.reading import agents
 from ciris_scoring.reading.factors import FACTORS
+from ciris_scoring.relations import Relations
 from ciris_scoring.terminal import aligned, fitted, printable, width
 
 PAGE_WIDTH = 100
@@ -83,17 +84,18 @@ def explain(
     """
     moment = None if as_of is None else as_of_time.parse_time(as_of, "--as-of")
     earlier = None if since is None else as_of_time.parse_time(since, "--since")
+    relations = project.relations
     with connect(project) as connection:
         connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ  # one state of all marts
         connection.read_only = True
         with connection.transaction(), connection.cursor(row_factory=dict_row) as cursor:
             for mart in MARTS:
-                if not table_exists(connection, project.schema, mart):
+                if not table_exists(connection, *relations.places[mart]):
                     raise DatabaseError(
-                        f"There is no {project.schema}.{mart}: no score is published there.",
+                        f"There is no {relations.places[mart]}: no score is published there.",
                         "Score the fleet first with ciris-scoring run, or name another --target.",
                     )
-            marts = _Marts(cursor, project.schema)
+            marts = _Marts(cursor, relations)
             agent_id_hash = _find_agent(marts, agent)
             score = _find_score(marts, agent_id_hash, moment, window_days)
             return {
@@ -104,7 +106,7 @@ def explain(
                 "events": _events(marts, score),
                 **_traces(marts, score),
                 "signs": _signs(marts, score)
-                if table_exists(connection, project.schema, "fct_record_signs")
+                if table_exists(connection, *relations.places["fct_record_signs"])
                 else None,
             }
 
@@ -124,7 +126,7 @@ def as_json(explanation: Mapping[str, Any]) -> str:
 EPISODES = """
 events as (
     select fragility_event_id, traced_at, audit_sequence_number, trace_id, event, detected_at, failure_mode
-    from {intermediate}.int_fragility_events
+    from {int_fragility_events}
     where agent_id_hash = %(agent_id_hash)s and traced_at < %(as_of)s
 ),
 last_event as (
@@ -181,7 +183,7 @@ lowered as (
         verdicts.is_chain_rewind, verdicts.is_chain_duplicate, verdicts.is_signature_verified,
         verdicts.is_key_registered, verdicts.is_link_valid, verdicts.n_fields_present, verdicts.failed_comparisons,
         parts.part, parts.amount
-    from {schema}.fct_trace_verdicts as verdicts
+    from {fct_trace_verdicts} as verdicts
     left join began on verdicts.is_fragility_detected and verdicts.traced_at = began.detected_at
     cross join lateral (
         values
@@ -209,7 +211,7 @@ lowered as (
 COSTS = """
 attribution as (
     select part, points_lost
-    from {schema}.fct_score_attribution
+    from {fct_score_attribution}
     where agent_id_hash = %(agent_id_hash)s and as_of = %(as_of)s and window_days = %(window_days)s
 ),
 shares as (
@@ -237,18 +239,14 @@ costs as (
 
 
 class _Marts:
-    """The marts of a schema, and the intermediate relations beside it, within one transaction."""
+    """The marts, and the intermediate relations beside them, within one transaction."""
 
-    def __init__(self, cursor: psycopg.Cursor[Row], schema: str):
+    def __init__(self, cursor: psycopg.Cursor[Row], relations: Relations):
         self.cursor = cursor
-        self.schema = schema
-        self.names = {
-            "schema": sql.Identifier(schema),
-            "intermediate": sql.Identifier(f"{schema}_intermediate"),
-        }
+        self.relations = relations
 
     def rows(self, query: str, values: Mapping[str, Any]) -> list[Row]:
-        composed = sql.SQL(query).format(**self.names)
+        composed = sql.SQL(query).format(**self.relations)
         return self.cursor.execute(composed, values).fetchall()
 
 
@@ -256,7 +254,7 @@ def _find_agent(marts: _Marts, agent: str) -> str:
     """Hash of the one agent that is meant."""
     if not agents.is_possible(agent):
         raise InputError(f"{shown(agent)} is no agent.", "Give a hash, the beginning of one, or a name.")
-    found = agents.find(marts.cursor.connection, marts.schema, agent)
+    found = agents.find(marts.cursor.connection, marts.relations, agent)
     if len(found) == 1:
         return found[0].agent_id_hash
     if found:
@@ -268,7 +266,7 @@ def _find_agent(marts: _Marts, agent: str) -> str:
     names = [row["name"] for row in marts.rows(
         """
         select distinct unnest(agent_name || former_names) as name
-        from {schema}.dim_agents
+        from {dim_agents}
         where agent_name is not null
         order by 1
         """,
@@ -290,7 +288,7 @@ def _find_score(marts: _Marts, agent_id_hash: str, moment: datetime | None, wind
     windows = [
         row["window_days"]
         for row in marts.rows(
-            "select distinct window_days from {schema}.fct_capacity_scores "
+            "select distinct window_days from {fct_capacity_scores} "
             "where agent_id_hash = %(agent_id_hash)s order by window_days",
             agent,
         )
@@ -310,12 +308,12 @@ def _find_score(marts: _Marts, agent_id_hash: str, moment: datetime | None, wind
     found = marts.rows(
         """
         select *
-        from {schema}.fct_capacity_scores
+        from {fct_capacity_scores}
         where
             agent_id_hash = %(agent_id_hash)s and window_days = %(window_days)s
             and as_of = coalesce(%(as_of)s::timestamptz, (
                 select max(newest.as_of)
-                from {schema}.fct_capacity_scores as newest
+                from {fct_capacity_scores} as newest
                 where newest.agent_id_hash = %(agent_id_hash)s and newest.window_days = %(window_days)s
             ))
         """,
@@ -333,7 +331,7 @@ def _no_score(marts: _Marts, key: Mapping[str, Any], moment: datetime, option: s
         select
             max(as_of) filter (where as_of < %(moment)s) as before,
             min(as_of) filter (where as_of > %(moment)s) as after
-        from {schema}.fct_capacity_scores
+        from {fct_capacity_scores}
         where agent_id_hash = %(agent_id_hash)s and window_days = %(window_days)s
         """,
         {**key, "moment": moment},
@@ -356,7 +354,7 @@ def _parts(marts: _Marts, score: Row) -> list[Row]:
     parts = marts.rows(
         """
         select factor, part, loss, points_lost, rank
-        from {schema}.fct_score_attribution
+        from {fct_score_attribution}
         where agent_id_hash = %(agent_id_hash)s and as_of = %(as_of)s and window_days = %(window_days)s
         order by rank
         """,
@@ -372,7 +370,7 @@ def _comparisons(marts: _Marts, score: Row) -> list[Row]:
     comparisons = marts.rows(
         """
         select compared_with, compared_as_of, score_before, score_now, change, not_comparable_because
-        from {schema}.fct_score_comparisons
+        from {fct_score_comparisons}
         where agent_id_hash = %(agent_id_hash)s and as_of = %(as_of)s and window_days = %(window_days)s
         order by compared_as_of, compared_with desc
         """,
@@ -381,7 +379,7 @@ def _comparisons(marts: _Marts, score: Row) -> list[Row]:
     changes = marts.rows(
         """
         select compared_with, factor, part, loss_change, points, rank
-        from {schema}.fct_score_changes
+        from {fct_score_changes}
         where agent_id_hash = %(agent_id_hash)s and as_of = %(as_of)s and window_days = %(window_days)s
         order by rank
         """,
@@ -422,8 +420,8 @@ def _since(marts: _Marts, score: Row, earlier: datetime) -> Row:
                 when earlier.capacity_score is null or later.capacity_score is null then 'no_score'
             end as not_comparable_because,
             {differences}
-        from {{schema}}.fct_capacity_scores as later
-        join {{schema}}.fct_capacity_scores as earlier
+        from {{fct_capacity_scores}} as later
+        join {{fct_capacity_scores}} as earlier
             on earlier.agent_id_hash = later.agent_id_hash and earlier.window_days = later.window_days
         where
             later.agent_id_hash = %(agent_id_hash)s and later.as_of = %(as_of)s
@@ -447,7 +445,7 @@ def _since(marts: _Marts, score: Row, earlier: datetime) -> Row:
 
 def _events(marts: _Marts, score: Row) -> dict[str, Any]:
     window = """
-        from {schema}.fct_trace_verdicts
+        from {fct_trace_verdicts}
         where
             agent_id_hash = %(agent_id_hash)s and is_counted
             and traced_at >= %(window_start)s and traced_at < %(as_of)s
@@ -513,7 +511,7 @@ def _signs(marts: _Marts, score: Row) -> list[Row]:
     return marts.rows(
         """
         select sign, field, value, comparison_value, compared_with, z, message
-        from {schema}.fct_record_signs
+        from {fct_record_signs}
         where agent_id_hash = %(agent_id_hash)s and as_of = %(as_of)s and window_days = %(window_days)s
         order by sign, field
         """,

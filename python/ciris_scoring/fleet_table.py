@@ -10,6 +10,7 @@ from psycopg.rows import dict_row
 from ciris_scoring import as_of
 from ciris_scoring.decimals import cut
 from ciris_scoring.reading.factors import FACTORS
+from ciris_scoring.relations import Relations
 from ciris_scoring.terminal import aligned, fitted, printable, width
 
 MAX_ROWS = 40
@@ -22,19 +23,19 @@ HEADINGS = ("agent", *FACTORS, "capacity", "category", "status", "weakest", "ale
 NUMERIC = frozenset(FACTORS)
 
 
-def fleet_tables(connection: psycopg.Connection, schema: str, moment: datetime) -> str:
+def fleet_tables(connection: psycopg.Connection, relations: Relations, moment: datetime) -> str:
     """Write the fleet at an as-of, one table per window: the lowest capacity first, unscored agents last.
 
     :param connection: one that may read the marts.
-    :param schema: schema of the marts.
+    :param relations: where the marts are.
     :param moment: the as-of of the rows to show.
     :returns: the tables, 120 to 140 columns wide, and 26 more for signs of a polished record where an agent has one; a
         line in their place when no agent has a row.
     :raises psycopg.Error: the marts cannot be read.
     """
-    scores = _read(connection, schema, "fct_capacity_scores", moment)
-    alerts = _read(connection, schema, "fct_capacity_alerts", moment)
-    signs = _read(connection, schema, "fct_record_signs", moment)
+    scores = _read(connection, relations, "fct_capacity_scores", moment)
+    alerts = _read(connection, relations, "fct_capacity_alerts", moment)
+    signs = _read(connection, relations, "fct_record_signs", moment)
     windows = sorted({row["window_days"] for row in (*scores, *alerts)})
     if not windows:
         return f"No agent has a trace in a scoring window at {as_of.text(moment)}: the fleet table is empty."
@@ -50,8 +51,10 @@ def fleet_tables(connection: psycopg.Connection, schema: str, moment: datetime) 
     )
 
 
-def _read(connection: psycopg.Connection, schema: str, mart: str, moment: datetime) -> list[dict[str, Any]]:
-    query = sql.SQL("select * from {} where as_of = %s").format(sql.Identifier(schema, mart))
+def _read(
+    connection: psycopg.Connection, relations: Relations, mart: str, moment: datetime
+) -> list[dict[str, Any]]:
+    query = sql.SQL("select * from {} where as_of = %s").format(relations[mart])
     with connection.cursor(row_factory=dict_row) as cursor:
         return cursor.execute(query, [moment]).fetchall()
 
@@ -74,7 +77,7 @@ def _window_table(
     scores = sorted(scores, key=lambda row: (_sortable(row["capacity_score"]), row["agent_id_hash"]))
     rows = [
         (
-            agent_label(row["agent_name"], row["agent_id_hash"]),
+            shown_label(row["agent_label"], row["agent_id_hash"]),
             *(_number(row[column]) for column in FACTORS.values()),
             _capacity(row),
             row["category"] or "-",
@@ -96,7 +99,7 @@ def _window_table(
     if len(scores) > MAX_ROWS:
         lines.append(f"... and {len(scores) - MAX_ROWS} more agents with a higher capacity or none.")
     for alert in without_row[:MAX_ROWS]:
-        label = agent_label(alert["agent_name"], alert["agent_id_hash"])
+        label = shown_label(alert["agent_label"], alert["agent_id_hash"])
         lines.append(
             f"{alert['kind']}: {label}, without a score in this window. {printable(alert['message'])}"
         )
@@ -131,9 +134,12 @@ def _sortable(value: float | None) -> float:
     return 2.0 if value is None else value
 
 
-def agent_label(name: str | None, agent_id_hash: str) -> str:
-    """Name an agent in ``AGENT_WIDTH`` columns: its name and, as names are not unique, the start of its hash."""
-    short_hash = fitted(printable(agent_id_hash), 8, ellipsis="")
-    if not name:
-        return f"({short_hash})"
-    return f"{fitted(printable(name), AGENT_WIDTH - width(short_hash) - 3)} ({short_hash})"
+def shown_label(label: str | None, agent_id_hash: str) -> str:
+    """Fit an agent's label into ``AGENT_WIDTH`` columns: the name is cut, before what tells the agent from others.
+
+    :param label: agent_label of a mart; null in rows that 0.1.0 published.
+    """
+    name, _, rest = printable(label or f"({agent_id_hash[:8]})").rpartition("(")
+    rest = fitted(f"({rest}", AGENT_WIDTH)
+    room = AGENT_WIDTH - width(rest) - 1
+    return f"{fitted(name.rstrip(), room)} {rest}" if name and room > 0 else rest

@@ -1,7 +1,7 @@
 """The step of the intervals: from sums per agent and period in the database to the limits of scores, and back.
 
 dbt builds ``int_interval_inputs``, one digest per as-of and window, and owns the tables ``int_interval_fleet_values``
-and ``int_score_limits``, all in the schema ``<target schema>_intermediate``. A *fleet* is all agents with a row at an
+and ``int_score_limits``. A *fleet* is all agents with a row at an
 as-of and window. It *waits* while no values are stored for it with the digest of its inputs: what the fleet shows
 enters the limits of each of its agents, so they are computed together. The step computes the waiting fleets and
 deletes those whose inputs are gone, in one transaction: afterwards there is one row of limits per row of resilience
@@ -45,10 +45,12 @@ from ciris_scoring.intervals import (
     sum_fleet,
 )
 from ciris_scoring.intervals.residuals import EFFECTS
+from ciris_scoring.relations import Relations
 from ciris_scoring.resilience import N_BINS
 from ciris_scoring.resilience_step import KEY, METRICS
 from ciris_scoring.steps import (
     ANALYZE_ROWS,
+    FIRST_HALF_HINT,
     Report,
     StepResult,
     analyze,
@@ -93,7 +95,7 @@ FACTOR_SCORES = ("c_score", "i_int_score", "r_score", "i_inc_score", "s_score")
 
 WITHOUT_DESIGN_EFFECT = ("mttr_hours", "q_deferral")
 
-RELATIONS = ("int_interval_inputs", "int_interval_fleet_values", "int_score_limits")
+NEEDED = ("int_interval_inputs", "int_interval_fleet_values", "int_score_limits")
 """What must be there. Where something waits, the others are, because it was made from them."""
 
 Integers = NDArray[np.int64]
@@ -152,7 +154,7 @@ class Block(NamedTuple):
 
 def run_limits_step(
     connection: psycopg.Connection,
-    target_schema: str,
+    relations: Relations,
     *,
     chunk_agents: int | None = None,
     read_agents: int | None = None,
@@ -163,7 +165,7 @@ def run_limits_step(
 
     :param connection: not inside a transaction; its role may create temporary tables, read the inputs, and insert and
         delete in ``int_score_limits`` and ``int_interval_fleet_values``.
-    :param target_schema: schema of the dbt target.
+    :param relations: where the project's models are.
     :param chunk_agents: agents to compute at a time, and ``read_agents`` to read; by default as many as fit.
     :param block_periods: periods between the first and the last as-of of a block.
     :param report: is given lines of progress, while it takes long.
@@ -171,31 +173,30 @@ def run_limits_step(
     :raises psycopg.Error: the database failed; nothing was changed.
     """
     started = time.monotonic()
-    schema = f"{target_schema}_intermediate"
     with one_transaction(connection) as cursor:
-        require_relations(cursor, schema, RELATIONS)
-        require_published_parameters(cursor, schema)
-        fleets = _find_waiting(cursor, schema)
-        deleted = _delete_replaced(cursor, schema)
+        require_relations(cursor, relations, NEEDED)
+        require_published_parameters(cursor, relations)
+        fleets = _find_waiting(cursor, relations)
+        deleted = _delete_replaced(cursor, relations)
         waiting = sum(fleet.n_agents for fleet in fleets)
         progress = _Progress(waiting, report)
         if fleets:
-            setting = read_setting(cursor, schema)
-            _require_same(cursor, schema, setting)
+            setting = read_setting(cursor, relations)
+            _require_same(cursor, relations, setting)
             _create_scratch_tables(cursor)
             for block in blocks(fleets, setting, block_periods):
-                _compute_block(cursor, schema, setting, block, chunk_agents, read_agents, progress)
+                _compute_block(cursor, relations, setting, block, chunk_agents, read_agents, progress)
     if waiting + deleted >= ANALYZE_ROWS:
-        analyze(connection, sql.Identifier(schema, "int_score_limits"))
+        analyze(connection, relations["int_score_limits"])
     return StepResult(waiting, waiting, deleted, time.monotonic() - started)
 
 
-def read_setting(cursor: psycopg.Cursor, schema: str) -> Setting:
+def read_setting(cursor: psycopg.Cursor, relations: Relations) -> Setting:
     """Read the parameters, the windows and the length of a period that the first half of the run used.
 
     :raises StepError: a parameter is missing or not what it should be.
     """
-    texts = read_parameter_texts(cursor, schema, Parameters._fields)
+    texts = read_parameter_texts(cursor, relations, Parameters._fields)
     values: dict[str, float | int | bool] = {}
     for name, default in Parameters._field_defaults.items():
         text = texts.get(name) or ""
@@ -203,19 +204,17 @@ def read_setting(cursor: psycopg.Cursor, schema: str) -> Setting:
             values[name] = _is_true(text) if isinstance(default, bool) else type(default)(text)
         except ValueError as error:
             raise StepError(
-                f"{schema}.int_scoring_parameters: {name} is {texts.get(name, 'missing')!r}, "
+                f"int_scoring_parameters: {name} is {texts.get(name, 'missing')!r}, "
                 "which the step of the intervals cannot use.",
                 "Rebuild it: dbt build --select int_scoring_parameters",
             ) from error
     windows = cursor.execute(
         sql.SQL("select window_days, baseline_days, coherence_days from {} order by window_days").format(
-            sql.Identifier(schema, "scoring_windows")
+            relations["scoring_windows"]
         )
     ).fetchall()
     [scoring_period] = one_row(
-        cursor.execute(
-            sql.SQL("select scoring_period from {}").format(sql.Identifier(schema, "int_scoring_run"))
-        )
+        cursor.execute(sql.SQL("select scoring_period from {}").format(relations["int_scoring_run"]))
     )
     hours = {"day": 24, "hour": 1}[scoring_period]
     spelling = (str(METHOD_VERSION), str(hours), *(str(texts[name]) for name in Parameters._fields))
@@ -254,7 +253,7 @@ def blocks(fleets: Sequence[Fleet], setting: Setting, block_periods: int = BLOCK
 # --- What waits ----------------------------------------------------------------------------------------------------
 
 
-def _find_waiting(cursor: psycopg.Cursor, schema: str) -> list[Fleet]:
+def _find_waiting(cursor: psycopg.Cursor, relations: Relations) -> list[Fleet]:
     """Put the fleets that differ between inputs and values into the temporary table ``ciris_fleets``.
 
     That is, waiting ones, and ones that are gone, with null for a digest.
@@ -270,8 +269,8 @@ def _find_waiting(cursor: psycopg.Cursor, schema: str) -> list[Fleet]:
         where fleet_values.as_of is null or fleet_values.inputs_digest is distinct from inputs.inputs_digest
         """).format(
             key=column_list(FLEET_KEY),
-            inputs=sql.Identifier(schema, "int_interval_inputs"),
-            fleet_values=sql.Identifier(schema, "int_interval_fleet_values"),
+            inputs=relations["int_interval_inputs"],
+            fleet_values=relations["int_interval_fleet_values"],
         )
     )
     cursor.execute("analyze ciris_fleets")
@@ -282,7 +281,7 @@ def _find_waiting(cursor: psycopg.Cursor, schema: str) -> list[Fleet]:
     return [Fleet(*row) for row in cursor.fetchall()]
 
 
-def _require_same(cursor: psycopg.Cursor, schema: str, setting: Setting) -> None:
+def _require_same(cursor: psycopg.Cursor, relations: Relations, setting: Setting) -> None:
     """Refuse inputs that were made for other parameters, or by another version of the method.
 
     :raises StepError: names both.
@@ -295,20 +294,20 @@ def _require_same(cursor: psycopg.Cursor, schema: str, setting: Setting) -> None
     foreign, theirs = one_row(cursor)
     if foreign:
         raise StepError(
-            f"{foreign} rows of {schema}.int_interval_inputs were made for other parameters, or by another version of "
+            f"{foreign} rows of int_interval_inputs were made for other parameters, or by another version of "
             f"the project ({theirs}), than those in force ({setting.spelling}).",
-            "Build the first half of a run: `dbt build --selector before_resilience`; `ciris-scoring run` does it all.",
+            FIRST_HALF_HINT,
         )
 
 
-def _delete_replaced(cursor: psycopg.Cursor, schema: str) -> int:
+def _delete_replaced(cursor: psycopg.Cursor, relations: Relations) -> int:
     """Delete the limits and values of fleets that differ; return how many limits go without being replaced."""
     in_fleets = sql.SQL("delete from {} as old using ciris_fleets as fleets where ({}) = ({}) and {}")
 
     def delete(table: str, condition: str) -> int:
         cursor.execute(
             in_fleets.format(
-                sql.Identifier(schema, table),
+                relations[table],
                 column_list(FLEET_KEY, of="old"),
                 column_list(FLEET_KEY, of="fleets"),
                 sql.SQL(condition),
@@ -347,7 +346,7 @@ def _create_scratch_tables(cursor: psycopg.Cursor) -> None:
 
 def _compute_block(
     cursor: psycopg.Cursor,
-    schema: str,
+    relations: Relations,
     setting: Setting,
     block: Block,
     chunk_agents: int | None,
@@ -355,7 +354,7 @@ def _compute_block(
     progress: _Progress,
 ) -> None:
     """Compute and write the limits and values of a block's fleets."""
-    n_agents = _number_rows(cursor, schema, block)
+    n_agents = _number_rows(cursor, relations, block)
     n_periods = (block.end - block.origin) // setting.period
     chunk_agents = chunk_agents or agents_per_chunk(n_periods)
     read_agents = read_agents or max(READ_AGENT_PERIODS // n_periods, 1)
@@ -366,13 +365,13 @@ def _compute_block(
     last_read: Batch | None = None
     for agents in batches:
         last_read = None  # before the next one is read
-        last_read = _read_batch(cursor, schema, setting, block, agents)
+        last_read = _read_batch(cursor, relations, setting, block, agents)
         for chunk in _chunks(last_read, chunk_agents):
             sums = sum_fleet(chunk.sums, chunk.rows, setting.windows, periods_per_day=per_day)
             shared = joined_sums(shared, sums)
     values = fleet_values(shared)
     for agents in reversed(batches):  # the last one is still there
-        batch = last_read or _read_batch(cursor, schema, setting, block, agents)
+        batch = last_read or _read_batch(cursor, relations, setting, block, agents)
         last_read = None
         for chunk in _chunks(batch, chunk_agents):
             limits = compute_intervals(
@@ -381,11 +380,11 @@ def _compute_block(
             write_numbers(cursor, "ciris_limits", {"row_id": chunk.row_ids, **_columns_of(limits)})
             progress.add(len(chunk.row_ids))
         del batch
-    _write_limits(cursor, schema)
-    _write_fleet_values(cursor, schema, setting, block, values)
+    _write_limits(cursor, relations)
+    _write_fleet_values(cursor, relations, setting, block, values)
 
 
-def _number_rows(cursor: psycopg.Cursor, schema: str, block: Block) -> int:
+def _number_rows(cursor: psycopg.Cursor, relations: Relations, block: Block) -> int:
     """Put the rows of a block into ``ciris_rows`` and its agents into ``ciris_agents``; return how many agents.
 
     :raises StepError: they are not those that the inputs' digests were made from.
@@ -409,16 +408,16 @@ def _number_rows(cursor: psycopg.Cursor, schema: str, block: Block) -> int:
             and inputs.as_of between %(first)s and %(last)s
             and awareness.as_of between %(first)s and %(last)s
         """).format(
-            inputs=sql.Identifier(schema, "int_resilience_inputs"),
-            awareness=sql.Identifier(schema, "int_incompleteness_awareness"),
+            inputs=relations["int_resilience_inputs"],
+            awareness=relations["int_incompleteness_awareness"],
         ),
         {"first": block.fleets[0].as_of, "last": block.end},
     )
     found, expected = cursor.rowcount, sum(fleet.n_agents for fleet in block.fleets)
     if found != expected:
         raise StepError(
-            f"{schema}.int_interval_inputs was made from {expected} scored rows, but there are {found}.",
-            "Build the first half of a run: `dbt build --selector before_resilience`; `ciris-scoring run` does it all.",
+            f"int_interval_inputs was made from {expected} scored rows, but there are {found}.",
+            FIRST_HALF_HINT,
         )
     cursor.execute("insert into ciris_agents select distinct agent_number, agent_id_hash from ciris_rows")
     n_agents = cursor.rowcount
@@ -427,10 +426,10 @@ def _number_rows(cursor: psycopg.Cursor, schema: str, block: Block) -> int:
 
 
 def _read_batch(
-    cursor: psycopg.Cursor, schema: str, setting: Setting, block: Block, agents: tuple[int, int]
+    cursor: psycopg.Cursor, relations: Relations, setting: Setting, block: Block, agents: tuple[int, int]
 ) -> Batch:
     """Sums and rows of agents ``agents[0]`` up to, but without, ``agents[1]``."""
-    sums = _read_sums(cursor, schema, setting, block, agents)
+    sums = _read_sums(cursor, relations, setting, block, agents)
     return Batch(sums, *_read_rows(cursor, setting, block, agents))
 
 
@@ -477,7 +476,7 @@ def _read_rows(
 
 
 def _read_sums(
-    cursor: psycopg.Cursor, schema: str, setting: Setting, block: Block, agents: tuple[int, int]
+    cursor: psycopg.Cursor, relations: Relations, setting: Setting, block: Block, agents: tuple[int, int]
 ) -> PeriodSums:
     """Sums of a batch's periods."""
     lowest, highest = one_row(
@@ -497,7 +496,9 @@ def _read_sums(
         "period": setting.period.total_seconds(),
         "zeros": [0] * N_BINS,
     }
-    integers, floats = read_numbers(cursor, _sums_query(schema), parameters, 2 + len(COUNTS) + 5 * N_BINS, 12)
+    integers, floats = read_numbers(
+        cursor, _sums_query(relations), parameters, 2 + len(COUNTS) + 5 * N_BINS, 12
+    )
     agent, period = integers[:, 0], integers[:, 1]
     shape = (agents[1] - agents[0], (block.end - block.origin) // setting.period)
 
@@ -520,7 +521,7 @@ def _read_sums(
     )
 
 
-def _sums_query(schema: str) -> sql.Composed:
+def _sums_query(relations: Relations) -> sql.Composed:
     """Query for the sums of a batch; each table is read by an index of its own, on agents or on times."""
 
     def of_batch(alias: str) -> sql.Composed:
@@ -534,9 +535,7 @@ def _sums_query(schema: str) -> sql.Composed:
             {table} as {alias}
             on periods.agent_id_hash = {alias}.agent_id_hash and periods.period_start = {alias}.period_start
             and {of_batch}
-            """).format(
-            table=sql.Identifier(schema, table), alias=sql.Identifier(alias), of_batch=of_batch(alias)
-        )
+            """).format(table=relations[table], alias=sql.Identifier(alias), of_batch=of_batch(alias))
 
     return sql.SQL("""
         select
@@ -563,7 +562,7 @@ def _sums_query(schema: str) -> sql.Composed:
                 *(("histograms", f"{metric}_histogram") for metric in METRICS),
             )
         ),
-        periods=sql.Identifier(schema, "int_agent_periods"),
+        periods=relations["int_agent_periods"],
         durations=joined("int_interval_periods", "durations"),
         calibration=joined("int_calibration_bins", "calibration"),
         histograms=joined("int_score_histograms", "histograms"),
@@ -601,7 +600,7 @@ def _columns_of(limits: Intervals) -> dict[str, Integers | Floats]:
     return {name: columns[name] for name in ("driver", *_limit_columns())}
 
 
-def _write_limits(cursor: psycopg.Cursor, schema: str) -> None:
+def _write_limits(cursor: psycopg.Cursor, relations: Relations) -> None:
     """Take what is in ``ciris_limits`` into the table of limits."""
     names = _limit_columns()
     cursor.execute(
@@ -611,7 +610,7 @@ def _write_limits(cursor: psycopg.Cursor, schema: str) -> None:
         from ciris_limits
         inner join ciris_rows using (row_id)
         """).format(
-            limits=sql.Identifier(schema, "int_score_limits"),
+            limits=relations["int_score_limits"],
             key=column_list(KEY),
             names=column_list(names),
             values=sql.SQL(", ").join(sql.SQL("nullif({}, 'NaN')").format(sql.Identifier(n)) for n in names),
@@ -621,7 +620,7 @@ def _write_limits(cursor: psycopg.Cursor, schema: str) -> None:
 
 
 def _write_fleet_values(
-    cursor: psycopg.Cursor, schema: str, setting: Setting, block: Block, values: FleetValues
+    cursor: psycopg.Cursor, relations: Relations, setting: Setting, block: Block, values: FleetValues
 ) -> None:
     """Write what the limits of a block's fleets took from them."""
     names = (
@@ -632,7 +631,7 @@ def _write_fleet_values(
     now = one_row(cursor.execute("select now()"))[0]
     index_of = {window.window_days: index for index, window in enumerate(setting.windows)}
     statement = sql.SQL("copy {} ({}) from stdin").format(
-        sql.Identifier(schema, "int_interval_fleet_values"), column_list(names)
+        relations["int_interval_fleet_values"], column_list(names)
     )
     with cursor.copy(statement) as copy:
         for fleet in block.fleets:

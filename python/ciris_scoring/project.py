@@ -8,16 +8,30 @@ import os
 from argparse import Namespace
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import yaml
 
 from ciris_scoring.errors import InputError, ProfileError, one_line, shown
+from ciris_scoring.relations import PACKAGE, Relations, relations_of
 from ciris_scoring.source_schema import SOURCE_TABLES
+from ciris_scoring.terminal import say
 
-PARSED_VARIABLES = frozenset({"source_schema", *(f"{name}_table" for name in SOURCE_TABLES)})
-"""Variables that decide how dbt parses the project: where the sources are. The others decide what its SQL says."""
+PREFIX = "ciris_"
+"""What the names of the project's variables begin with, so that no other project's are taken for them."""
+PARSED_VARIABLES = frozenset(
+    f"{PREFIX}{name}"
+    for name in ("source_schema", "time_spine", *(f"{name}_table" for name in SOURCE_TABLES))
+)
+"""Those of our variables that decide how dbt parses the project: what is in it, and where the sources are. The others
+decide what its SQL says."""
+
+NEVER_OLD = frozenset(
+    f"{PREFIX}{name}" for name in ("backfill", "lock_holder_pid", "time_spine", "traces_from")
+)
+"""Variables that nobody has set by a name without the prefix."""
 
 
 @dataclass(frozen=True)
@@ -31,14 +45,38 @@ class Project:
     credentials: Any = field(repr=False)
     """dbt's PostgresCredentials."""
     cli_vars: Mapping[str, Any]
-    """Variables given on the command line."""
+    """Variables given on the command line, by their names there."""
     variables: Mapping[str, Any]
-    """Those of dbt_project.yml, overridden by those of the command line."""
+    """The variables in force, as dbt resolves them, by their names without the prefix."""
+
+    @cached_property
+    def manifest(self) -> Any:
+        """What dbt makes of the project when it parses it.
+
+        :raises DbtFailed: the project does not parse.
+        """
+        from ciris_scoring.dbt_build import parse
+
+        return parse(self)
+
+    @cached_property
+    def relations(self) -> Relations:
+        """Where its models are; the project is parsed for it."""
+        return relations_of(self.manifest, self.schema)
+
+    def forget_manifest(self) -> None:
+        """Let go of the manifest, a hundred megabytes that nobody needs who does not build."""
+        self.__dict__.pop("manifest", None)
 
     @property
     def schema(self) -> str:
-        """Schema of the marts."""
+        """Schema of the target, which names the lock of a run; by default that of the marts."""
         return str(self.credentials.schema)
+
+    @property
+    def marts_schema(self) -> str:
+        """Schema of the marts."""
+        return self.relations.places["fct_capacity_scores"].schema
 
     @property
     def source_schema(self) -> str:
@@ -56,7 +94,7 @@ def parse_vars(text: str | None) -> dict[str, Any]:
 
     :raises InputError: it is something else.
     """
-    hint = "Write a YAML dictionary, for example --vars '{scoring_period: hour}'."
+    hint = "Write a YAML dictionary, for example --vars '{ciris_scoring_period: hour}'."
     try:
         variables = yaml.safe_load(text or "{}")
     except (yaml.YAMLError, ValueError) as error:  # ValueError: a date that there is not
@@ -113,7 +151,7 @@ def load_project(
     if not (profiles_dir / "profiles.yml").is_file():
         raise ProfileError(
             f"There is no dbt profile: {profiles_dir / 'profiles.yml'} does not exist.",
-            f"Copy {project_dir / 'profiles.yml.example'} to {profiles_dir / 'profiles.yml'} and fill in your "
+            f"Copy {_example(project_dir)} to {profiles_dir / 'profiles.yml'} and fill in your "
             "PostgreSQL, or try the sample without one: ciris-scoring run --embedded",
         )
     try:
@@ -121,11 +159,12 @@ def load_project(
         set_from_args(Namespace(profiles_dir=str(profiles_dir), project_dir=str(project_dir)), None)
         profile = load_profile(str(project_dir), cli_vars, target_override=target)
         project = load_dbt_project(str(project_dir), False, profile, cli_vars)
+        package = project if project.project_name == PACKAGE else _dependency(project, profile)
     except DbtBaseException as error:
         reason = one_line(getattr(error, "msg", error))
         raise ProfileError(
             f"dbt cannot use the profile in {profiles_dir} or the project in {project_dir}: {reason}",
-            f"{project_dir / 'profiles.yml.example'} shows what a profile holds; `dbt debug` checks it.",
+            f"{_example(project_dir)} shows what a profile holds; `dbt debug` checks it.",
         ) from error
     if profile.credentials.type != "postgres":
         raise ProfileError(
@@ -133,9 +172,12 @@ def load_project(
             f"{profile.credentials.type}; the project needs PostgreSQL.",
             "Name another target with --target.",
         )
-    project_vars = project.vars.to_dict()
-    variables = {**project_vars, **(project_vars.get(project.project_name) or {})}
-    _check_names(cli_vars, variables)
+    own = {name: value for name, value in _scoped(package).items() if name.startswith(PREFIX)}
+    set_there = _scoped(project)
+    if package is project:
+        cli_vars, set_there = _by_new_names(own, cli_vars, set_there)
+    _check_names(cli_vars, own, set_there, is_root=package is project)
+    in_force = {**own, **set_there, **cli_vars}
     return Project(
         project_dir=project_dir,
         profiles_dir=profiles_dir,
@@ -143,16 +185,82 @@ def load_project(
         target_name=profile.target_name,
         credentials=profile.credentials,
         cli_vars=cli_vars,
-        variables={**variables, **cli_vars},
+        variables={name.removeprefix(PREFIX): in_force[name] for name in own},
     )
 
 
-def _check_names(given: Mapping[str, Any], known: Mapping[str, Any]) -> None:
-    """Refuse what dbt ignores: a variable that no model reads, because its name is misspelt."""
-    for name in (name for name in given if name not in known):
-        nearest = difflib.get_close_matches(str(name), known, n=1)
+def _example(project_dir: Path) -> Path:
+    """Name the example of a profile, which another project has where dbt has put the package."""
+    own = project_dir / "profiles.yml.example"
+    return own if own.is_file() else project_dir / "dbt_packages" / PACKAGE / own.name
+
+
+def _scoped(project: Any) -> dict[str, Any]:
+    """Variables that a dbt project sets for the package: global ones, overridden by those under the package's name."""
+    variables = project.vars.to_dict()
+    return {**variables, **(variables.get(PACKAGE) or {})}
+
+
+def _dependency(project: Any, profile: Any) -> Any:
+    """Return the package as the root project has installed it.
+
+    :raises ProfileError: it has not.
+    """
+    from dbt.config.runtime import RuntimeConfig
+
+    arguments = Namespace(vars={}, profile=None, target=None, project_dir=project.project_root)
+    dependencies = RuntimeConfig.from_parts(project, profile, arguments).load_dependencies()
+    if PACKAGE not in dependencies:
+        raise ProfileError(
+            f"The dbt project {project.project_name} in {project.project_root} has no package {PACKAGE}.",
+            "Name it in packages.yml and run `dbt deps`, or name another project's folder with --project-dir.",
+        )
+    return dependencies[PACKAGE]
+
+
+def _by_new_names(
+    own: Mapping[str, Any], given: Mapping[str, Any], set_there: Mapping[str, Any]
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Take variables that are set by the names they had before 0.2.0, as the macro ``setting`` does, and say so.
+
+    :param own: the project's variables.
+    :param given: those of the command line.
+    :param set_there: those of dbt_project.yml.
+    :returns: both, by the names that variables have now.
+    :raises InputError: one has a value by each name.
+    """
+    old_names = {name.removeprefix(PREFIX): name for name in own if name not in NEVER_OLD}
+    lasting = {old: set_there[old] for old in old_names if set_there.get(old) is not None}
+    passing = {old: given[old] for old in old_names if old in given}
+    for old in sorted({*lasting, *passing}):
+        say(f"The variable {old} is called {PREFIX}{old} now; 0.3.0 will not know the old name any more.")
+    for old, value in lasting.items():
+        if old in passing or old_names[old] in given:
+            raise InputError(
+                f"The variable {old} is set to {shown(value)} in dbt_project.yml, by the name that it had before "
+                f"0.2.0, and to another value by --vars.",
+                f"Rename the first to {PREFIX}{old}, or leave it out.",
+            )
+    renamed = {old_names[old]: value for old, value in passing.items()}
+    kept = {name: value for name, value in given.items() if name not in passing}
+    return {**kept, **renamed}, {**set_there, **{old_names[old]: value for old, value in lasting.items()}}
+
+
+def _check_names(
+    given: Mapping[str, Any], own: Mapping[str, Any], set_there: Mapping[str, Any], *, is_root: bool
+) -> None:
+    """Refuse what dbt ignores: a variable that no model reads, because its name is misspelt.
+
+    Another project's variables are its own affair, but for names that look as if ours were meant.
+    """
+    known = {*own, *set_there}
+    for name in given:
+        ours = str(name).startswith(PREFIX) or f"{PREFIX}{name}" in own
+        if name in known or not (is_root or ours):
+            continue
+        nearest = difflib.get_close_matches(str(name), own, n=1)
         meant = f"; did you mean {nearest[0]}?" if nearest else "."
         raise InputError(
             f"--vars names {shown(name)}, which is no variable of the project{meant}",
-            f"The variables are {', '.join(sorted(known))}.",
+            f"The variables are {', '.join(sorted(own))}.",
         )

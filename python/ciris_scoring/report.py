@@ -23,6 +23,7 @@ from ciris_scoring.reading.alerts import alerts
 from ciris_scoring.reading.categories import categories
 from ciris_scoring.reading.marts import missing_marts, read_only
 from ciris_scoring.reading.parameters import parameters, windows
+from ciris_scoring.relations import Relations
 
 DEFAULT_FILE = Path("ciris-report.html")
 
@@ -36,34 +37,38 @@ def report(project: Project, window_days: int | None, *, json: bool) -> str:
     :raises InputError: there is no such window.
     :raises DatabaseError: nothing is published, or the database fails.
     """
+    relations = project.relations
     with connect(project) as connection, read_only(connection):
-        _check_published(connection, project.schema, window_days)
+        _check_published(connection, relations, window_days)
         if json:
-            return as_json(connection, project.schema, window_days)
-        return report_page(connection, project.schema, window_days=window_days)
+            return as_json(connection, relations, window_days)
+        return report_page(connection, relations, window_days=window_days)
 
 
-def _check_published(connection: psycopg.Connection, schema: str, window_days: int | None) -> None:
-    missing = missing_marts(connection, schema)
+def _check_published(connection: psycopg.Connection, relations: Relations, window_days: int | None) -> None:
+    missing = missing_marts(connection, relations)
     if missing:
         raise DatabaseError(
-            f"There is no {schema}.{missing[0]}: no score is published there.",
+            f"There is no {relations.places[missing[0]]}: no score is published there.",
             "Score the fleet first with ciris-scoring run, or name another --target.",
         )
-    if fleet.newest(connection, schema, window_days) is None and fleet.newest(connection, schema) is not None:
-        published = " and ".join(str(window.window_days) for window in windows(connection, schema))
+    if (
+        fleet.newest(connection, relations, window_days) is None
+        and fleet.newest(connection, relations) is not None
+    ):
+        published = " and ".join(str(window.window_days) for window in windows(connection, relations))
         raise InputError(
             f"--window-days is {window_days}, and no score is published for a window of so many days.",
             f"Scores are published for windows of {published} days.",
         )
 
 
-def as_json(connection: psycopg.Connection, schema: str, window_days: int | None) -> str:
+def as_json(connection: psycopg.Connection, relations: Relations, window_days: int | None) -> str:
     """Write what a report shows as a JSON object, with full precision; docs/operations.md has the shape.
 
     :raises psycopg.Error: the marts cannot be read.
     """
-    newest = fleet.newest(connection, schema, window_days)
+    newest = fleet.newest(connection, relations, window_days)
     as_of, window = newest or (None, window_days)
     document: dict[str, Any] = {
         "as_of": as_of,
@@ -71,27 +76,29 @@ def as_json(connection: psycopg.Connection, schema: str, window_days: int | None
         "fleet": None,
         "agents": [],
         "agents_left_out": 0,
-        "alerts": [asdict(alert) for alert in alerts(connection, schema, window)],
-        "categories": [asdict(category) for category in categories(connection, schema)],
-        "parameters": [asdict(parameter) for parameter in parameters(connection, schema)],
-        "windows": [asdict(published) for published in windows(connection, schema)],
+        "alerts": [asdict(alert) for alert in alerts(connection, relations, window)],
+        "categories": [asdict(category) for category in categories(connection, relations)],
+        "parameters": [asdict(parameter) for parameter in parameters(connection, relations)],
+        "windows": [asdict(published) for published in windows(connection, relations)],
     }
     if newest is not None:
-        document |= _fleet(connection, schema, *newest)
+        document |= _fleet(connection, relations, *newest)
     return json.dumps(document, default=_text, allow_nan=False)
 
 
-def _fleet(connection: psycopg.Connection, schema: str, as_of: datetime, window_days: int) -> dict[str, Any]:
-    capacity = fleet.capacity(connection, schema, as_of, window_days)
-    scores = fleet.scores(connection, schema, as_of, window_days, limit=MAX_AGENTS)
+def _fleet(
+    connection: psycopg.Connection, relations: Relations, as_of: datetime, window_days: int
+) -> dict[str, Any]:
+    capacity = fleet.capacity(connection, relations, as_of, window_days)
+    scores = fleet.scores(connection, relations, as_of, window_days, limit=MAX_AGENTS)
     hashes = [score.agent_id_hash for score in scores]
-    key = (connection, schema, hashes, as_of, window_days)
+    key = (connection, relations, hashes, as_of, window_days)
     behind: dict[str, Sequence[Any]] = {
         "parts": agent.attribution(*key),
         "changes": agent.changes(*key),
         "components": agent.components(*key),
     }
-    histories = history.histories(connection, schema, hashes, window_days, last=as_of)
+    histories = history.histories(connection, relations, hashes, window_days, last=as_of)
     by_agent: dict[str, dict[str, list[Any]]] = {
         one: {**{name: [] for name in behind}, "history": _rows(histories.get(one, []))} for one in hashes
     }

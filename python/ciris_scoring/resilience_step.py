@@ -1,7 +1,7 @@
 """The resilience step: from histograms, MTTR and ρ in the database to δ_drift and R, and back.
 
-dbt builds ``int_resilience_inputs`` and owns the table ``int_resilience_scores``, both in the schema
-``<target schema>_intermediate``. A row of inputs *waits* while no row of scores has the same key (agent, as-of,
+dbt builds ``int_resilience_inputs`` and owns the table ``int_resilience_scores``, both as dbt's manifest
+names them. A row of inputs *waits* while no row of scores has the same key (agent, as-of,
 window) and the same digest of the inputs. The step computes the waiting rows, writes them, and deletes the scores
 whose inputs are gone, in one transaction: afterwards there is one row of scores per row of inputs, or nothing has
 changed. Running it again finds nothing waiting.
@@ -20,9 +20,11 @@ from psycopg import sql
 
 from ciris_scoring.connection import one_row
 from ciris_scoring.errors import StepError
+from ciris_scoring.relations import Relations
 from ciris_scoring.resilience import N_BINS, drift, resilience_score
 from ciris_scoring.steps import (
     ANALYZE_ROWS,
+    FIRST_HALF_HINT,
     Report,
     StepResult,
     analyze,
@@ -68,51 +70,50 @@ class Parameters(NamedTuple):
 
 def run_step(
     connection: psycopg.Connection,
-    target_schema: str,
+    relations: Relations,
     *,
     chunk_rows: int = CHUNK_ROWS,
     report: Report = lambda line: None,
 ) -> StepResult:
-    """Score every waiting row of ``<target_schema>_intermediate.int_resilience_inputs``, in one transaction.
+    """Score every waiting row of ``int_resilience_inputs``, in one transaction.
 
     :param connection: not inside a transaction; its role may create temporary tables, read the inputs and the
         parameters, and insert, update and delete in ``int_resilience_scores``.
-    :param target_schema: schema of the dbt target.
+    :param relations: where the project's models are.
     :param chunk_rows: rows held in memory at a time.
     :param report: is given a line of progress for each chunk.
     :raises StepError: a relation is missing or does not keep the contract; nothing was changed.
     :raises psycopg.Error: the database failed; nothing was changed.
     """
     started = time.monotonic()
-    schema = f"{target_schema}_intermediate"
     with one_transaction(connection) as cursor:
         require_relations(
-            cursor, schema, ("int_scoring_parameters", "int_resilience_inputs", "int_resilience_scores")
+            cursor, relations, ("int_scoring_parameters", "int_resilience_inputs", "int_resilience_scores")
         )
-        require_published_parameters(cursor, schema)
-        parameters, spelling = read_parameters(cursor, schema)
-        waiting, orphaned = _find_differences(cursor, schema, spelling)
-        written = _score(cursor, schema, waiting, parameters, chunk_rows, report) if waiting else 0
-        deleted = _delete_orphans(cursor, schema) if orphaned else 0
+        require_published_parameters(cursor, relations)
+        parameters, spelling = read_parameters(cursor, relations)
+        waiting, orphaned = _find_differences(cursor, relations, spelling)
+        written = _score(cursor, relations, waiting, parameters, chunk_rows, report) if waiting else 0
+        deleted = _delete_orphans(cursor, relations) if orphaned else 0
     if written + deleted >= ANALYZE_ROWS:
-        analyze(connection, _scores(schema))
+        analyze(connection, relations["int_resilience_scores"])
     return StepResult(waiting, written, deleted, time.monotonic() - started)
 
 
-def read_parameters(cursor: psycopg.Cursor, schema: str) -> tuple[Parameters, str]:
+def read_parameters(cursor: psycopg.Cursor, relations: Relations) -> tuple[Parameters, str]:
     """Read the step's parameters from ``int_scoring_parameters``.
 
     :returns: the numbers, and their published spelling as the inputs have it in ``step_parameters``.
     :raises StepError: one is missing or not a number.
     """
-    values = read_parameter_texts(cursor, schema, Parameters._fields)
+    values = read_parameter_texts(cursor, relations, Parameters._fields)
     numbers = []
     for name in Parameters._fields:
         try:
             numbers.append(float(values[name] or ""))
         except (KeyError, TypeError, ValueError) as error:
             raise StepError(
-                f"{schema}.int_scoring_parameters: {name} is {values.get(name, 'missing')!r}, "
+                f"int_scoring_parameters: {name} is {values.get(name, 'missing')!r}, "
                 "where the resilience step needs a number.",
                 "Rebuild it: dbt build --select int_scoring_parameters",
             ) from error
@@ -153,15 +154,7 @@ def compute(counts: Integers, mttr_hours: Floats, rho: Floats, parameters: Param
 # --- In the database -----------------------------------------------------------------------------------------------
 
 
-def _inputs(schema: str) -> sql.Identifier:
-    return sql.Identifier(schema, "int_resilience_inputs")
-
-
-def _scores(schema: str) -> sql.Identifier:
-    return sql.Identifier(schema, "int_resilience_scores")
-
-
-def _find_differences(cursor: psycopg.Cursor, schema: str, parameters: str) -> tuple[int, int]:
+def _find_differences(cursor: psycopg.Cursor, relations: Relations, parameters: str) -> tuple[int, int]:
     """Put what differs between inputs and scores into the temporary table ``ciris_differences``.
 
     That is, waiting rows numbered from 1 in ``row_id``, and scores without inputs, with null there. A row's six
@@ -194,7 +187,10 @@ def _find_differences(cursor: psycopg.Cursor, schema: str, parameters: str) -> t
         full join {scores} as scores using ({key})
         where scores.agent_id_hash is null or scores.inputs_digest is distinct from inputs.inputs_digest
         """).format(
-            histograms=histograms, inputs=_inputs(schema), scores=_scores(schema), key=column_list(KEY)
+            histograms=histograms,
+            inputs=relations["int_resilience_inputs"],
+            scores=relations["int_resilience_scores"],
+            key=column_list(KEY),
         )
     )
     cursor.execute("create unique index on ciris_differences (row_id)")
@@ -218,13 +214,13 @@ def _find_differences(cursor: psycopg.Cursor, schema: str, parameters: str) -> t
     waiting, orphaned, malformed, foreign = one_row(cursor)
     if foreign:
         raise StepError(
-            f"{foreign} rows of {schema}.int_resilience_inputs were made for other parameters than those in "
-            f"{schema}.int_scoring_parameters: a run with others did not get as far as its inputs.",
-            "Build the first half of a run: `dbt build --selector before_resilience`; `ciris-scoring run` does it all.",
+            f"{foreign} rows of int_resilience_inputs were made for other parameters than those in "
+            "int_scoring_parameters: a run with others did not get as far as its inputs.",
+            FIRST_HALF_HINT,
         )
     if malformed:
         raise StepError(
-            f"{malformed} rows of {schema}.int_resilience_inputs hold a null, a negative count, or histograms "
+            f"{malformed} rows of int_resilience_inputs hold a null, a negative count, or histograms "
             f"that do not have {N_BINS} bins.",
             "Rebuild it: dbt build --select int_resilience_inputs",
         )
@@ -233,7 +229,7 @@ def _find_differences(cursor: psycopg.Cursor, schema: str, parameters: str) -> t
 
 def _score(
     cursor: psycopg.Cursor,
-    schema: str,
+    relations: Relations,
     waiting: int,
     parameters: Parameters,
     chunk_rows: int,
@@ -261,7 +257,7 @@ def _score(
         inner join ciris_results using (row_id)
         on conflict ({key}) do update set ({written}) = row({excluded})
         """).format(
-            scores=_scores(schema),
+            scores=relations["int_resilience_scores"],
             key=column_list(KEY),
             written=column_list(written),
             deltas=sql.SQL(", ").join(sql.SQL("nullif({}, 'NaN')").format(sql.Identifier(d)) for d in DELTAS),
@@ -271,7 +267,7 @@ def _score(
     return cursor.rowcount
 
 
-def _delete_orphans(cursor: psycopg.Cursor, schema: str) -> int:
+def _delete_orphans(cursor: psycopg.Cursor, relations: Relations) -> int:
     """Delete the scores whose inputs are gone; return how many."""
     cursor.execute(
         sql.SQL("""
@@ -279,7 +275,7 @@ def _delete_orphans(cursor: psycopg.Cursor, schema: str) -> int:
         using ciris_differences as differences
         where differences.row_id is null and ({scores_key}) = ({differences_key})
         """).format(
-            scores=_scores(schema),
+            scores=relations["int_resilience_scores"],
             scores_key=column_list(KEY, of="scores"),
             differences_key=column_list(KEY, of="differences"),
         )

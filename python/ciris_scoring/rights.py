@@ -38,7 +38,7 @@ def check_rights(connection: psycopg.Connection, project: Project) -> None:
         if readable is False:
             grant = f"grant select on {relation} to {quoted(role)}"
             require("read", f"{source}.{table}", "table", grant)
-    for schema in (project.schema, f"{project.schema}_staging", f"{project.schema}_intermediate"):
+    for schema in project.relations.schemas:
         may_create = schema_right(connection, schema, "create")
         if may_create is False:
             grant = f"grant usage, create on schema {quoted(schema)} to {quoted(role)}"

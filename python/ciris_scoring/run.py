@@ -14,10 +14,10 @@ from ciris_scoring import as_of as as_of_time
 from ciris_scoring.backfill import plan_backfill
 from ciris_scoring.closing import Closing
 from ciris_scoring.connection import LOST_HINT, connect, one_row
-from ciris_scoring.dbt_build import DbtBuild
+from ciris_scoring.dbt_build import DbtBuild, Half
 from ciris_scoring.errors import DbtFailed, InputError
 from ciris_scoring.limits_step import run_limits_step
-from ciris_scoring.project import Project, find_project, load_project
+from ciris_scoring.project import PREFIX, Project, find_project, load_project
 from ciris_scoring.resilience_step import run_step
 from ciris_scoring.rights import check_rights
 from ciris_scoring.run_lock import run_lock
@@ -26,6 +26,7 @@ from ciris_scoring.steps import StepResult
 from ciris_scoring.terminal import printable
 from ciris_scoring.terminal import say as report
 
+SHOWN_MARTS = ("fct_factor_components", "fct_trace_verdicts", "fct_fleet_capacity")
 NEXT_STEPS = """
 The embedded PostgreSQL keeps running; `make stop` stops it.
   host      {server.socket_folder}
@@ -33,24 +34,24 @@ The embedded PostgreSQL keeps running; `make stop` stops it.
   user      {server.user} (no password)
   database  {database}
   psql      {psql}
-  dbt       dbt build --profiles-dir {profiles} --vars 'as_of: {as_of}'
+  dbt       dbt build --profiles-dir {profiles} --vars 'ciris_as_of: {as_of}'
 
 What to look at next:
 
   -- What the lowest score of the fleet is made of
-  select factor, component, component_value from {schema}.fct_factor_components
+  select factor, component, component_value from {fct_factor_components}
   where agent_id_hash = '{agent}' and as_of = '{as_of}' and window_days = 7
   order by factor, component;
 
   -- The traces behind it that were overridden, unsafe, or not valid in the chain
   select traced_at, trace_id, is_overridden, is_unsafe, is_signature_verified, is_key_registered, is_link_valid
-  from {schema}.fct_trace_verdicts
+  from {fct_trace_verdicts}
   where agent_id_hash = '{agent}' and (is_overridden or is_unsafe or not is_chain_valid)
   order by traced_at desc limit 20;
 
   -- The fleet, day by day
   select as_of, n_agents, n_high_fragility, mean_capacity_score, min_capacity_score
-  from {schema}.fct_fleet_capacity
+  from {fct_fleet_capacity}
   where window_days = 7 order by as_of;"""
 
 
@@ -76,12 +77,12 @@ def run(
     attempt = closing.attempt
     attempt.as_of = moment = resolve_as_of(project, as_of)
     with logged(project, attempt), connect(project) as connection:
-        closing.read_alerts(connection, project.schema)
+        closing.read_alerts(connection, project.relations)
         score(
             connection, project, moment, attempt, full_refresh=full_refresh, allow_rescoring=allow_rescoring
         )
     with connect(project) as connection:
-        closing.show_fleet(connection, project.schema, moment)
+        closing.show_fleet(connection, project.relations, moment)
         for line in _remarks(connection, project, moment):
             report(line)
     closing.hand_on(project)
@@ -104,7 +105,9 @@ def score(
     """
     check_rights(connection, project)
     with run_lock(connection, project.schema, report) as pid:
-        report(f"Scoring {project.source_schema} into {project.schema} as of {as_of_time.text(moment)}.")
+        report(
+            f"Scoring {project.source_schema} into {project.marts_schema} as of {as_of_time.text(moment)}."
+        )
         variables = {"as_of": as_of_time.text(moment), "lock_holder_pid": pid}
         if allow_rescoring:
             variables["allow_rescoring"] = True
@@ -148,7 +151,8 @@ def run_backfill(
     started = time.monotonic()
     if project.variables.get("as_of") is not None:
         raise InputError(
-            "--from and --to name the as-ofs, so the variable as_of has no meaning here.", "Leave it out."
+            "--from and --to name the as-ofs, so the variable ciris_as_of has no meaning here.",
+            "Leave it out.",
         )
     period = project.variables.get("scoring_period", "day")
     now = datetime.now(UTC)
@@ -161,7 +165,7 @@ def run_backfill(
     attempt = closing.attempt
     attempt.as_of = range_[1]
     with logged(project, attempt), connect(project) as connection:
-        closing.read_alerts(connection, project.schema)
+        closing.read_alerts(connection, project.relations)
         check_rights(connection, project)
         with run_lock(connection, project.schema, report) as pid:
             backfill = plan_backfill(
@@ -186,15 +190,15 @@ def run_backfill(
                 }
                 _build_halves(connection, project, build.with_variables(variables), attempt)
     with connect(project) as connection:
-        closing.show_fleet(connection, project.schema, backfill.last)
+        closing.show_fleet(connection, project.relations, backfill.last)
     closing.hand_on(project)
     report(f"Done in {time.monotonic() - started:.0f} s.")
 
 
-def _build(build: DbtBuild, selector: str, connection: psycopg.Connection) -> None:
+def _build(build: DbtBuild, half: Half, connection: psycopg.Connection) -> None:
     """Build one half; where it fails because the server has gone away, the hint is that."""
     try:
-        build.build(selector)
+        build.build(half)
     except DbtFailed as error:
         try:
             connection.execute("select")
@@ -247,7 +251,7 @@ def run_embedded(
             database=embedded.DATABASE,
             psql=server.psql_command(),
             profiles=shlex.quote(str(_short(state_folder))),
-            schema=project.schema,
+            **{name: project.relations.places[name] for name in SHOWN_MARTS},
             agent=agent,
             as_of=as_of_time.text(moment),
         )
@@ -257,8 +261,9 @@ def run_embedded(
 def _lowest_agent(connection: psycopg.Connection, project: Project, moment: datetime) -> str:
     """Hash of the agent with the lowest capacity, for the example queries."""
     query = sql.SQL(
-        "select agent_id_hash from {} where as_of = %s order by capacity_score, agent_id_hash limit 1"
-    ).format(sql.Identifier(project.schema, "fct_capacity_scores"))
+        "select agent_id_hash from {} where as_of = %s and window_days = 7"
+        " order by capacity_score, agent_id_hash limit 1"
+    ).format(project.relations["fct_capacity_scores"])
     row = connection.execute(query, [moment]).fetchone()
     return printable(row[0]) if row else "AGENT"
 
@@ -279,9 +284,9 @@ def resilience(project: Project) -> StepResult:
 
 def _run_steps(connection: psycopg.Connection, project: Project) -> StepResult:
     """Compute R, then the intervals, and say what was done; return the numbers of R and the seconds of both."""
-    resilience = run_step(connection, project.schema, report=report)
+    resilience = run_step(connection, project.relations, report=report)
     _report_step("resilience", resilience)
-    limits = run_limits_step(connection, project.schema, report=report)
+    limits = run_limits_step(connection, project.relations, report=report)
     _report_step("intervals", limits)
     return resilience._replace(seconds=resilience.seconds + limits.seconds)
 
@@ -297,12 +302,12 @@ def resolve_as_of(project: Project, given: str | None) -> datetime:
     """The as-of of a run: ``--as-of``, or ``as_of`` in ``--vars``, or now; cut down to a period end.
 
     :raises InputError: both are given, or the time is malformed, in the future, or before the
-        variable traces_from.
+        variable ciris_traces_from.
     """
     variable = project.variables.get("as_of")
-    if given is not None and project.cli_vars.get("as_of") is not None:
+    if given is not None and project.cli_vars.get(f"{PREFIX}as_of") is not None:
         raise InputError("The as-of is given twice, by --as-of and in --vars.", "Leave one of them out.")
-    value, name = (variable, "The variable as_of") if given is None else (given, "--as-of")
+    value, name = (variable, "The variable ciris_as_of") if given is None else (given, "--as-of")
     period = project.variables.get("scoring_period", "day")
     earliest = as_of_time.traces_from(project.variables)
     return as_of_time.resolve(value, period, datetime.now(UTC), name, earliest)
@@ -319,7 +324,7 @@ def _remarks(connection: psycopg.Connection, project: Project, moment: datetime)
     for name, meaning in empty.items():
         table = sql.Identifier(project.source_schema, project.source_tables[name])
         condition = sql.SQL('where "timestamp" < {}').format(sql.Literal(moment))
-        query = sql.SQL("select exists (select from {} {})").format(
+        query = sql.SQL("select exists (select 1 from {} {})").format(
             table, condition if name == "covenant_traces" else sql.SQL("")
         )
         if one_row(connection.execute(query)) == (False,):

@@ -19,6 +19,7 @@ from psycopg import sql
 from ciris_scoring.connection import connect, has_right, one_row
 from ciris_scoring.errors import CirisError, DatabaseError, RunInProgress, RunRefused, one_line
 from ciris_scoring.project import Project
+from ciris_scoring.relations import Relations
 from ciris_scoring.terminal import say
 
 INTERRUPTED = 130
@@ -72,11 +73,13 @@ def logged(project: Project, attempt: Attempt) -> Iterator[None]:
 
     Where there is no log yet, or it cannot be written, the run goes its way all the same.
 
-    :raises CirisError: what the block raises, and what :func:`connect` does.
+    :raises CirisError: what the block raises, and what :func:`connect` does, or the project does not parse: then it is
+        not known where the log is.
     """
+    relations = project.relations
     with connect(project) as connection:
         [attempt.started_at] = one_row(connection.execute("select now()"))
-        _enter(connection, project.schema, attempt)
+        _enter(connection, relations, attempt)
     try:
         yield
         attempt.outcome, attempt.exit_code = "published", 0
@@ -92,13 +95,13 @@ def _enter_the_end(project: Project, attempt: Attempt) -> None:
         with connect(project) as connection:
             [attempt.ended_at] = one_row(connection.execute("select now()"))
             if attempt.outcome == "published":
-                attempt.n_scores, attempt.n_late_traces = _published(connection, project.schema, attempt)
-            _enter(connection, project.schema, attempt)
+                attempt.n_scores, attempt.n_late_traces = _published(connection, project.relations, attempt)
+            _enter(connection, project.relations, attempt)
     except DatabaseError as error:
         say(f"The log of runs could not be written: {one_line(error.message)}")
 
 
-def _published(connection: psycopg.Connection, schema: str, attempt: Attempt) -> tuple[int, int]:
+def _published(connection: psycopg.Connection, relations: Relations, attempt: Attempt) -> tuple[int, int]:
     """Scores that the attempt wrote, and late traces that are known after it."""
     query = sql.SQL(
         """
@@ -106,15 +109,14 @@ def _published(connection: psycopg.Connection, schema: str, attempt: Attempt) ->
             (select count(*) from {} where scored_at >= %s),
             (select coalesce(sum(n), 0)::bigint from {} where issue = 'late_trace')
         """
-    ).format(sql.Identifier(schema, "fct_capacity_scores"), sql.Identifier(schema, "fct_data_quality"))
+    ).format(relations["fct_capacity_scores"], relations["fct_data_quality"])
     n_scores, n_late_traces = one_row(connection.execute(query, [attempt.started_at]))
     return n_scores, n_late_traces
 
 
-def _enter(connection: psycopg.Connection, schema: str, attempt: Attempt) -> None:
+def _enter(connection: psycopg.Connection, relations: Relations, attempt: Attempt) -> None:
     """Write the attempt's row, or write it anew; the first run builds the table itself."""
-    table = (f"{schema}_intermediate", "int_run_attempts")
-    if not has_right(connection, *table, "insert"):
+    if not has_right(connection, *relations.places["int_run_attempts"], "insert"):
         return
     row: dict[str, Any] = asdict(attempt)
     for name in ("message", "remedy"):
@@ -123,7 +125,7 @@ def _enter(connection: psycopg.Connection, schema: str, attempt: Attempt) -> Non
     query = sql.SQL(
         "insert into {} ({}) values ({}) on conflict (run_attempt_id) do update set ({}) = row({})"
     ).format(
-        sql.Identifier(*table),
+        relations["int_run_attempts"],
         sql.SQL(", ").join(columns),
         sql.SQL(", ").join(map(sql.Placeholder, row)),
         sql.SQL(", ").join(columns),

@@ -9,9 +9,14 @@ from psycopg import IsolationLevel, sql
 
 from ciris_scoring.connection import table_exists
 from ciris_scoring.errors import StepError
+from ciris_scoring.relations import Relations
 
 ANALYZE_ROWS = 1_000
 """Statistics are renewed when a run has changed at least this many rows."""
+FIRST_HALF_HINT = (
+    "Run ciris-scoring run, which builds all of it; in plain dbt, build the first half of a run before the step: "
+    "dbt build --selector before_resilience (a project that has this one as a package needs its selectors.yml)"
+)
 
 Report = Callable[[str], None]
 
@@ -48,32 +53,31 @@ def column_list(names: Iterable[str], of: str | None = None) -> sql.Composed:
     return sql.SQL(", ").join(sql.Identifier(*filter(None, (of, name))) for name in names)
 
 
-def require_relations(cursor: psycopg.Cursor, schema: str, names: Iterable[str]) -> None:
+def require_relations(cursor: psycopg.Cursor, relations: Relations, names: Iterable[str]) -> None:
     """Refuse to begin before the first half of a run has been built.
 
     :raises StepError: names the first relation that is missing.
     """
     for name in names:
-        if not table_exists(cursor, schema, name):
+        if not table_exists(cursor, *relations.places[name]):
             raise StepError(
-                f"{schema}.{name} does not exist, so there is nothing to score yet.",
-                "Build the first half of a run: `dbt build --selector before_resilience`; "
-                "`ciris-scoring run` does it all.",
+                f"{relations.places[name]} does not exist, so there is nothing to score yet.",
+                FIRST_HALF_HINT,
             )
 
 
-def require_published_parameters(cursor: psycopg.Cursor, schema: str) -> None:
+def require_published_parameters(cursor: psycopg.Cursor, relations: Relations) -> None:
     """Refuse the parameters of a run that was itself refused: the inputs were made with others.
 
     :raises StepError: names both parameter sets.
     """
-    if not table_exists(cursor, schema, "int_scoring_run"):
+    if not table_exists(cursor, *relations.places["int_scoring_run"]):
         return
     cursor.execute(
         sql.SQL(
             "select parameter_set_id, published_parameter_set_id from {}"
             " where parameter_set_id <> published_parameter_set_id and not is_full_refresh"
-        ).format(sql.Identifier(schema, "int_scoring_run"))
+        ).format(relations["int_scoring_run"])
     )
     refused = cursor.fetchone()
     if refused is not None:
@@ -84,8 +88,10 @@ def require_published_parameters(cursor: psycopg.Cursor, schema: str) -> None:
         )
 
 
-def read_parameter_texts(cursor: psycopg.Cursor, schema: str, names: Iterable[str]) -> dict[str, str | None]:
+def read_parameter_texts(
+    cursor: psycopg.Cursor, relations: Relations, names: Iterable[str]
+) -> dict[str, str | None]:
     """Read parameters from ``int_scoring_parameters`` in their published spelling; a missing one is not there."""
     query = sql.SQL("select parameter_name, parameter_value from {} where parameter_name = any(%s)")
-    cursor.execute(query.format(sql.Identifier(schema, "int_scoring_parameters")), [list(names)])
+    cursor.execute(query.format(relations["int_scoring_parameters"]), [list(names)])
     return dict(cursor.fetchall())

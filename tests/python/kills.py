@@ -241,7 +241,7 @@ def cases(
 ) -> Iterator[tuple[Database, dict[str, Case]]]:
     """A replayed fleet, and runs upon it: the first of all, an increment, and a full refresh with other parameters."""
     *steps, last = daily_steps(DAYS)
-    rescoring = ("--full-refresh", "--allow-rescoring", "--vars", "{scoring_parameters: {lambda_c: 6}}")
+    rescoring = ("--full-refresh", "--allow-rescoring", "--vars", "{ciris_scoring_parameters: {lambda_c: 6}}")
     with fresh_database(server, folder) as database:
         with database.connect() as connection:
             create_loose_sources(connection)

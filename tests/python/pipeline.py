@@ -26,7 +26,9 @@ from psycopg.types.json import set_json_loads
 from brute_force import attribution
 from brute_force import scoring as brute_force
 from brute_force.limits import limit_fleet
+from ciris_scoring.embedded import SCHEMA
 from ciris_scoring.project import PARSED_VARIABLES, Project, load_project
+from ciris_scoring.relations import Place, Relations
 from ciris_scoring.run import run
 from ciris_scoring.source_schema import create_source_tables
 
@@ -34,6 +36,20 @@ REPOSITORY = Path(__file__).parents[2]
 SOURCES = ("covenant_traces", "wbd_deferrals", "covenant_public_keys")
 TOLERANCE = 1e-9
 EXACT = 1e-12
+
+
+def relations(schema: str = SCHEMA) -> Relations:
+    """Where dbt_project.yml puts the models, unless a root project says otherwise."""
+    places = {"scoring_windows": Place(f"{schema}_intermediate", "scoring_windows")}
+    for path in (REPOSITORY / "models").rglob("*.sql"):
+        layer = path.relative_to(REPOSITORY / "models").parts[0]
+        suffix = {"marts": "", "staging": "_staging"}.get(layer, "_intermediate")
+        places[path.stem] = Place(schema + suffix, path.stem)
+    return Relations(schema, places)
+
+
+MARTS = relations()
+"""The relations of a target as the tests name it."""
 
 
 def create_loose_sources(connection: psycopg.Connection) -> None:

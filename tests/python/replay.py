@@ -131,7 +131,7 @@ def main() -> int:
     different = 0
     cases = {
         "days": (daily_steps(options.days), {}),
-        "hours": (hourly_steps(options.hourly_runs, 5), {"scoring_period": "hour"}),
+        "hours": (hourly_steps(options.hourly_runs, 5), {"ciris_scoring_period": "hour"}),
     }
     for name, (steps, cli_vars) in cases.items():
         with embedded.throw_away() as server, tempfile.TemporaryDirectory() as folder:

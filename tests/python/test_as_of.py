@@ -78,7 +78,9 @@ def test_a_year_has_four_digits():
 def test_nothing_before_the_first_trace_can_be_scored():
     earliest = traces_from({"traces_from": date(2020, 1, 1)})
     assert resolve("2020-01-01T12:00Z", "day", NOW, earliest=earliest) == earliest
-    message = "--to is 0001-01-01T00:00:00Z, which lies before the variable traces_from, 2020-01-01T00:00:00Z"
+    message = (
+        "--to is 0001-01-01T00:00:00Z, which lies before the variable ciris_traces_from, 2020-01-01T00:00:00Z"
+    )
     with pytest.raises(InputError, match=message):
         resolve("0001-01-01", "day", NOW, "--to", earliest)
     with pytest.raises(InputError, match="The as-of is 2026-06-15T00:00:00Z, which lies before"):
@@ -89,7 +91,7 @@ def test_nothing_before_the_first_trace_can_be_scored():
 def test_traces_from_is_a_time(value):
     with pytest.raises(InputError) as caught:
         traces_from({"traces_from": value})
-    assert caught.value.message == f"The variable traces_from is {shown(value)}, which is not a time."
+    assert caught.value.message == f"The variable ciris_traces_from is {shown(value)}, which is not a time."
 
 
 def test_the_future_is_refused():

@@ -257,12 +257,12 @@ class Case:
 
 
 def missing_table(table: str) -> Case:
-    expected = [f"cirislens.{table} is missing", f"the variables source_schema and {table}_table"]
+    expected = [f"cirislens.{table} is missing", f"the variables ciris_source_schema and ciris_{table}_table"]
     return Case(f"no {table}", expected, change=f"alter table cirislens.{table} rename to elsewhere")
 
 
 def missing_column(table: str, column: str, *further: str) -> Case:
-    expected = [f"cirislens.{table} has no column {column}", f"the variable {table}_table", *further]
+    expected = [f"cirislens.{table} has no column {column}", f"the variable ciris_{table}_table", *further]
     change = f'alter table cirislens.{table} drop column "{column}" cascade'
     return Case(f"no {column}", expected, change=change)
 
@@ -277,18 +277,20 @@ def bad_parameters(name: str, *rows: tuple[str, Any, str], unknown: Any) -> Case
     values = {parameter: value for parameter, value, _ in rows}
     return Case(
         name,
-        [*expected, "the variable scoring_parameters"],
-        {"scoring_parameters": {**values, "lamda_c": unknown}},
+        [*expected, "the variable ciris_scoring_parameters"],
+        {"ciris_scoring_parameters": {**values, "lamda_c": unknown}},
     )
 
 
 def no_dictionary(value: Any) -> Case:
-    expected = [f"Variable scoring_parameters is {shown(value)}, but must be a dictionary"]
-    return Case(f"parameters {value}", expected, {"scoring_parameters": value})
+    expected = [f"Variable ciris_scoring_parameters is {shown(value)}, but must be a dictionary"]
+    return Case(f"parameters {value}", expected, {"ciris_scoring_parameters": value})
 
 
 def bad_variable(name: str, value: Any, allowed: str) -> Case:
-    return Case(f"{name} {value}", [f"ariable {name} is {shown(value)}", allowed], {name: value})
+    return Case(
+        f"{name} {value}", [f"ariable ciris_{name} is {shown(value)}", allowed], {f"ciris_{name}": value}
+    )
 
 
 def wrong_types(name: str, table: str, **columns: tuple[str, str] | tuple[str, str, str]) -> Case:
@@ -300,7 +302,7 @@ def wrong_types(name: str, table: str, **columns: tuple[str, str] | tuple[str, s
             for column, (kind, _, *declared) in columns.items()
         ),
         *(cast for _, cast, *_ in columns.values()),
-        f"the variable {table}_table to a view that selects them so",
+        f"the variable ciris_{table}_table to a view that selects them so",
     ]
     alterations = ", ".join(
         f'alter "{column}" type {kind} using null' for column, (kind, *_) in columns.items()
@@ -325,8 +327,11 @@ SOURCES = [
     missing_column("covenant_traces", "conscience_result", "replay_enabled to false"),
     Case(
         "no schema",
-        ["nowhere.covenant_traces is missing", "the variables source_schema and covenant_traces_table"],
-        {"source_schema": "nowhere"},
+        [
+            "nowhere.covenant_traces is missing",
+            "the variables ciris_source_schema and ciris_covenant_traces_table",
+        ],
+        {"ciris_source_schema": "nowhere"},
     ),
 ]
 WRONG_TYPE = wrong_types(
@@ -379,7 +384,7 @@ TYPES = [
             "cirislens.wbd_deferrals has no column status, and it has columns of types that cannot be read",
             """resolved_at is date and must be timestamptz: "resolved_at"::timestamp at time zone 'UTC'; """,
             """created_at is timestamp without time zone and must be timestamptz: "created_at" at time zone 'UTC'""",
-            "the variable wbd_deferrals_table to a view that selects them so",
+            "the variable ciris_wbd_deferrals_table to a view that selects them so",
         ],
         change="""
             alter table cirislens.wbd_deferrals rename to as_it_was;
@@ -410,7 +415,7 @@ PARAMETERS = [
     Case(
         "weights",
         ["weight_c, weight_i_int, weight_r, weight_i_inc, weight_s sum to 1.25, but must sum to 1"],
-        {"scoring_parameters": {"weight_c": 0.45}},
+        {"ciris_scoring_parameters": {"weight_c": 0.45}},
     ),
     no_dictionary("text"),
     no_dictionary(["mu_c"]),
@@ -434,25 +439,34 @@ AS_OFS = [
     Case("malformed", ["--as-of is 'last week'", "ISO 8601"], as_of="last week"),
     Case("impossible", ["--as-of is '2026-02-30'", "ISO 8601"], as_of="2026-02-30"),
     Case("future", ["--as-of is '2999-01-01', which is in the future"], as_of="2999-01-01"),
-    Case("malformed variable", ["as_of is 'soon'", "ISO 8601"], {"as_of": "soon"}, as_of=None),
-    Case("impossible variable", ["as_of", "2026-02-30"], "{as_of: 2026-02-30}", as_of=None),
-    Case("future variable", ["as_of is '2999-01-01'", "in the future"], {"as_of": "2999-01-01"}, as_of=None),
+    Case("malformed variable", ["ciris_as_of is 'soon'", "ISO 8601"], {"ciris_as_of": "soon"}, as_of=None),
+    Case("impossible variable", ["as_of", "2026-02-30"], "{ciris_as_of: 2026-02-30}", as_of=None),
+    Case(
+        "future variable",
+        ["ciris_as_of is '2999-01-01'", "in the future"],
+        {"ciris_as_of": "2999-01-01"},
+        as_of=None,
+    ),
 ]
 TOO_EARLY = [
     Case(
         "before any trace",
-        ["--as-of is 0001-01-01T00:00:00Z, which lies before the variable traces_from, 2020-01-01T00:00:00Z"],
+        [
+            "--as-of is 0001-01-01T00:00:00Z, which lies before the variable ciris_traces_from, 2020-01-01T00:00:00Z"
+        ],
         as_of="0001-01-01",
     ),
     Case(
         "before traces_from",
-        ["--as-of is 2026-06-14T00:00:00Z", "the variable traces_from, 2026-06-15T00:00:00Z"],
-        {"traces_from": "2026-06-15T02:00+02:00"},
+        ["--as-of is 2026-06-14T00:00:00Z", "the variable ciris_traces_from, 2026-06-15T00:00:00Z"],
+        {"ciris_traces_from": "2026-06-15T02:00+02:00"},
         as_of=OLDER,
     ),
     Case(
         "backfill before any trace",
-        ["--from is 0999-12-31T00:00:00Z, which lies before the variable traces_from, 2020-01-01T00:00:00Z"],
+        [
+            "--from is 0999-12-31T00:00:00Z, which lies before the variable ciris_traces_from, 2020-01-01T00:00:00Z"
+        ],
         arguments=["--from", "0999-12-31T01:00:00Z", "--to", OLDER],
         as_of=None,
     ),
@@ -463,7 +477,12 @@ TOO_EARLY = [
     ),
 ]
 OLDER_EXPECTED = ["2026-06-14", "precedes the newest published one, 2026-06-15", "Leave as_of out"]
-REFRESH_EXPECTED = ["schema ciris", "int_trace_verdicts", "allow_rescoring: true", "leave --full-refresh out"]
+REFRESH_EXPECTED = [
+    "schema ciris",
+    "int_trace_verdicts",
+    "ciris_allow_rescoring: true",
+    "leave --full-refresh out",
+]
 PUBLISHED = [
     Case("older than the newest", OLDER_EXPECTED, as_of=OLDER),
     Case("full refresh", [*REFRESH_EXPECTED, "--allow-rescoring"], arguments=["--full-refresh"]),
@@ -484,29 +503,35 @@ def test_a_run_stops_before_building(published, published_marts, case):
 
 
 DBT_AS_OFS = [
-    Case("malformed", ["as_of is 'soon'", "ISO 8601"], {"as_of": "soon"}),
-    Case("impossible", ["as_of is '2026-02-30'", "ISO 8601"], {"as_of": "2026-02-30"}),
-    Case("future", ["as_of is 2999-01-01", "in the future"], {"as_of": "2999-01-01"}),
-    Case("older than the newest", OLDER_EXPECTED, {"as_of": OLDER}),
+    Case("malformed", ["ciris_as_of is 'soon'", "ISO 8601"], {"ciris_as_of": "soon"}),
+    Case("impossible", ["ciris_as_of is '2026-02-30'", "ISO 8601"], {"ciris_as_of": "2026-02-30"}),
+    Case("future", ["ciris_as_of is 2999-01-01", "in the future"], {"ciris_as_of": "2999-01-01"}),
+    Case("older than the newest", OLDER_EXPECTED, {"ciris_as_of": OLDER}),
     Case(
         "before any trace",
-        ["as_of is 0001-01-01 00:00:00+00:00, which lies before the variable traces_from, 2020-01-01"],
-        {"as_of": "0001-01-01"},
+        [
+            "ciris_as_of is 0001-01-01 00:00:00+00:00, which lies before the variable ciris_traces_from, 2020-01-01"
+        ],
+        {"ciris_as_of": "0001-01-01"},
     ),
-    Case("too early for UTC", ["outside the years 0001 to 9999"], {"as_of": "0001-01-01T00:00+05:00"}),
-    Case("too late for UTC", ["outside the years 0001 to 9999"], {"as_of": "9999-12-31T23:59-05:00"}),
-    Case("no offset", ["as_of is '2026-06-15T00:00+99:99'", "ISO 8601"], {"as_of": "2026-06-15T00:00+99:99"}),
+    Case("too early for UTC", ["outside the years 0001 to 9999"], {"ciris_as_of": "0001-01-01T00:00+05:00"}),
+    Case("too late for UTC", ["outside the years 0001 to 9999"], {"ciris_as_of": "9999-12-31T23:59-05:00"}),
+    Case(
+        "no offset",
+        ["ciris_as_of is '2026-06-15T00:00+99:99'", "ISO 8601"],
+        {"ciris_as_of": "2026-06-15T00:00+99:99"},
+    ),
 ]
 DBT_FULL_REFRESH = [
     Case("full refresh", REFRESH_EXPECTED, arguments=["--full-refresh"]),
     Case(
         "full refresh of one model",
-        ["would rebuild int_window_sums)", "allow_rescoring: true"],
+        ["would rebuild int_window_sums)", "ciris_allow_rescoring: true"],
         arguments=["--full-refresh", "--select", "int_window_sums"],
     ),
     Case(
         "full refresh of one mart",
-        ["would rebuild fct_fleet_capacity)", "allow_rescoring: true"],
+        ["would rebuild fct_fleet_capacity)", "ciris_allow_rescoring: true"],
         arguments=["--full-refresh", "--select", "fct_fleet_capacity"],
     ),
 ]
@@ -521,7 +546,9 @@ def test_plain_dbt_stops_before_building(published, published_marts, case):
     with published.connect() as connection:
         connection.execute(case.change)
     before = built(published)
-    outcome = dbt(published, "build", *case.arguments, variables={"as_of": NEWEST, **(case.variables or {})})
+    outcome = dbt(
+        published, "build", *case.arguments, variables={"ciris_as_of": NEWEST, **(case.variables or {})}
+    )
     assert not outcome.succeeded
     assert [text for text in case.expected if text not in outcome.said] == [], outcome.said
     assert built(published) == before
@@ -531,7 +558,7 @@ def test_plain_dbt_stops_before_building(published, published_marts, case):
 def test_plain_dbt_refuses_while_a_run_holds_the_lock(published, published_marts):
     before = built(published)
     with published.connect() as other, run_lock(other, SCHEMA) as pid:
-        outcome = dbt(published, "build", variables={"as_of": NEWEST})
+        outcome = dbt(published, "build", variables={"ciris_as_of": NEWEST})
     assert not outcome.succeeded
     assert f"Another run holds the lock on schema ciris (database process {pid})" in outcome.said
     assert "Wait until it has ended." in outcome.said
@@ -541,7 +568,7 @@ def test_plain_dbt_refuses_while_a_run_holds_the_lock(published, published_marts
 
 # --- parameters that are not those of what is published ---------------------------------------------------------------
 
-CHANGED = {"scoring_parameters": {"lambda_c": 6}}
+CHANGED = {"ciris_scoring_parameters": {"lambda_c": 6}}
 CHANGED_EXPECTED = [
     "parameter_set_id",
     "schema ciris",
@@ -571,7 +598,7 @@ def test_a_changed_parameter_stops_before_anything_changes(published, published_
     assert tables(published) == before
     assert marts(published) == published_marts
 
-    outcome = dbt(published, "build", variables={"as_of": NEWEST, **CHANGED})
+    outcome = dbt(published, "build", variables={"ciris_as_of": NEWEST, **CHANGED})
     assert not outcome.succeeded
     assert [text for text in CHANGED_EXPECTED if text not in outcome.said] == [], outcome.said
     assert tables(published) == before
@@ -580,7 +607,7 @@ def test_a_changed_parameter_stops_before_anything_changes(published, published_
 
 def test_a_changed_parameter_stops_dbt_run_too(published, published_marts):
     """`dbt run` leaves tests out, so that scores of two parameter sets would mix where a test alone prevents it."""
-    outcome = dbt(published, "run", variables={"as_of": NEWEST, **CHANGED})
+    outcome = dbt(published, "run", variables={"ciris_as_of": NEWEST, **CHANGED})
     with published.connect() as connection:
         [[n]] = connection.execute(
             "select count(distinct parameter_set_id) from ciris.fct_capacity_scores"
@@ -594,7 +621,7 @@ def test_a_full_refresh_of_the_runs_own_tables_rescores_nothing(published):
     """They are not incremental, but decide how much the second half of a run scores again, and with what."""
     scores = "ciris.fct_capacity_scores"
     before = marts(published, without=("scored_at",))[scores]
-    variables = {"as_of": NEWEST, "scoring_parameters": {"min_traces": 1}}
+    variables = {"ciris_as_of": NEWEST, "ciris_scoring_parameters": {"min_traces": 1}}
     own = ("int_scoring_parameters", "int_source_periods", "int_scoring_run")
     dbt(published, "run", "--full-refresh", "--select", *own, variables=variables)
     dbt(published, "build", "--selector", "after_resilience", variables=variables)
@@ -611,7 +638,7 @@ def test_a_refused_parameter_enters_no_score_of_the_python_step(published):
         before = set(connection.execute(scores).fetchall())
         # As between the two halves of a run: some rows wait for the step.
         connection.execute("delete from ciris_intermediate.int_resilience_scores where as_of = %s", [NEWEST])
-        refusal(run(published, variables={"scoring_parameters": {"norm_k": 10}}))
+        refusal(run(published, variables={"ciris_scoring_parameters": {"norm_k": 10}}))
         step = run(published, command="resilience", as_of=None)
         if step.exit_code:
             assert "parameter" in refusal(step)
@@ -666,7 +693,7 @@ def test_without_components_deferrals_and_keys_the_scores_are_those_of_the_seman
         assert f"has no column {', '.join(COMPONENTS)}." in message
         assert "or the scoring parameter replay_enabled to false" in message
 
-        result = run(unscored, variables={"scoring_parameters": {"replay_enabled": False}})
+        result = run(unscored, variables={"ciris_scoring_parameters": {"replay_enabled": False}})
         assert result.exit_code == 0, result.output
         assert "Fleet at 2026-06-15T00:00:00Z" in result.stdout
         assert "Note: cirislens.wbd_deferrals holds no deferral, so the quality of deferrals" in result.stderr
@@ -698,7 +725,9 @@ def test_without_traces_the_marts_are_empty(unscored):
     with unscored.connect() as connection:
         for mart in marts(unscored):
             [[n]] = connection.execute(f"select count(*) from {mart}").fetchall()
-            of_the_fleet = not mart.startswith(("ciris.dim_scoring_", "ciris.dim_capacity_"))
+            of_the_fleet = not mart.startswith(
+                ("ciris.dim_scoring_", "ciris.dim_capacity_", "ciris.dim_days")
+            )
             assert (n == 0) == of_the_fleet or mart == "ciris.fct_data_quality", mart
         # Nothing but what the deferrals and the batches, which are there, have to say of the fleet.
         issues = (

@@ -126,8 +126,8 @@ def test_the_right_that_is_missing_is_named(database):
     [
         (("--growth", "--days", "9"), "--growth chooses the days"),
         (("--embedded",), "--embedded brings a server"),
-        (("--vars", "{as_of: 2026-01-01}"), "chooses each as-of itself"),
-        (("--vars", "{scoring_period: hour}"), "measures daily scores"),
+        (("--vars", "{ciris_as_of: 2026-01-01}"), "chooses each as-of itself"),
+        (("--vars", "{ciris_scoring_period: hour}"), "measures daily scores"),
     ],
 )
 def test_options_that_contradict_are_refused(database, arguments, expected):

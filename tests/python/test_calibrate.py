@@ -38,7 +38,7 @@ from ciris_scoring.reading.marts import read_only
 from ciris_scoring.simulation.sample import load_sample, sample_info
 from ciris_scoring.terminal import width
 from conftest import REPOSITORY, Database, copy_of, fresh_database
-from pipeline import EXACT, score
+from pipeline import EXACT, MARTS, score
 
 MOMENT = as_of_time.parse_time(sample_info()["as_of"], "sample")
 
@@ -57,7 +57,7 @@ def scored(
 
 @pytest.fixture(scope="module")
 def ranges(scored) -> dict[str, Range]:
-    return covered_ranges(published.read_parameters(scored[1], SCHEMA))
+    return covered_ranges(published.read_parameters(scored[1], MARTS))
 
 
 @pytest.fixture(scope="module")
@@ -67,15 +67,15 @@ def today(ranges) -> dict[str, float]:
 
 @pytest.fixture(scope="module")
 def fleet(scored) -> published.Scores:
-    return published.read_fleet(scored[1], SCHEMA, MOMENT, 7)
+    return published.read_fleet(scored[1], MARTS, MOMENT, 7)
 
 
 @pytest.fixture(scope="module")
 def history(scored) -> published.Scores:
     """Every score of the 7-day window, as one label per agent."""
-    agents = [agent for agent, _ in published.read_agents(scored[1], SCHEMA)]
+    agents = [agent for agent, _ in published.read_agents(scored[1], MARTS)]
     labels = [label("x", MOMENT - timedelta(days=99), MOMENT)] * len(agents)
-    return published.read_spans(scored[1], SCHEMA, labels, agents, 7)
+    return published.read_spans(scored[1], MARTS, labels, agents, 7)
 
 
 def label(agent, first, last, is_good=True):
@@ -126,9 +126,9 @@ def test_other_values_give_the_scores_of_a_run_with_them(scored, tmp_path, embed
         database.connect() as connection,
     ):
         load_sample(connection)
-        score(database.profiles_dir, sample_info()["as_of"], {"scoring_parameters": other})
-        rescored = published.read_fleet(connection, SCHEMA, MOMENT, 7)
-    before = published.read_fleet(scored[1], SCHEMA, MOMENT, 7)
+        score(database.profiles_dir, sample_info()["as_of"], {"ciris_scoring_parameters": other})
+        rescored = published.read_fleet(connection, MARTS, MOMENT, 7)
+    before = published.read_fleet(scored[1], MARTS, MOMENT, 7)
     parameters = {**today, **other}
     assert np.abs(rescored.capacity_score - before.capacity_score).max() > 0.1
     assert np.abs(capacity_score(before.components, parameters) - rescored.capacity_score).max() <= EXACT
@@ -137,7 +137,7 @@ def test_other_values_give_the_scores_of_a_run_with_them(scored, tmp_path, embed
 
 
 def test_categories_are_the_published_ones_and_hold_their_lower_bound(scored, history):
-    categories = published.read_categories(scored[1], SCHEMA)
+    categories = published.read_categories(scored[1], MARTS)
     bounds = np.array([category.lower_bound for category in categories])
     numbers = category_numbers(history.capacity_score, bounds)
     assert [categories[number].name for number in numbers] == list(history.category)
@@ -178,7 +178,7 @@ def test_the_values_to_try_hold_both_ends_and_the_one_in_force(allowed, values):
 
 
 def test_every_parameter_is_covered_or_said_not_to_be_with_its_reason(scored):
-    parameters = published.read_parameters(scored[1], SCHEMA)
+    parameters = published.read_parameters(scored[1], MARTS)
     reasons = not_covered(parameters)
     assert set(parameters) == set(COVERED) | set(reasons)
     assert "not known to this command" not in reasons.values()
@@ -436,7 +436,7 @@ def test_labels_are_read_in_any_order_of_columns(tmp_path):
 
 def test_tables_fit_their_width_and_nothing_is_written(scored):
     database, connection = scored
-    written = "select pg_current_wal_insert_lsn()"
+    written = "select pg_snapshot_xmax(pg_current_snapshot())"  # the next transaction that writes
     before = connection.execute(written).fetchall()
     result = calibrate(database)
     assert result.exit_code == 0, result.output
@@ -445,7 +445,7 @@ def test_tables_fit_their_width_and_nothing_is_written(scored):
     )
     assert max(map(width, result.stdout.splitlines())) <= COLUMNS
     assert result.stdout.count(" today ") + result.stdout.count("  today") >= len(COVERED)
-    assert "decay_per_day" in result.stdout and "--vars '{scoring_parameters:" in result.stdout
+    assert "decay_per_day" in result.stdout and "--vars '{ciris_scoring_parameters:" in result.stdout
     assert connection.execute(written).fetchall() == before
 
 
@@ -502,7 +502,7 @@ def test_json_with_labels_says_the_same_as_the_marts(scored, tmp_path):
 
 def test_text_with_labels_by_name(scored, tmp_path):
     database, connection = scored
-    names = [name for _, name in published.read_agents(connection, SCHEMA)]
+    names = [name for _, name in published.read_agents(connection, MARTS)]
     weeks = (("2026-06-01", "2026-06-08", "good"), ("2026-06-08", "2026-06-15", "bad"))
     rows = [(name, *week) for name in names for week in weeks]
     path = write_labels(tmp_path / "labels.csv", rows, ("name", "from", "to", "label"))
@@ -548,7 +548,7 @@ def test_a_window_or_as_of_without_scores_is_refused(scored):
 
 
 def test_a_database_without_marts_says_what_to_do(database):
-    assert "has no fct_capacity_scores" in refused(calibrate(database), 1)
+    assert "There is no ciris.fct_capacity_scores" in refused(calibrate(database), 1)
 
 
 @pytest.fixture
@@ -578,4 +578,4 @@ def test_a_fleet_with_few_scores(scored, changed):
     changed.execute(f"update {scores} set capacity_score = null, category = null")
     assert "None of 14 agents has a score" in refused(calibrate(database), 1)
     changed.execute(f"delete from {scores}")
-    assert "No score is published in the schema" in refused(calibrate(database), 1)
+    assert "No score is published in ciris.fct_capacity_scores" in refused(calibrate(database), 1)

@@ -113,7 +113,7 @@ def test_help_names_the_commands_and_the_exit_codes():
 def test_messages_hold_no_control_characters(database):
     error, _ = refused(invoke("run", *at(database), "--as-of", "a\x1b[31m\nb\u202e"), 2)
     assert error.isprintable()
-    variables = yaml.safe_dump({"source_schema": "a\x1b[31m\nb\u202e"})
+    variables = yaml.safe_dump({"ciris_source_schema": "a\x1b[31m\nb\u202e"})
     result = invoke("run", *at(database), "--as-of", "2026-06-15", "--vars", variables)
     assert result.exit_code == 1
     assert all(line.isprintable() for line in result.stderr.splitlines()), result.stderr
@@ -218,18 +218,18 @@ def test_an_as_of_in_the_future_is_refused(database):
 
 
 def test_an_as_of_may_come_in_vars_but_not_twice(database):
-    malformed = invoke("run", *at(database), "--vars", "{as_of: soon}")
-    assert "The variable as_of is 'soon'" in refused(malformed, 2)[0]
-    twice = invoke("run", *at(database), "--vars", "{as_of: 2026-01-01}", "--as-of", "2026-01-01")
+    malformed = invoke("run", *at(database), "--vars", "{ciris_as_of: soon}")
+    assert "The variable ciris_as_of is 'soon'" in refused(malformed, 2)[0]
+    twice = invoke("run", *at(database), "--vars", "{ciris_as_of: 2026-01-01}", "--as-of", "2026-01-01")
     assert "given twice" in refused(twice, 2)[0]
 
 
 def test_an_unknown_period_is_named(database):
-    error, _ = refused(invoke("run", *at(database), "--vars", "{scoring_period: week}"), 2)
+    error, _ = refused(invoke("run", *at(database), "--vars", "{ciris_scoring_period: week}"), 2)
     assert "scoring_period is 'week'; allowed are day and hour" in error
 
 
-@pytest.mark.parametrize("variables", ["{as_of: [}", "just words", "[1, 2]", "7"])
+@pytest.mark.parametrize("variables", ["{ciris_as_of: [}", "just words", "[1, 2]", "7"])
 def test_malformed_vars_are_named(database, variables):
     error, hint = refused(invoke("run", *at(database), "--vars", variables), 2)
     assert "--vars" in error
@@ -248,10 +248,10 @@ def test_vars_are_a_yaml_dictionary():
     ("variables", "meant"),
     [
         (
-            "{scoring_perid: hour}",
-            "'scoring_perid', which is no variable of the project; did you mean scoring_period?",
+            "{ciris_scoring_perid: hour}",
+            "'ciris_scoring_perid', which is no variable of the project; did you mean ciris_scoring_period?",
         ),
-        ("{as_of: 2026-06-15, nonsense: 1}", "'nonsense', which is no variable of the project."),
+        ("{ciris_as_of: 2026-06-15, nonsense: 1}", "'nonsense', which is no variable of the project."),
         ("{1: 2}", "names 1, which is no variable of the project."),
     ],
 )
@@ -349,7 +349,7 @@ def test_missing_rights_come_with_the_statement_that_grants_them(sources, role):
         connection.execute(f"revoke temporary on database {sources.name} from public")
         while True:
             result = invoke(
-                "run", *at(sources), "--as-of", "2026-06-15", "--vars", "{scoring_parameters: {no: 1}}"
+                "run", *at(sources), "--as-of", "2026-06-15", "--vars", "{ciris_scoring_parameters: {no: 1}}"
             )
             error, hint = refused(result)
             if "Unknown scoring parameter" in error:
@@ -366,8 +366,8 @@ def test_missing_rights_come_with_the_statement_that_grants_them(sources, role):
         'grant select on "cirislens"."covenant_public_keys" to X',
         'grant select on "cirislens"."covenant_trace_batches" to X',
         'create schema "ciris" authorization X',
-        'create schema "ciris_staging" authorization X',
         'create schema "ciris_intermediate" authorization X',
+        'create schema "ciris_staging" authorization X',
         "grant temporary on database X to X",
     ]
 
@@ -414,18 +414,19 @@ def test_the_lock_goes_with_its_session(database):
 
 PROJECT = {
     "dbt_project.yml": """
-        name: small
+        name: ciris_scoring
         profile: ciris_scoring
-        vars: {scoring_period: day, as_of: null, traces_from: 2020-01-01, lock_holder_pid: null, failing: nothing}
+        vars: {ciris_scoring_period: day, ciris_as_of: null, ciris_traces_from: 2020-01-01, ciris_lock_holder_pid: null,
+          failing: nothing}
         on-run-start: ["{% if execute %}{{ check_run() }}{% endif %}"]
-        models: {small: {intermediate: {+schema: intermediate}, +materialized: table}}
+        models: {ciris_scoring: {intermediate: {+schema: intermediate}, +materialized: table}}
         """,
     "macros/check_run.sql": """
         {% macro check_run() %}
           {% if var('failing') == 'hook' %}
             {{ exceptions.raise_compiler_error("Parameter tau is 0, but must be positive.") }}
           {% endif %}
-          {{ log("as of " ~ var('as_of') ~ ", held by " ~ var('lock_holder_pid'), info=true) }}
+          {{ log("as of " ~ var('ciris_as_of') ~ ", held by " ~ var('ciris_lock_holder_pid'), info=true) }}
         {% endmacro %}
         """,
     "models/intermediate/int_scoring_parameters.sql": """
@@ -433,7 +434,7 @@ PROJECT = {
             ('norm_k', '5'), ('norm_x0', '0.5')) as p (parameter_name, parameter_value)
         """,
     "models/intermediate/int_resilience_inputs.sql": """
-        select 'agent'::text as agent_id_hash, timestamptz '{{ var("as_of") }}' as as_of, 7 as window_days,
+        select 'agent'::text as agent_id_hash, timestamptz '{{ var("ciris_as_of") }}' as as_of, 7 as window_days,
         {% for metric in ['csdma_plausibility_score', 'dsdma_domain_alignment', 'coherence_level'] %}
             array_fill(30, array[10]) as {{ metric }}_recent, array_fill(30, array[10]) as {{ metric }}_baseline,
         {% endfor %}
@@ -452,7 +453,7 @@ PROJECT = {
             null::timestamptz as computed_at
         where false
         """,
-    "models/intermediate/int_resilience.sql": """
+    "models/intermediate/factors/int_resilience.sql": """
         select scores.*
         from {{ ref('int_resilience_inputs') }} as inputs
         inner join {{ ref('int_resilience_scores') }} as scores
@@ -469,16 +470,18 @@ PROJECT = {
     "models/intermediate/int_score_limits.sql": """
         select as_of, window_days from {{ ref('int_interval_fleet_values') }}
         """,
-    "models/intermediate/int_score_intervals.sql": "select * from {{ ref('int_score_limits') }}",
+    "models/intermediate/intervals/int_score_intervals.sql": "select * from {{ ref('int_score_limits') }}",
     "models/marts/fct_capacity_scores.sql": """
-        select agent_id_hash, 'Ægir' as agent_name, as_of, window_days, 1::float8 as c_score, 1::float8 as i_int_score,
+        select agent_id_hash, 'Ægir (agent)' as agent_label, as_of, window_days, 1::float8 as c_score,
+            1::float8 as i_int_score,
             r_score, 1::float8 as i_inc_score, 1::float8 as s_score, r_score as capacity_score,
             'high_capacity' as category, 'final' as score_status, 'R' as weakest_factor,
             0.5::float8 as capacity_score_low, r_score as capacity_score_high, now() as scored_at
         from {{ ref('int_resilience') }}
         """,
     "models/marts/fct_capacity_alerts.sql": """
-        select agent_id_hash, agent_name, as_of, window_days, 'none' as kind, 'warning' as severity, '' as message,
+        select agent_id_hash, 'Ægir' as agent_name, agent_label, as_of, window_days, 'none' as kind,
+            'warning' as severity, '' as message,
             0::float8 as value, 0::float8 as threshold
         from {{ ref('fct_capacity_scores') }} where false
         """,
@@ -503,6 +506,14 @@ PROJECT = {
                       arguments: {values: [friend]}
                       config: {severity: warn}
         """,
+    # Named by the run, but not there.
+    **{
+        f"models/{name}.sql": "{{ config(materialized='ephemeral') }} select 1 as nothing"
+        for name in (
+            *("int_run_attempts", "int_score_publications", "int_scoring_run"),
+            *("fct_factor_components", "fct_trace_verdicts", "fct_fleet_capacity"),
+        )
+    },
 }
 
 

@@ -38,7 +38,9 @@ def test_another_encoding_is_refused(other_encoding: tuple[Database, str], comma
     if command == "run":
         said = refusal(run(database), 1)
     else:
-        outcome = dbt(database, "build", "--selector", "before_resilience", variables={"as_of": "2026-06-15"})
+        outcome = dbt(
+            database, "build", "--selector", "before_resilience", variables={"ciris_as_of": "2026-06-15"}
+        )
         assert not outcome.succeeded
         said = outcome.said
     for part in (database.name, f"has the encoding {encoding}", "must be UTF8", "encoding 'UTF8'", "pg_dump"):

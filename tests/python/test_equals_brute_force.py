@@ -78,7 +78,7 @@ def test_nasty_days(database: Database) -> None:
 def test_nasty_hours(database: Database) -> None:
     load(database, 3, days=9)
     as_of = START + timedelta(days=8, hours=17)
-    score(database.profiles_dir, as_of, {"scoring_period": "hour"})
+    score(database.profiles_dir, as_of, {"ciris_scoring_period": "hour"})
     with database.connect() as connection:
         as_ofs = [as_of - timedelta(hours=h) for h in (0, 1, 5, 24, 30, 100, 150, 170, 190)]
         assert differences_from_brute_force(connection, SCHEMA, as_of, period="hour", as_ofs=as_ofs) == []
@@ -87,7 +87,7 @@ def test_nasty_hours(database: Database) -> None:
 def test_other_parameters(database: Database) -> None:
     load(database, 4)
     as_of = START + timedelta(days=12)
-    score(database.profiles_dir, as_of, {"scoring_parameters": OTHER_PARAMETERS})
+    score(database.profiles_dir, as_of, {"ciris_scoring_parameters": OTHER_PARAMETERS})
     with database.connect() as connection:
         assert differences_from_brute_force(connection, SCHEMA, as_of, parameters=OTHER_PARAMETERS) == []
 

@@ -5,20 +5,21 @@ from datetime import UTC, datetime
 import pytest
 import wcwidth
 
-from ciris_scoring.fleet_table import AGENT_WIDTH, MAX_ROWS, agent_label, fleet_tables
+from ciris_scoring.fleet_table import AGENT_WIDTH, MAX_ROWS, fleet_tables, shown_label
+from ciris_scoring.relations import Place, Relations
 from ciris_scoring.terminal import aligned, fitted, printable, width
 
 AS_OF = datetime(2026, 6, 15, tzinfo=UTC)
 
-MARTS = """
+CREATE_MARTS = """
 create schema marts;
 create table marts.fct_capacity_scores (
-    agent_id_hash text, agent_name text, as_of timestamptz, window_days integer, c_score float8, i_int_score float8,
+    agent_id_hash text, agent_label text, as_of timestamptz, window_days integer, c_score float8, i_int_score float8,
     r_score float8, i_inc_score float8, s_score float8, capacity_score float8, category text, score_status text,
     weakest_factor text, capacity_score_low float8, capacity_score_high float8
 );
 create table marts.fct_capacity_alerts (
-    agent_id_hash text, agent_name text, as_of timestamptz, window_days integer, kind text, severity text,
+    agent_id_hash text, agent_label text, as_of timestamptz, window_days integer, kind text, severity text,
     message text
 );
 create table marts.fct_record_signs (
@@ -30,8 +31,21 @@ create table marts.fct_record_signs (
 @pytest.fixture
 def connection(database):
     with database.connect() as connection:
-        connection.execute(MARTS)
+        connection.execute(CREATE_MARTS)
         yield connection
+
+
+PUBLISHED = Relations(
+    "marts",
+    {
+        name: Place("marts", name)
+        for name in ("fct_capacity_scores", "fct_capacity_alerts", "fct_record_signs")
+    },
+)
+
+
+def label_of(agent, name):
+    return f"{name or ''} ({agent[:8]})".strip()
 
 
 def add_score(connection, agent, name, capacity, window_days=7, as_of=AS_OF, limits=(None, None)):
@@ -39,14 +53,14 @@ def add_score(connection, agent, name, capacity, window_days=7, as_of=AS_OF, lim
     connection.execute(
         "insert into marts.fct_capacity_scores"
         " values (%s, %s, %s, %s, 1, 0.95, 0.9, 0.85, 0.75, %s, %s, %s, 'S', %s, %s)",
-        [agent, name, as_of, window_days, capacity, category, status, *limits],
+        [agent, label_of(agent, name), as_of, window_days, capacity, category, status, *limits],
     )
 
 
 def add_alert(connection, agent, name, kind, severity="critical", window_days=7):
     connection.execute(
         "insert into marts.fct_capacity_alerts values (%s, %s, %s, %s, %s, %s, 'What it says.')",
-        [agent, name, AS_OF, window_days, kind, severity],
+        [agent, label_of(agent, name), AS_OF, window_days, kind, severity],
     )
 
 
@@ -57,7 +71,7 @@ def test_the_lowest_capacity_comes_first_and_no_score_last(connection):
     add_alert(connection, "cccccccc33", None, "falling", "warning")
     add_alert(connection, "cccccccc33", None, "low_capacity")
     add_alert(connection, "cccccccc33", None, "silent", "warning")
-    assert fleet_tables(connection, "marts", AS_OF).splitlines() == [
+    assert fleet_tables(connection, PUBLISHED, AS_OF).splitlines() == [
         "Fleet at 2026-06-15T00:00:00Z, window of 7 days, 3 agents",
         "",
         "agent                C  I_int      R  I_inc      S  capacity            category  status             weakest"
@@ -80,7 +94,7 @@ def test_signs_of_a_polished_record_have_a_column_where_there_are_any(connection
         connection.execute(
             "insert into marts.fct_record_signs values ('bbbbbbbb', %s, 7, %s, %s)", [AS_OF, sign, field]
         )
-    seven, thirty = fleet_tables(connection, "marts", AS_OF).split("\n\nFleet")
+    seven, thirty = fleet_tables(connection, PUBLISHED, AS_OF).split("\n\nFleet")
     headings, _, plain, shiny = seven.splitlines()[2:]
     assert headings.endswith("alerts  signs")
     assert plain.rstrip().endswith("S")
@@ -91,7 +105,7 @@ def test_signs_of_a_polished_record_have_a_column_where_there_are_any(connection
 def test_a_score_and_its_limits_are_cut_and_not_rounded(connection):
     add_score(connection, "aaaaaaaa", "Near", 0.8499999, limits=(0.29999, 0.999999))
     add_score(connection, "bbbbbbbb", "Exact", 0.29, limits=(0.0, 1.0))
-    tables = fleet_tables(connection, "marts", AS_OF)
+    tables = fleet_tables(connection, PUBLISHED, AS_OF)
     assert "0.849 [0.29, 0.99]" in tables and "0.290 [0.00, 1.00]" in tables
 
 
@@ -99,7 +113,7 @@ def test_one_table_per_window_at_the_as_of_only(connection):
     add_score(connection, "aaaaaaaa", "Old", 0.5, as_of=datetime(2026, 6, 14, tzinfo=UTC))
     add_score(connection, "bbbbbbbb", "Now", 0.5, window_days=30)
     add_score(connection, "bbbbbbbb", "Now", 0.5, window_days=7)
-    tables = fleet_tables(connection, "marts", AS_OF)
+    tables = fleet_tables(connection, PUBLISHED, AS_OF)
     assert [line for line in tables.splitlines() if line.startswith("Fleet")] == [
         "Fleet at 2026-06-15T00:00:00Z, window of 7 days, 1 agents",
         "Fleet at 2026-06-15T00:00:00Z, window of 30 days, 1 agents",
@@ -109,13 +123,13 @@ def test_one_table_per_window_at_the_as_of_only(connection):
 
 def test_an_alert_for_an_agent_without_a_row_is_not_lost(connection):
     add_alert(connection, "dddddddd44", "Hush", "silent", "warning")
-    tables = fleet_tables(connection, "marts", AS_OF)
+    tables = fleet_tables(connection, PUBLISHED, AS_OF)
     assert "No agent has a trace in this window." in tables
     assert "silent: Hush (dddddddd), without a score in this window. What it says." in tables
 
 
 def test_an_empty_fleet_is_said_in_a_line(connection):
-    assert fleet_tables(connection, "marts", AS_OF) == (
+    assert fleet_tables(connection, PUBLISHED, AS_OF) == (
         "No agent has a trace in a scoring window at 2026-06-15T00:00:00Z: the fleet table is empty."
     )
 
@@ -123,7 +137,7 @@ def test_an_empty_fleet_is_said_in_a_line(connection):
 def test_a_large_fleet_shows_the_lowest_and_counts_the_rest(connection):
     for i in range(MAX_ROWS + 3):
         add_score(connection, f"{i:08d}", f"Agent {i}", i / 100)
-    lines = fleet_tables(connection, "marts", AS_OF).splitlines()
+    lines = fleet_tables(connection, PUBLISHED, AS_OF).splitlines()
     assert len(lines) == 4 + MAX_ROWS + 1
     assert lines[-1] == "... and 3 more agents with a higher capacity or none."
 
@@ -136,24 +150,26 @@ def test_the_table_is_at_most_140_columns_wide(connection):
     connection.execute(
         "update marts.fct_capacity_scores set category = 'high_fragility', weakest_factor = 'I_int'"
     )
-    widths = {width(line) for line in fleet_tables(connection, "marts", AS_OF).splitlines()}
+    widths = {width(line) for line in fleet_tables(connection, PUBLISHED, AS_OF).splitlines()}
     assert 120 <= max(widths) <= 140
 
 
 @pytest.mark.parametrize(
-    ("name", "label"),
+    ("label", "shown"),
     [
-        ("Scout", "Scout (3f764637)"),
+        ("Scout (3f764637)", "Scout (3f764637)"),
         (None, "(3f764637)"),
-        ("", "(3f764637)"),
-        ("An agent with a long name", "An agent… (3f764637)"),
-        ("探索者探索者探索者探索者", "探索者探… (3f764637)"),
-        ("a\tb\x1b[31mc", "a�b�[31mc (3f764637)"),
+        ("(3f764637)", "(3f764637)"),
+        ("An agent with a long name (3f764637)", "An agent… (3f764637)"),
+        ("An agent (with a twin) (3f764637)", "An agent… (3f764637)"),
+        ("Scout (3f764637717ba9ec #2)", "(3f764637717ba9ec #…"),
+        ("探索者探索者探索者探索者 (3f764637)", "探索者探… (3f764637)"),
+        ("a\tb\x1b[31mc (3f764637)", "a�b�[31mc (3f764637)"),
     ],
 )
-def test_an_agent_is_named_within_its_column(name, label):
-    assert agent_label(name, "3f764637717ba9ec") == label
-    assert width(label) <= AGENT_WIDTH
+def test_an_agent_is_named_within_its_column(label, shown):
+    assert shown_label(label, "3f764637717ba9ec") == shown
+    assert width(shown) <= AGENT_WIDTH
 
 
 def test_columns_stay_aligned_with_wide_and_combining_characters():
@@ -184,10 +200,10 @@ HOSTILE_NAMES = [
 @pytest.mark.parametrize("name", HOSTILE_NAMES, ids=ascii)
 def test_no_name_or_hash_moves_the_table(connection, name):
     add_score(connection, "aaaaaaaa11", "Plain", 0.5)
-    plain = fleet_tables(connection, "marts", AS_OF).splitlines()
+    plain = fleet_tables(connection, PUBLISHED, AS_OF).splitlines()
     add_score(connection, name, name, 0.9)
     add_alert(connection, name + "2", name, "silent")
-    lines = fleet_tables(connection, "marts", AS_OF).splitlines()
+    lines = fleet_tables(connection, PUBLISHED, AS_OF).splitlines()
     assert len(lines) == len(plain) + 2
     assert all(line.isprintable() for line in lines)
     starts = zip((lines[2], *lines[4:6]), ("I_int", "0.950", "0.950"), strict=True)

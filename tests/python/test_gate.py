@@ -185,11 +185,13 @@ def test_the_python_step_refuses_inputs_that_were_made_for_other_parameters(stat
     """
     database = states.database
     restore(database, states.unscored)
-    first = dbt(database, *FIRST_HALF, variables={"as_of": BEFORE})
+    first = dbt(database, *FIRST_HALF, variables={"ciris_as_of": BEFORE})
     assert first.succeeded, first.said
     with database.connect() as connection:
         connection.execute(FAILURES["a model of the first half"].spoil)
-        refusal(run(database, as_of=BEFORE, variables={"scoring_parameters": {"norm_k": 10}}), exit_code=1)
+        refusal(
+            run(database, as_of=BEFORE, variables={"ciris_scoring_parameters": {"norm_k": 10}}), exit_code=1
+        )
         message = refusal(run(database, command="resilience", as_of=None), exit_code=1)
         assert "int_resilience_inputs were made for other parameters" in message
         table = f"{SCHEMA}_intermediate.int_resilience_scores"
@@ -199,11 +201,13 @@ def test_the_python_step_refuses_inputs_that_were_made_for_other_parameters(stat
 def test_a_larger_lookback_scores_no_final_score_again(database, expected):
     """Published with a lookback of 3 days, up to the day before NEWEST and then NEWEST: 5 days would reach behind."""
     assert run(database, as_of=NEWEST).exit_code == 0
-    refused = run(database, as_of=NEWEST, variables={"lookback_periods": 5})
+    refused = run(database, as_of=NEWEST, variables={"ciris_lookback_periods": 5})
     message = refusal(refused, exit_code=1)
     assert "final up to 2026-06-11" in message and "--allow-rescoring" in message
     assert marts(database, without=RUN_TIMES) == expected
-    allowed = run(database, as_of=NEWEST, variables={"lookback_periods": 5, "allow_rescoring": True})
+    allowed = run(
+        database, as_of=NEWEST, variables={"ciris_lookback_periods": 5, "ciris_allow_rescoring": True}
+    )
     assert allowed.exit_code == 0, allowed.said
 
 
@@ -228,14 +232,16 @@ def test_a_full_refresh_that_fails_leaves_every_mart_and_must_be_repeated(databa
     assert marts(database, without=RUN_TIMES) == expected
 
     # In one go, too: the views are kept and built by the same dbt.
-    alone = dbt(database, "build", "--full-refresh", variables={"as_of": NEWEST, "allow_rescoring": True})
+    alone = dbt(
+        database, "build", "--full-refresh", variables={"ciris_as_of": NEWEST, "ciris_allow_rescoring": True}
+    )
     assert alone.succeeded, alone.said
     assert marts(database, without=RUN_TIMES) == expected
 
 
 def test_views_outlast_the_table_of_parameters_which_every_run_swaps(database):
     before = marts(database)
-    alone = dbt(database, "run", "--select", "dim_scoring_parameters", variables={"as_of": NEWEST})
+    alone = dbt(database, "run", "--select", "dim_scoring_parameters", variables={"ciris_as_of": NEWEST})
     assert alone.succeeded, alone.said
     assert marts(database) == before
 
@@ -244,7 +250,7 @@ def test_views_outlast_the_table_of_parameters_which_every_run_swaps(database):
 
 
 def test_plain_dbt_on_afresh_database_leaves_the_scores_waiting(states):
-    database, variables = states.database, {"as_of": BEFORE}
+    database, variables = states.database, {"ciris_as_of": BEFORE}
     restore(database, states.unscored)
     alone = dbt(database, "build", variables=variables)
     assert alone.succeeded, alone.said
@@ -262,7 +268,7 @@ def test_plain_dbt_on_afresh_database_leaves_the_scores_waiting(states):
 
 
 def test_the_three_commands_of_a_scheduler_are_a_run_and_plain_dbt_may_follow(database, expected):
-    variables = {"as_of": NEWEST}
+    variables = {"ciris_as_of": NEWEST}
     first = dbt(database, *FIRST_HALF, variables=variables)
     assert first.succeeded, first.said
     assert run(database, command="resilience", as_of=None).exit_code == 0

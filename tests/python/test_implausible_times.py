@@ -86,7 +86,7 @@ def test_the_first_time_is_a_variable(database: Database) -> None:
         create_loose_sources(connection)
         for table, rows in fleet.items():
             insert_rows(connection, table, rows)
-        score(database.profiles_dir, as_of, {"traces_from": first.isoformat()})
+        score(database.profiles_dir, as_of, {"ciris_traces_from": first.isoformat()})
         found = score_rows(connection, SCHEMA)
         connection.execute("drop schema ciris cascade; drop schema ciris_intermediate cascade")
         connection.execute('delete from cirislens.covenant_traces where "timestamp" < %s', [first])

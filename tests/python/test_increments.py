@@ -14,4 +14,6 @@ def test_five_days(database: Database, tmp_path: Path) -> None:
 
 def test_four_hourly_runs(database: Database, tmp_path: Path) -> None:
     steps = hourly_steps(4, 5)
-    assert list(replay(database.server, database.name, tmp_path, steps, {"scoring_period": "hour"})) == []
+    assert (
+        list(replay(database.server, database.name, tmp_path, steps, {"ciris_scoring_period": "hour"})) == []
+    )

@@ -48,7 +48,7 @@ create table traps.ciris_results ();
 """
 # dbt makes missing schemas before the project has a word.
 SCHEMAS = "create schema plain; create schema plain_staging; create schema plain_intermediate;"
-SALT = {"scoring_parameters": {"replay_sample_salt": "a\\'b\\n", "replay_sample_per_period": 3}}
+SALT = {"ciris_scoring_parameters": {"replay_sample_salt": "a\\'b\\n", "replay_sample_per_period": 3}}
 AS_OFS = (START + timedelta(days=10), START + timedelta(days=13))
 
 
@@ -102,7 +102,7 @@ def test_nothing_inherited_decides_a_number(database: Database, request: pytest.
     for as_of in AS_OFS:
         score(database.profiles_dir, as_of, SALT)
     write_target(database, role, "plain")
-    variables = {**SALT, "as_of": AS_OFS[-1].isoformat()}
+    variables = {**SALT, "ciris_as_of": AS_OFS[-1].isoformat()}
     first = dbt(database, "build", "--selector", "before_resilience", variables=variables)
     assert first.succeeded, first.said
     job.resilience(load_project(REPOSITORY, database.profiles_dir, cli_vars=SALT))
@@ -112,7 +112,7 @@ def test_nothing_inherited_decides_a_number(database: Database, request: pytest.
     with friendly(database) as connection:
         assert table_differences(connection, SCHEMA, "hostile") == []
         assert table_differences(connection, SCHEMA, "plain") == []
-        parameters = SALT["scoring_parameters"]
+        parameters = SALT["ciris_scoring_parameters"]
         assert differences_from_brute_force(connection, "hostile", AS_OFS[-1], parameters=parameters) == []
 
 
@@ -127,6 +127,8 @@ def test_models_need_transactions(database: Database) -> None:
         create_loose_sources(connection)
     path = database.profiles_dir / "profiles.yml"
     path.write_text(path.read_text() + "      autocommit: true\n")
-    outcome = dbt(database, "build", "--selector", "before_resilience", variables={"as_of": "2026-06-15"})
+    outcome = dbt(
+        database, "build", "--selector", "before_resilience", variables={"ciris_as_of": "2026-06-15"}
+    )
     assert not outcome.succeeded
     assert "Target dev has autocommit: true" in outcome.said

@@ -16,7 +16,7 @@ from ciris_scoring.intervals import Parameters, Window
 from ciris_scoring.limits_step import Fleet, Setting, blocks, run_limits_step
 from conftest import Database
 from nasty_fleet import START, nasty_fleet
-from pipeline import create_loose_sources, insert_rows
+from pipeline import MARTS, create_loose_sources, insert_rows
 from test_bad_input import dbt, fleet_database, restore, run, saved
 
 DAYS = 10
@@ -65,7 +65,7 @@ def limits(connection: psycopg.Connection) -> list[tuple]:
 
 
 def counts(connection: psycopg.Connection, **options) -> tuple[int, int, int]:
-    return tuple(run_limits_step(connection, SCHEMA, **options)[:3])
+    return tuple(run_limits_step(connection, MARTS, **options)[:3])
 
 
 def test_every_scored_row_has_limits_and_running_again_writes_nothing(connection):
@@ -111,7 +111,7 @@ def test_one_late_trace_makes_the_fleets_wait_that_remember_it_and_no_others(sco
         " where agent_id_hash is not null and btrim(agent_id_hash) <> '' order by 1 limit 1",
         [moment],
     )
-    first = dbt(database, *FIRST_HALF, variables={"as_of": AS_OF.isoformat()})
+    first = dbt(database, *FIRST_HALF, variables={"ciris_as_of": AS_OF.isoformat()})
     assert first.succeeded, first.said
     waiting, written, deleted = counts(connection)
     assert waiting == written > 0 and deleted == 0
@@ -185,7 +185,7 @@ def test_inputs_that_do_not_fit_are_refused(connection, case):
     before = connection.execute(f"select * from {kept} order by 1, 2, 3").fetchall()
     connection.execute(statement)
     with pytest.raises(StepError, match=message) as caught:
-        run_limits_step(connection, SCHEMA)
+        run_limits_step(connection, MARTS)
     assert caught.value.hint
     assert connection.execute(f"select * from {kept} order by 1, 2, 3").fetchall() == before
 
@@ -201,10 +201,10 @@ def test_a_failure_in_the_middle_changes_nothing(connection):
         " for each row execute function public.refuse()"
     )
     with pytest.raises(psycopg.errors.RaiseException):
-        run_limits_step(connection, SCHEMA)
+        run_limits_step(connection, MARTS)
     assert limits(connection) == without
     connection.execute("drop function public.refuse cascade")
-    run_limits_step(connection, SCHEMA)
+    run_limits_step(connection, MARTS)
     assert limits(connection) == before
 
 
@@ -220,11 +220,11 @@ def test_a_connection_lost_in_the_middle_changes_nothing(scored, connection, mon
             other.execute("select pg_terminate_backend(%s)", [connection.info.backend_pid])
 
     with pytest.raises(psycopg.OperationalError):
-        run_limits_step(connection, SCHEMA, chunk_agents=1, report=end_the_session)
+        run_limits_step(connection, MARTS, chunk_agents=1, report=end_the_session)
     with database.connect() as other:
         other.execute(f"set search_path to {INTERMEDIATE}")
         assert limits(other) == without
-        run_limits_step(other, SCHEMA)
+        run_limits_step(other, MARTS)
         assert limits(other) == before
 
 

@@ -92,7 +92,7 @@ def test_years_of_hours(system_postgres: Server, tmp_path: Path) -> None:
 
 def test_a_month_later(system_postgres: Server, tmp_path: Path) -> None:
     """From nothing, the same as-ofs get the same scores."""
-    variables = {"scoring_period": "day"}
+    variables = {"ciris_scoring_period": "day"}
     with (
         fresh_database(system_postgres, tmp_path) as database,
         database.connect() as connection,
@@ -112,7 +112,7 @@ def test_a_month_later(system_postgres: Server, tmp_path: Path) -> None:
 def years_in_one_refresh_and_in_increments(
     database: Database, period: str, busy: Stretches | None = None
 ) -> None:
-    variables = {"scoring_period": period}
+    variables = {"ciris_scoring_period": period}
     days, traces_per_day = YEARS[period]
     with database.connect() as connection:
         last = load_years(connection, days, traces_per_day, busy)

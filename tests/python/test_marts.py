@@ -52,6 +52,7 @@ DESIGN = {
             f"{f}_score_{side}": DOUBLE for f in ("c", "i_int", "r", "i_inc", "s") for side in ("low", "high")
         },
         **dict.fromkeys(["category_low", "category_high", "category_certainty", "interval_driver"], TEXT),
+        "agent_label": TEXT,
     },
     "fct_factor_components": {
         **KEY,
@@ -68,6 +69,7 @@ DESIGN = {
         "value": DOUBLE,
         "threshold": DOUBLE,
         "message": TEXT,
+        "agent_label": TEXT,
     },
     "fct_fleet_coherence_hourly": {
         "hour_start": TIME,
@@ -79,7 +81,8 @@ DESIGN = {
 }
 # The marts whose columns design.md describes without naming them.
 DESCRIBED = {
-    "fct_trace_verdicts": {"agent_id_hash": TEXT, "trace_id": TEXT, "traced_at": TIME},
+    "dim_days": {"date_day": "date"},
+    "fct_trace_verdicts": {"agent_id_hash": TEXT, "trace_id": TEXT, "traced_at": TIME, "agent_label": TEXT},
     "fct_score_attribution": {
         **KEY,
         **dict.fromkeys(["score_attribution_id", "factor", "part"], TEXT),
@@ -118,6 +121,8 @@ DESCRIBED = {
         "latest_capacity_score_low": DOUBLE,
         "latest_capacity_score_high": DOUBLE,
         "latest_category_certainty": TEXT,
+        "agent_label": TEXT,
+        "n_agents_of_name": INTEGER,
     },
     "dim_scoring_parameters": {
         "parameter_name": TEXT,
@@ -131,6 +136,7 @@ DESCRIBED = {
         **dict.fromkeys(["record_sign_id", "agent_name", "sign", "field", "compared_with", "message"], TEXT),
         **dict.fromkeys(["value", "comparison_value", "z"], DOUBLE),
         "scored_at": TIME,
+        "agent_label": TEXT,
     },
     "fct_scoring_runs": {
         **dict.fromkeys(["scoring_run_id", "command", "outcome", "message", "remedy", "version"], TEXT),

@@ -423,7 +423,7 @@ def test_odd_rows_stop_nothing_and_touch_nobody_else(
         n_rows = load_odd_rows(connection, types, unique=as_in_production)
         assert n_rows["covenant_traces"] == N_TRACES
     embedded.write_profile(tmp_path, fleet_database.server, database=fleet_database.name, schema=ODD_MARTS)
-    score(tmp_path, AS_OF, {"source_schema": ODD})
+    score(tmp_path, AS_OF, {"ciris_source_schema": ODD})
     with fleet_database.connect() as connection:
         found, wanted = others(connection, ODD_MARTS), others(connection, "ciris")
         assert found.keys() == wanted.keys()

@@ -32,6 +32,7 @@ from ciris_scoring.reading import agents, fleet, history
 from ciris_scoring.run_lock import run_lock
 from ciris_scoring.simulation.sample import sample_info
 from conftest import REPOSITORY, Database, copy_of
+from pipeline import MARTS
 
 AS_OF = datetime.fromisoformat(sample_info()["as_of"])
 NOW = AS_OF + timedelta(hours=3)
@@ -146,7 +147,7 @@ def shown(value: float | None) -> str:
 
 @pytest.mark.parametrize("window_days", [7, 30])
 def test_the_fleet_is_that_of_the_marts(marts, window_days):
-    page = Parsed(pages.fleet_page(marts, SCHEMA, window_days=window_days, now=NOW))
+    page = Parsed(pages.fleet_page(marts, MARTS, window_days=window_days, now=NOW))
     [headings, *rows] = page.table_rows(15)
     assert headings[0] == "Agent"
     expected = read(
@@ -189,7 +190,7 @@ def test_the_fleet_is_that_of_the_marts(marts, window_days):
 
 
 def test_an_agent_is_that_of_the_marts(marts):
-    page = Parsed(pages.agent_page(marts, SCHEMA, "Link", now=NOW))
+    page = Parsed(pages.agent_page(marts, MARTS, "Link", now=NOW))
     key = "where agent_id_hash = %s and as_of = %s and window_days = 7"
     parts = read(marts, f"select * from fct_score_attribution {key} order by rank", LINK, AS_OF)
     lost = [part for part in parts if part["points_lost"] >= 0.001]
@@ -222,11 +223,11 @@ def test_every_part_has_words(marts):
 
 
 def test_alerts_and_parameters_are_those_of_the_marts(marts):
-    page = Parsed(pages.alerts_page(marts, SCHEMA, window_days=30))
+    page = Parsed(pages.alerts_page(marts, MARTS, window_days=30))
     expected = read(marts, "select * from fct_capacity_alerts where window_days = 30")
     assert sum(tag == "li" for tag, _ in page.tags) == len(expected) > 0
     assert all(alert["message"] in page.text for alert in expected)
-    page = Parsed(pages.parameters_page(marts, SCHEMA))
+    page = Parsed(pages.parameters_page(marts, MARTS))
     for parameter in read(marts, "select * from dim_scoring_parameters"):
         row = [row for row in page.table_rows(6) if row[0] == parameter["parameter_name"]][0]
         assert row[1] == (parameter["parameter_value"] or "not published")
@@ -241,7 +242,7 @@ def test_numbers_are_cut(marts):
         "where agent_id_hash = %s and as_of = %s and window_days = 7",
         [LINK, AS_OF],
     )
-    page = Parsed(pages.fleet_page(marts, SCHEMA))
+    page = Parsed(pages.fleet_page(marts, MARTS))
     [row] = [row for row in page.table_rows(15) if "Link" in row[0]]
     assert row[1].startswith("0.849 ") and row[8].startswith("Healthy")
 
@@ -250,7 +251,7 @@ def test_names_of_several_agents_are_folded_with_their_spread(marts):
     marts.execute(
         "update fct_capacity_scores set agent_name = 'Ally' where agent_name in ('Link', 'Fable', 'Echo')"
     )
-    [spread] = fleet.spreads(marts, SCHEMA, AS_OF, 7)
+    [spread] = fleet.spreads(marts, MARTS, AS_OF, 7)
     values = sorted(
         row["capacity_score"]
         for row in read(
@@ -262,19 +263,19 @@ def test_names_of_several_agents_are_folded_with_their_spread(marts):
     )
     assert (spread.agent_name, spread.n_agents, spread.n_scored) == ("Ally", 3, 3)
     assert [spread.min_capacity_score, spread.median_capacity_score, spread.max_capacity_score] == values
-    page = pages.fleet_page(marts, SCHEMA)
+    page = pages.fleet_page(marts, MARTS)
     assert page.count("data-f=0") == 4 and "Ally</bdi> × 3" in page
     assert "1 name borne by several agents" in page
 
 
 def test_who_is_meant(marts):
-    assert [found.agent_id_hash for found in agents.find(marts, SCHEMA, "4107")] == [LINK]
-    assert [found.agent_id_hash for found in agents.find(marts, SCHEMA, "Proteus")] == ["da3f08513aac60cf"]
+    assert [found.agent_id_hash for found in agents.find(marts, MARTS, "4107")] == [LINK]
+    assert [found.agent_id_hash for found in agents.find(marts, MARTS, "Proteus")] == ["da3f08513aac60cf"]
     for nobody in ("", " ", "nobody", "a\0b", "\ud800", "' or true --", "x" * 10_000):
-        assert agents.find(marts, SCHEMA, nobody) == []
-        assert "There is no such agent" in pages.agent_page(marts, SCHEMA, nobody)
+        assert agents.find(marts, MARTS, nobody) == []
+        assert "There is no such agent" in pages.agent_page(marts, MARTS, nobody)
     marts.execute("update dim_agents set agent_name = 'Ally' where agent_name in ('Link', 'Fable')")
-    several = pages.agent_page(marts, SCHEMA, "Ally")
+    several = pages.agent_page(marts, MARTS, "Ally")
     assert isinstance(several, pages.Message) and several.status == 409
     page = Parsed(several)
     assert "2 agents have this name" in page.text
@@ -282,7 +283,7 @@ def test_who_is_meant(marts):
 
 
 def test_events_are_told_once_for_neighbouring_days(marts):
-    found = history.events(marts, SCHEMA, [LINK, "da3f08513aac60cf"], 7, AS_OF - timedelta(60), AS_OF)
+    found = history.events(marts, MARTS, [LINK, "da3f08513aac60cf"], 7, AS_OF - timedelta(60), AS_OF)
     [broken] = found[LINK]
     [counted] = read(
         marts,
@@ -298,7 +299,7 @@ def test_events_are_told_once_for_neighbouring_days(marts):
         "update fct_capacity_scores set parameter_set_id = 'other' where agent_id_hash = %s and as_of < %s",
         [LINK, AS_OF - timedelta(10)],
     )
-    [_, changed] = history.events(marts, SCHEMA, [LINK], 7, AS_OF - timedelta(60), AS_OF)[LINK]
+    [_, changed] = history.events(marts, MARTS, [LINK], 7, AS_OF - timedelta(60), AS_OF)[LINK]
     assert changed.kind == "parameters_changed" and changed.detail.startswith("other → ")
     assert changed.first_at == AS_OF - timedelta(10)
 
@@ -309,16 +310,16 @@ def test_events_are_told_once_for_neighbouring_days(marts):
 def test_an_unfinished_run_is_told(marts, scored):
     """While it is at work, when it waits for the Python step, and when it has published nothing."""
     run = f"{SCHEMA}_intermediate.int_scoring_run"
-    assert "class=state" not in pages.fleet_page(marts, SCHEMA)
+    assert "class=state" not in pages.fleet_page(marts, MARTS)
     marts.execute(
         f"update {run} set started_at = now() + interval '1 minute', as_of = as_of + interval '1 day'"
     )
-    page = pages.fleet_page(marts, SCHEMA)
+    page = pages.fleet_page(marts, MARTS)
     assert "The last run published nothing." in page and "2026-06-16 00:00 UTC" in page
     marts.execute(f"delete from {SCHEMA}_intermediate.int_resilience_scores where agent_id_hash = %s", [LINK])
-    assert re.search(r"\d+ scores wait for the Python step", pages.agent_page(marts, SCHEMA, "Link"))
+    assert re.search(r"\d+ scores wait for the Python step", pages.agent_page(marts, MARTS, "Link"))
     with scored.database.connect() as other, run_lock(other, SCHEMA):
-        assert "A run is at work." in pages.alerts_page(marts, SCHEMA)
+        assert "A run is at work." in pages.alerts_page(marts, MARTS)
 
 
 def test_too_few_traces_say_how_many_are_missing(marts):
@@ -333,32 +334,32 @@ def test_too_few_traces_say_how_many_are_missing(marts):
         [LINK, AS_OF],
     )
     [row] = [
-        row for row in Parsed(pages.fleet_page(marts, SCHEMA)).table_rows(15) if row[0].startswith("Link")
+        row for row in Parsed(pages.fleet_page(marts, MARTS)).table_rows(15) if row[0].startswith("Link")
     ]
     assert row[1] == "–" and row[8:10] == ["too few traces", "too few traces, 18 missing"]
-    assert "12 traces in the window, 18 too few." in pages.agent_page(marts, SCHEMA, LINK)
-    assert pages.report_page(marts, SCHEMA)
+    assert "12 traces in the window, 18 too few." in pages.agent_page(marts, MARTS, LINK)
+    assert pages.report_page(marts, MARTS)
 
 
 def test_nothing_published_is_said_in_words(marts, database):
     with database.connect() as empty:
         for page in (pages.fleet_page, pages.alerts_page, pages.parameters_page):
-            assert "No score is published yet" in page(empty, SCHEMA)
-    assert "for windows of 7 or 30 days" in pages.fleet_page(marts, SCHEMA, window_days=8)
+            assert "No score is published yet" in page(empty, MARTS)
+    assert "for windows of 7 or 30 days" in pages.fleet_page(marts, MARTS, window_days=8)
     marts.execute("delete from fct_capacity_scores; delete from fct_fleet_capacity")
-    assert "No agent has sent a trace" in pages.fleet_page(marts, SCHEMA)
-    assert json.loads(report.as_json(marts, SCHEMA, None))["agents"] == []
+    assert "No agent has sent a trace" in pages.fleet_page(marts, MARTS)
+    assert json.loads(report.as_json(marts, MARTS, None))["agents"] == []
     away = pages.message_page("The database is away", ["It <cannot> be reached."])
     assert "It &lt;cannot&gt; be reached." in away and "<nav" not in away
 
 
 def test_an_agent_without_a_trace_in_the_window_is_named(marts):
     marts.execute("delete from fct_capacity_scores where agent_id_hash = %s and as_of = %s", [LINK, AS_OF])
-    page = Parsed(pages.fleet_page(marts, SCHEMA))
+    page = Parsed(pages.fleet_page(marts, MARTS))
     assert "1 agent without a trace in this window" in page.text
-    assert pages.agent_page(marts, SCHEMA, LINK)
+    assert pages.agent_page(marts, MARTS, LINK)
     marts.execute("delete from fct_capacity_scores where agent_id_hash = %s", [LINK])
-    assert "No score in this window" in pages.agent_page(marts, SCHEMA, LINK)
+    assert "No score in this window" in pages.agent_page(marts, MARTS, LINK)
 
 
 def test_a_role_that_reads_the_marts_alone(scored):
@@ -367,8 +368,8 @@ def test_a_role_that_reads_the_marts_alone(scored):
         connection.execute(f"grant usage on schema {SCHEMA} to page_reader")
         connection.execute(f"grant select on all tables in schema {SCHEMA} to page_reader")
         connection.execute("set local role page_reader")
-        assert "Link" in pages.fleet_page(connection, SCHEMA)
-        assert "Link" in pages.agent_page(connection, SCHEMA, LINK)
+        assert "Link" in pages.fleet_page(connection, MARTS)
+        assert "Link" in pages.agent_page(connection, MARTS, LINK)
 
 
 # --- safe with any name ----------------------------------------------------------------------------------------------
@@ -386,9 +387,9 @@ def rename(connection: psycopg.Connection) -> None:
 
 
 def test_no_name_becomes_markup(marts):
-    plain = Parsed(pages.report_page(marts, SCHEMA))
+    plain = Parsed(pages.report_page(marts, MARTS))
     rename(marts)
-    page = Parsed(pages.report_page(marts, SCHEMA))
+    page = Parsed(pages.report_page(marts, MARTS))
     allowed = {"script": 1, "img": 0, "style": 1, "meta": 5}
     for tag, n in allowed.items():
         assert sum(found == tag for found, _ in page.tags) == n
@@ -399,7 +400,7 @@ def test_no_name_becomes_markup(marts):
     ]
     assert set(without_controls) <= set(page.names)
     for name in HOSTILE:
-        html = pages.agent_page(marts, SCHEMA, name)
+        html = pages.agent_page(marts, MARTS, name)
         title = re.search(r"<title>(.*?)</title>", html, re.DOTALL)
         assert title and "<" not in title[1] and "\u202e" not in title[1]
 
@@ -451,20 +452,20 @@ def test_the_report_loads_nothing_and_its_policy_holds(scored):
 def test_two_hundred_agents_of_sixty_days_fit_in_a_megabyte(marts):
     """The sample's agents many times over, their history stretched; and of more than 500, the lowest are shown."""
     copy_agents(marts, copies=14, days=60)
-    html = pages.report_page(marts, SCHEMA)
+    html = pages.report_page(marts, MARTS)
     n_agents = html.count("<details class=")
     assert n_agents >= 200
     print(f"{len(html.encode()) * 200 / n_agents:,.0f} bytes for 200 agents")
     assert len(html.encode()) * 200 / n_agents < 1_000_000
     copy_agents(marts, copies=40, days=0)
-    html = pages.report_page(marts, SCHEMA)
+    html = pages.report_page(marts, MARTS)
     [counted] = read(
         marts, "select n_agents from fct_fleet_capacity where as_of = %s and window_days = 7", AS_OF
     )
     left_out = counted["n_agents"] - 500
     assert left_out > 0 and html.count("<details class=") == 500
     assert f"Shown are the 500 agents with the lowest capacity; {left_out} more agents" in html
-    document = json.loads(report.as_json(marts, SCHEMA, 7))
+    document = json.loads(report.as_json(marts, MARTS, 7))
     assert (len(document["agents"]), document["agents_left_out"]) == (500, left_out)
 
 
@@ -536,7 +537,7 @@ def test_the_json_is_that_of_the_marts(scored, marts):
         ]
         assert row["parts"][-1]["score_left"] == pytest.approx(mart["capacity_score"], abs=1e-12)
     [changes] = [row["changes"] for row in document["agents"] if row["agent_id_hash"] == LINK]
-    assert len(changes) == len(agent_reading.changes(marts, SCHEMA, [LINK], AS_OF, 30))
+    assert len(changes) == len(agent_reading.changes(marts, MARTS, [LINK], AS_OF, 30))
 
 
 @pytest.mark.parametrize(
@@ -678,7 +679,7 @@ def hostile_report(scored: Scored, tmp_path_factory: pytest.TempPathFactory) -> 
             f"update {SCHEMA}.fct_capacity_scores set agent_name = 'Ally' where agent_id_hash in "
             f"(select agent_id_hash from {SCHEMA}.dim_agents order by agent_id_hash offset 11)"
         )
-        file.write_text(pages.report_page(connection, SCHEMA))
+        file.write_text(pages.report_page(connection, MARTS))
     return file
 
 
@@ -783,11 +784,11 @@ def test_the_pages_of_a_server(browser, scored, tmp_path):
     with scored.database.connect() as connection, connection.transaction(force_rollback=True):
         rename(connection)
         texts = {
-            "fleet": pages.fleet_page(connection, SCHEMA, now=datetime.now(UTC)),
-            "agent": pages.agent_page(connection, SCHEMA, LINK),
-            "alerts": pages.alerts_page(connection, SCHEMA),
-            "parameters": pages.parameters_page(connection, SCHEMA),
-            "message": pages.agent_page(connection, SCHEMA, "nobody"),
+            "fleet": pages.fleet_page(connection, MARTS, now=datetime.now(UTC)),
+            "agent": pages.agent_page(connection, MARTS, LINK),
+            "alerts": pages.alerts_page(connection, MARTS),
+            "parameters": pages.parameters_page(connection, MARTS),
+            "message": pages.agent_page(connection, MARTS, "nobody"),
         }
         [[name_of_link]] = connection.execute(
             f"select agent_name from {SCHEMA}.dim_agents where agent_id_hash = %s", [LINK]

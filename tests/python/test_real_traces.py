@@ -76,7 +76,7 @@ def scored(
         database.connect() as connection,
     ):
         as_of = load(connection, request.param)
-        score(database.profiles_dir, as_of, {"scoring_period": request.param})
+        score(database.profiles_dir, as_of, {"ciris_scoring_period": request.param})
         yield database, connection, request.param, as_of
 
 
@@ -181,7 +181,7 @@ def test_a_trace_that_two_adapters_send_counts_once(scored):
         " where agent_id_hash = %s",
         [SCOUT],
     )
-    score(database.profiles_dir, as_of, {"scoring_period": period})
+    score(database.profiles_dir, as_of, {"ciris_scoring_period": period})
     assert by_agent(connection, "is_counted") == ROWS
     assert by_agent(connection, "is_duplicate") == {SCOUT: ROWS[SCOUT]}
     assert components(connection, as_of, *before) == before

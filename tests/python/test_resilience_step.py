@@ -8,8 +8,10 @@ import pytest
 
 from ciris_scoring.errors import StepError
 from ciris_scoring.resilience_step import METRICS, run_step
+from pipeline import relations
 
 SCHEMA = "scores of 'Ägir'"  # an identifier that needs quoting
+MARTS = relations(SCHEMA)
 INTERMEDIATE = f'"{SCHEMA}_intermediate"'
 
 TABLES = f"""
@@ -75,7 +77,7 @@ def scores(connection: psycopg.Connection, columns: str = "agent_id_hash, r_scor
 
 def counts(connection: psycopg.Connection, **options) -> tuple[int, int, int]:
     """Run the step; return the rows that were waiting, written, deleted."""
-    return tuple(run_step(connection, SCHEMA, **options)[:3])
+    return tuple(run_step(connection, MARTS, **options)[:3])
 
 
 def test_one_row_by_hand(connection):
@@ -214,7 +216,7 @@ def test_malformed_inputs_are_refused(connection, broken):
     add_input(connection, "sound")
     add_input(connection, "broken", **broken)
     with pytest.raises(StepError, match="1 rows of .*int_resilience_inputs"):
-        run_step(connection, SCHEMA)
+        run_step(connection, MARTS)
     assert scores(connection) == []
 
 
@@ -225,13 +227,13 @@ def test_an_unusable_parameter_is_named(connection, value):
         [value],
     )
     with pytest.raises(StepError, match="int_scoring_parameters.*drift_min_sample"):
-        run_step(connection, SCHEMA)
+        run_step(connection, MARTS)
 
 
 def test_a_missing_parameter_is_named(connection):
     connection.execute("delete from int_scoring_parameters where parameter_name = 'norm_x0'")
     with pytest.raises(StepError, match="norm_x0"):
-        run_step(connection, SCHEMA)
+        run_step(connection, MARTS)
 
 
 @pytest.mark.parametrize(
@@ -240,7 +242,7 @@ def test_a_missing_parameter_is_named(connection):
 def test_a_missing_relation_says_what_to_build(connection, relation):
     connection.execute(f"drop table {relation}")
     with pytest.raises(StepError, match=relation) as caught:
-        run_step(connection, SCHEMA)
+        run_step(connection, MARTS)
     assert "dbt build" in caught.value.hint
 
 
@@ -253,7 +255,7 @@ def test_a_failure_in_the_middle_changes_nothing(connection):
     add_input(connection, "new")
     add_input(connection, "refused")
     with pytest.raises(psycopg.errors.CheckViolation):
-        run_step(connection, SCHEMA)
+        run_step(connection, MARTS)
     assert scores(connection, "*") == before
 
 
@@ -266,7 +268,7 @@ def test_a_connection_lost_in_the_middle_changes_nothing(connection, every_datab
             other.execute("select pg_terminate_backend(%s)", [connection.info.backend_pid])
 
     with pytest.raises(psycopg.OperationalError):
-        run_step(connection, SCHEMA, chunk_rows=1, report=end_the_session)
+        run_step(connection, MARTS, chunk_rows=1, report=end_the_session)
     with every_database.connect() as other:
         other.execute(f"set search_path to {INTERMEDIATE}")
         assert scores(other) == []

@@ -18,10 +18,11 @@ from ciris_scoring.closing import Closing
 from ciris_scoring.embedded import SCHEMA
 from ciris_scoring.errors import DbtFailed, RunInProgress, StepError
 from ciris_scoring.pages import pages
+from ciris_scoring.relations import Relations
 from ciris_scoring.run_lock import run_lock
 from ciris_scoring.simulation.sample import sample_info
 from conftest import REPOSITORY, Database, copy_of
-from pipeline import score
+from pipeline import MARTS, score
 
 AS_OF = sample_info()["as_of"]
 
@@ -60,12 +61,12 @@ def test_a_run_that_publishes_says_what_and_how_long(marts, sample):
 
 def test_a_refusal_is_told_with_its_reason(marts, sample):
     with pytest.raises(DbtFailed) as refused:
-        score(sample.profiles_dir, AS_OF, {"scoring_parameters": {"min_traces": -1}})
+        score(sample.profiles_dir, AS_OF, {"ciris_scoring_parameters": {"min_traces": -1}})
     run = newest(marts)
     assert (run["outcome"], run["exit_code"]) == ("refused", 1)
     assert "min_traces" in run["message"] and run["message"] == refused.value.message
     assert run["first_half_seconds"] is run["n_scores"] is None
-    page = pages.fleet_page(marts_of(sample), SCHEMA)
+    page = pages.fleet_page(marts_of(sample), MARTS)
     assert "The last run was refused." in page and "min_traces" in page
 
 
@@ -95,12 +96,12 @@ def test_failures_and_interruptions_are_told_and_the_next_run_ends_the_tale(mart
         assert run["first_half_seconds"] is not None and run["steps_seconds"] is None
         if isinstance(error, StepError):
             assert (run["message"], run["remedy"]) == ("the inputs are gone", "Build them.")
-            page = pages.fleet_page(marts_of(sample), SCHEMA)
+            page = pages.fleet_page(marts_of(sample), MARTS)
             assert "The last run failed." in page and "the inputs are gone" in page
     assert newest(marts)["message"] == "ZeroDivisionError: a bug"
     score(sample.profiles_dir, AS_OF)
     assert newest(marts)["outcome"] == "published"
-    assert "class=state" not in pages.fleet_page(marts_of(sample), SCHEMA)
+    assert "class=state" not in pages.fleet_page(marts_of(sample), MARTS)
 
 
 def test_a_killed_run_stays_unfinished_and_plain_dbt_is_known_by_what_it_published(marts):
@@ -134,7 +135,7 @@ def test_json_sums_up_a_run_however_it_ends(sample, marts, nothing_to_build):
         run[column] = run[column].isoformat()
     del run["seconds"]
     assert summary == run
-    failed = invoke(sample, "--json", "--vars", "{scoring_period: week}")
+    failed = invoke(sample, "--json", "--vars", "{ciris_scoring_period: week}")
     summary = json.loads(failed.stdout)
     assert (failed.exit_code, summary["exit_code"], summary["outcome"]) == (2, 2, "refused")
     assert "week" in summary["message"] and summary["started_at"] is None
@@ -153,16 +154,16 @@ def test_alerts_that_are_new_or_have_become_critical_go_to_the_command(
     added, risen = alerts[-1], next(alert for alert in alerts if alert["severity"] == "critical")
     read_alerts = Closing.read_alerts
 
-    def read_others(closing: Closing, connection: psycopg.Connection, schema: str) -> None:
+    def read_others(closing: Closing, connection: psycopg.Connection, marts: Relations) -> None:
         """Before the run, one alert was not there and another one only a warning."""
         with connection.transaction(force_rollback=True):
-            change = f"{schema}.fct_capacity_alerts where capacity_alert_id = %s"
+            change = f"{SCHEMA}.fct_capacity_alerts where capacity_alert_id = %s"
             connection.execute(f"delete from {change}", [added["capacity_alert_id"]])
             connection.execute(
                 f"update {change.replace(' where', ' set severity = %s where')}",
                 ["warning", risen["capacity_alert_id"]],
             )
-            read_alerts(closing, connection, schema)
+            read_alerts(closing, connection, marts)
 
     monkeypatch.setattr(Closing, "read_alerts", read_others)
     assert invoke(sample, "--on-alert", command).exit_code == 0

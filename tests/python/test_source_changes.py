@@ -53,7 +53,7 @@ def published(fleet: Database, state: str) -> Database:
 def judged_from(database: Database, *, as_of: str = NEWEST, **variables: str) -> str:
     """From when on a run would judge again."""
     models = ("--select", "stg_cirislens__covenant_traces", "int_source_periods", "int_scoring_run")
-    outcome = dbt(database, "run", *models, variables={"as_of": as_of, **variables})
+    outcome = dbt(database, "run", *models, variables={"ciris_as_of": as_of, **variables})
     assert outcome.succeeded, outcome.said
     with database.connect() as connection:
         query = f"select rejudged_from from {SCHEMA}_intermediate.int_scoring_run"
@@ -62,7 +62,7 @@ def judged_from(database: Database, *, as_of: str = NEWEST, **variables: str) ->
 
 
 def judge(database: Database, *models: str) -> None:
-    outcome = dbt(database, "run", "--select", *models, variables={"as_of": NEWEST})
+    outcome = dbt(database, "run", "--select", *models, variables={"ciris_as_of": NEWEST})
     assert outcome.succeeded, outcome.said
 
 
@@ -112,7 +112,7 @@ def write_all_rows_anew(connection: psycopg.Connection) -> None:
     ("change", "variables"),
     [
         (revoke_a_key, {}),
-        (hide_behind_a_view, {"covenant_traces_table": "a_view"}),
+        (hide_behind_a_view, {"ciris_covenant_traces_table": "a_view"}),
         (write_all_rows_anew, {}),
     ],
 )

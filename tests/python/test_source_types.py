@@ -130,7 +130,7 @@ def test_other_types_that_can_be_read_give_the_same_marts(
     embedded.write_profile(
         profiles_dir, nasty_database.server, database=nasty_database.name, schema="ciris_others"
     )
-    score(profiles_dir, as_of, {"source_schema": "others"})
+    score(profiles_dir, as_of, {"ciris_source_schema": "others"})
     with nasty_database.connect() as connection:
         assert table_differences(connection, SCHEMA, "ciris_others") == []
 

@@ -146,7 +146,7 @@ def connection(
         database.connect() as connection,
     ):
         load_sample(connection, "lens")
-        score(database.profiles_dir, sample_info()["as_of"], {"source_schema": "lens"})
+        score(database.profiles_dir, sample_info()["as_of"], {"ciris_source_schema": "lens"})
         connection.execute("create schema cirislens")
         connection.execute(
             "create view cirislens.covenant_traces as select * from lens.covenant_traces"

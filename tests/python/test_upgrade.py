@@ -1,18 +1,20 @@
 """A database that version 0.1.0 filled: the next run goes on from it, and what is published stays.
 
-Its tables are made from today's: in 0.1.0 they had a surrogate key, no recoveries in the sums, and neither episodes
-nor signs a model.
+Its tables are made from today's: in 0.1.0 they had a surrogate key, no recoveries in the sums, no labels, and
+neither episodes nor signs a model.
 """
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
+from typing import Any
 
 import psycopg
 
 from ciris_scoring import embedded
 from ciris_scoring.embedded import SCHEMA
-from conftest import Database
+from conftest import REPOSITORY, Database
 from nasty_fleet import START, nasty_fleet
 from pipeline import (
     create_loose_sources,
@@ -51,11 +53,28 @@ def make_old(connection: psycopg.Connection) -> None:
         drop table ciris.fct_record_signs, ciris_intermediate.int_record_signs, ciris_intermediate.int_sign_periods,
             ciris_intermediate.int_key_uses cascade;
         alter table ciris_intermediate.int_trace_verdicts drop reporting cascade, drop key_hash cascade;
-        drop view ciris_intermediate.int_agents, ciris_intermediate.int_agent_names cascade;
+        drop table ciris_intermediate.int_agents cascade;
+        create view ciris_intermediate.int_agents as select 'x' as agent_id_hash;
+        drop view ciris_intermediate.int_agent_names cascade;
+        alter table ciris.fct_capacity_scores drop agent_label cascade;
+        alter table ciris.dim_agents drop agent_label cascade, drop n_agents_of_name cascade;
+        alter table ciris.fct_capacity_alerts drop agent_label cascade;
+        drop table ciris.dim_days;
         alter table ciris_intermediate.int_scoring_run drop longest_window cascade;
         alter table ciris_intermediate.int_scoring_run rename newest_published_as_of to newest_scored_as_of
         """
     )
+
+
+def unlabelled(scores: dict[tuple, dict[str, Any]]) -> dict[tuple, dict[str, Any]]:
+    return {key: {**row, "agent_label": None} for key, row in scores.items()}
+
+
+def label_statement() -> str:
+    """What the changelog says to run, so that scores of 0.1.0 have a label too."""
+    changelog = " ".join((REPOSITORY / "CHANGELOG.md").read_text("utf-8").split())
+    [statement] = re.findall("`(update SCHEMA[^`]*)`", changelog)
+    return statement.replace("SCHEMA", SCHEMA)
 
 
 def test_a_run_goes_on_from_an_older_version(database: Database, tmp_path) -> None:
@@ -65,16 +84,20 @@ def test_a_run_goes_on_from_an_older_version(database: Database, tmp_path) -> No
         for table, rows in nasty_fleet(9, days=38, agents=5, traces_per_day=8).items():
             insert_rows(connection, table, rows)
         score(database.profiles_dir, before)
-        published = score_rows(connection, SCHEMA)
+        published = unlabelled(score_rows(connection, SCHEMA))
         make_old(connection)
 
         score(database.profiles_dir, as_of)
-        scores = score_rows(connection, SCHEMA)
+        scores = unlabelled(score_rows(connection, SCHEMA))
         final = before - timedelta(days=3)
         assert published.items() >= {k: v for k, v in scores.items() if k[1] <= final}.items()
         assert {k for k in published if k[1] <= final} == {k for k in scores if k[1] <= final}
         assert differences_from_brute_force(connection, SCHEMA, as_of) == []
 
+        assert connection.execute(
+            "select 1 from ciris.fct_capacity_scores where agent_label is null"
+        ).fetchone()
+        connection.execute(label_statement())
         fresh = tmp_path / "refreshed"
         fresh.mkdir()
         embedded.write_profile(fresh, database.server, database=database.name, schema="refreshed")

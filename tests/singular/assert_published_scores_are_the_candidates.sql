@@ -1,5 +1,7 @@
 -- What passed the gate is what people read, column by column: no candidate is missing, changed or left over.
-{%- set columns = (graph.nodes['model.ciris_scoring.fct_capacity_scores'].columns if execute else ['*']) | join(', ') %}
+-- The label alone is added to what the gate lets through.
+{%- set published = graph.nodes['model.ciris_scoring.fct_capacity_scores'].columns.keys() if execute else ['*'] %}
+{%- set columns = published | reject('equalto', 'agent_label') | join(', ') %}
 with candidates as (
 
     select {{ columns }}

@@ -3,7 +3,7 @@
     materialized='incremental',
     meta={'judged_range': 'hour_start'},
     indexes=[{'columns': ['hour_start', 'agent_id_hash'], 'unique': true}],
-    pre_hook="{{ set_for_heavy_work() }}",
+    pre_hook=["{{ swap_alone() }}", "{{ set_for_heavy_work() }}"],
     post_hook="{{ keep_views(this) }}",
   )
 }}

@@ -118,7 +118,7 @@ ingestion as (
 late_window as (
 
     select
-        lookback_from - {{ var('late_detection_periods') }} * {{ period_length() }} as late_from,
+        lookback_from - {{ setting('late_detection_periods') }} * {{ period_length() }} as late_from,
         lookback_from as late_until
     from scoring_run
 
@@ -156,40 +156,58 @@ changed_periods as (
 
 ),
 
+{% for counts, traces, sign in [
+    ('source_counts', ref('stg_cirislens__covenant_traces'), ''), ('verdict_counts', ref('int_trace_verdicts'), '-'),
+] %}
+{{ counts }} as (
+
+    select
+        traces.agent_id_hash,
+        changed_periods.period_start,
+        {{ sign }}count(*) as n_more
+    from changed_periods
+    inner join {{ traces }} as traces
+        on
+            changed_periods.period_start <= traces.traced_at
+            and changed_periods.period_start + {{ period_length() }} > traces.traced_at
+    where traces.traced_at >= {{ traces_from() }}
+    group by
+        traces.agent_id_hash,
+        changed_periods.period_start
+
+),
+
+{% endfor %}
+differences as (
+
+    select
+        agent_id_hash,
+        period_start,
+        n_more
+    from source_counts
+
+    union all
+
+    select
+        agent_id_hash,
+        period_start,
+        n_more
+    from verdict_counts
+
+),
+
 -- Rows that the source has by now and the verdicts, final before the lookback, do not (section 9).
 late_traces as (
 
     select
-        differences.agent_id_hash,
-        changed_periods.period_start,
-        sum(differences.n_more) as n
-    from changed_periods
-    cross join lateral (
-        select
-            traces.agent_id_hash,
-            count(*) as n_more
-        from {{ ref('stg_cirislens__covenant_traces') }} as traces
-        where
-            traces.traced_at >= changed_periods.period_start
-            and traces.traced_at < changed_periods.period_start + {{ period_length() }}
-            and traces.traced_at >= {{ traces_from() }}
-        group by traces.agent_id_hash
-
-        union all
-
-        select
-            verdicts.agent_id_hash,
-            -count(*) as n_more
-        from {{ ref('int_trace_verdicts') }} as verdicts
-        where
-            verdicts.traced_at >= changed_periods.period_start
-            and verdicts.traced_at < changed_periods.period_start + {{ period_length() }}
-        group by verdicts.agent_id_hash
-    ) as differences
+        agent_id_hash,
+        period_start,
+        sum(n_more) as n
+    from differences
     group by
-        differences.agent_id_hash,
-        changed_periods.period_start
-    having sum(differences.n_more) > 0
+        agent_id_hash,
+        period_start
+    having sum(n_more) > 0
 
 ),
 

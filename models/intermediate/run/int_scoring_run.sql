@@ -12,7 +12,7 @@
 {#- Grain: one row, the run that built the first half. Everything incremental descends from it, so that one as-of and
     one cutoff hold for both halves of a run, however long the Python step takes between them. -#}
 {%- set published = last_publication() or {} -%}
-{%- set backfill = var('backfill') -%}
+{%- set backfill = setting('backfill') -%}
 
 with scoring_windows as (
 
@@ -36,7 +36,7 @@ deciding_values as (
 
     select
         'period' as item,
-        '{{ var("scoring_period") }}' as setting
+        '{{ setting('scoring_period') }}' as setting
 
     union all
 
@@ -144,7 +144,7 @@ select
     {% endfor %}
     memory.longest_window,
     memory.longest_memory,
-    '{{ var("scoring_period") }}' as scoring_period,
+    '{{ setting('scoring_period') }}' as scoring_period,
     {{ lookback_periods() }} as lookback_periods,
     parameter_set.parameter_set_id,
     moment.published_parameter_set_id,

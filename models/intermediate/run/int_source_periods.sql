@@ -9,8 +9,8 @@
     meanwhile counts as a change of the next run.
     Grain and key: period with a trace, now or then. row_versions is null where the source does not show any. -#}
 {%- set published = last_publication() or {} -%}
-{%- set last_run = relation_as_left('int_scoring_run', 'intermediate') -%}
-{%- set last_read = relation_as_left('int_source_periods', 'intermediate') -%}
+{%- set last_run = relation_as_left('int_scoring_run') -%}
+{%- set last_read = relation_as_left('int_source_periods') -%}
 with bounds as (
 
     select

@@ -267,14 +267,14 @@ select
     window_days,
     sign,
     field,
-    case sign
-        when 'unreported' then found_share
-        when 'volume_jump' then volume_ratio
+    case
+        when sign = 'unreported' then found_share
+        when sign = 'volume_jump' then volume_ratio
         else n_found
     end::double precision as value,
-    case sign
-        when 'unreported' then other_share
-        when 'volume_jump' then other_traces_per_day
+    case
+        when sign = 'unreported' then other_share
+        when sign = 'volume_jump' then other_traces_per_day
         else other_share * n_of
     end as comparison_value,
     compared_with,

@@ -7,7 +7,7 @@
       {'columns': ['traced_at', 'trace_verdict_id'], 'unique': true},
       {'columns': ['delivery_hash', 'traced_at']},
     ],
-    pre_hook=["{{ forget_other_readings(ref('int_source_periods')) }}", "{{ set_for_heavy_work(costly_rows=true) }}"],
+    pre_hook=["{{ swap_alone() }}", "{{ forget_other_readings(ref('int_source_periods')) }}", "{{ set_for_heavy_work(costly_rows=true) }}"],
     post_hook="{{ keep_views(this) }}",
   )
 }}

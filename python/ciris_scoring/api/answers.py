@@ -109,9 +109,9 @@ class Answers:
 
     async def _check(self) -> Publication:
         try:
-            schema = self.database.schema
+            relations = self.database.relations
             publication = await run_in_threadpool(
-                self.database.read, lambda connection: read_publication(connection, schema)
+                self.database.read, lambda connection: read_publication(connection, relations)
             )
         finally:
             self._checking = None

@@ -43,7 +43,7 @@ class Database:
 
     def __init__(self, project: Project, connections: int, statement_timeout: float):
         self.project = project
-        self.schema = project.schema
+        self.relations = project.relations
         self._connections = connections
         self._settings = {
             **SESSION_SETTINGS,

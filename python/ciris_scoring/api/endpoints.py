@@ -201,7 +201,7 @@ async def fleet(
     }
 
     def build(connection: psycopg.Connection) -> bytes:
-        return Lens(connection, answers.database.schema).fleet(values, sort).encode()
+        return Lens(connection, answers.database.relations).fleet(values, sort).encode()
 
     key = ("fleet", window, category, status, sort, limit, offset)
     return await answers.answer(request, publication, key, build)
@@ -216,7 +216,7 @@ async def capacity(
     window = _window(publication, window_days)
 
     def build(connection: psycopg.Connection) -> bytes:
-        lens = Lens(connection, answers.database.schema)
+        lens = Lens(connection, answers.database.relations)
         agent_id_hash, name = _one_agent(lens, agent_id)
         score = lens.score(agent_id_hash, window, publication.min_traces)
         if score is None:
@@ -237,7 +237,7 @@ async def factors(
     window = _window(publication, window_days)
 
     def build(connection: psycopg.Connection) -> bytes:
-        lens = Lens(connection, answers.database.schema)
+        lens = Lens(connection, answers.database.relations)
         agent_id_hash, name = _one_agent(lens, agent_id)
         text = lens.score(agent_id_hash, window, publication.min_traces)
         if text is None:
@@ -339,7 +339,7 @@ async def history(
         }
 
     def build_json(connection: psycopg.Connection) -> bytes:
-        lens = Lens(connection, answers.database.schema)
+        lens = Lens(connection, answers.database.relations)
         asked = values(lens)
         text = lens.history(asked)
         if text is None:
@@ -348,7 +348,7 @@ async def history(
         return text.encode()[:-1] + b', "note": ' + json.dumps(note).encode() + b"}"
 
     def build_csv(connection: psycopg.Connection) -> bytes:
-        lens = Lens(connection, answers.database.schema)
+        lens = Lens(connection, answers.database.relations)
         asked = values(lens)
         if lens.window_of(asked["agent_id_hash"], window, None) is None:
             raise _no_score(asked["agent_name"], window)
@@ -393,13 +393,13 @@ async def alerts(
     values = {"as_of": publication.as_of, "window_days": window, "threshold": limit}
 
     def build(connection: psycopg.Connection) -> bytes:
-        schema = answers.database.schema
-        found = read_alerts(connection, schema)
+        relations = answers.database.relations
+        found = read_alerts(connection, relations)
         every = [
             {**dataclasses.asdict(alert), "agent_name": alert.agent_name or alert.agent_id_hash}
             for alert in found
         ]
-        below = Lens(connection, schema).below(values)
+        below = Lens(connection, relations).below(values)
         return below.encode()[:-1] + b', "alerts": ' + _json({"": every})[len('{"": ') :]
 
     return await answers.answer(request, publication, ("alerts", window, limit), build)
@@ -412,11 +412,11 @@ async def parameters(request: Request, answers: TheAnswers) -> Response:
     settings = answers.settings
 
     def build(connection: psycopg.Connection) -> bytes:
-        schema = answers.database.schema
-        published = read_parameters(connection, schema)
+        relations = answers.database.relations
+        published = read_parameters(connection, relations)
         values = {parameter.parameter_name: parameter.parameter_value for parameter in published}
-        categories = read_categories(connection, schema)
-        windows = read_windows(connection, schema)
+        categories = read_categories(connection, relations)
+        windows = read_windows(connection, relations)
         return _json(
             {
                 "parameters": {
@@ -503,8 +503,8 @@ async def evidence(
     microseconds, _, trace = (after or "").partition(".")
 
     def build(connection: psycopg.Connection) -> bytes:
-        schema = answers.database.schema
-        lens = Lens(connection, schema)
+        relations = answers.database.relations
+        lens = Lens(connection, relations)
         agent_id_hash, agent_name = _one_agent(lens, agent_id)
         found = lens.window_of(agent_id_hash, window, moment)
         if found is None:
@@ -517,7 +517,7 @@ async def evidence(
         traces = json.loads(
             read_evidence(
                 connection,
-                schema,
+                relations,
                 name,
                 {
                     "agent_id_hash": agent_id_hash,
@@ -560,14 +560,12 @@ async def healthz() -> Response:
 @router.get("/readyz", tags=["server"], **described("readyz", models.Ready, problems()))
 async def readyz(answers: TheAnswers) -> Response:
     """The database can be reached and the marts are there; how old the newest as-of is. Needs no key."""
-    schema = answers.database.schema
+    relations = answers.database.relations
 
     def read(connection: psycopg.Connection) -> Publication:
-        if missing := missing_marts(connection, schema):
-            raise Problem(
-                "not-published", f"Schema {schema} has no {', '.join(missing)}: score the fleet first."
-            )
-        return read_publication(connection, schema)
+        if missing := missing_marts(connection, relations):
+            raise Problem("not-published", f"There is no {', '.join(missing)}: score the fleet first.")
+        return read_publication(connection, relations)
 
     publication = await run_in_threadpool(answers.database.read, read)
     as_of = publication.as_of

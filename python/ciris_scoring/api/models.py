@@ -333,7 +333,7 @@ class Alerts(Described):
 class Published(Described):
     """A parameter in force."""
 
-    name: str = Field(description="Name, as in the variable scoring_parameters.")
+    name: str = Field(description="Name, as in the variable ciris_scoring_parameters.")
     value: str | None = Field(
         description="Value in force; null for the sampling salt, which is not published."
     )

@@ -14,6 +14,7 @@ from ciris_scoring import pages
 from ciris_scoring.api.endpoints import TheAnswers
 from ciris_scoring.api.problems import Problem
 from ciris_scoring.reading.evidence import COMPONENTS
+from ciris_scoring.relations import Relations
 
 HTML = "text/html; charset=utf-8"
 KEPT_SECONDS = 60
@@ -33,14 +34,14 @@ class _NotThere(Exception):
 
 router = APIRouter(include_in_schema=False)
 WindowDays = Annotated[int | None, Query(ge=1, le=10_000)]
-Page = Callable[[psycopg.Connection, str], str]
+Page = Callable[[psycopg.Connection, Relations], str]
 
 
 async def _answer(request: Request, answers: TheAnswers, page: Page, *key: object) -> Response:
-    schema = answers.database.schema
+    relations = answers.database.relations
 
     def build(connection: psycopg.Connection) -> bytes:
-        text = page(connection, schema)
+        text = page(connection, relations)
         if isinstance(text, pages.Message) and text.status != 200:
             raise _NotThere(text)
         return text.encode()
@@ -77,8 +78,8 @@ def problem_page(problem: Problem) -> Response:
 async def fleet_page(request: Request, answers: TheAnswers, window_days: WindowDays = None) -> Response:
     """The fleet."""
 
-    def page(connection: psycopg.Connection, schema: str) -> str:
-        return pages.fleet_page(connection, schema, window_days=window_days, links=LINKS)
+    def page(connection: psycopg.Connection, relations: Relations) -> str:
+        return pages.fleet_page(connection, relations, window_days=window_days, links=LINKS)
 
     return await _answer(request, answers, page, "fleet", window_days)
 
@@ -89,8 +90,8 @@ async def agent_page(
 ) -> Response:
     """An agent: by hash, the beginning of one, or a name."""
 
-    def page(connection: psycopg.Connection, schema: str) -> str:
-        return pages.agent_page(connection, schema, agent_id, window_days=window_days, links=LINKS)
+    def page(connection: psycopg.Connection, relations: Relations) -> str:
+        return pages.agent_page(connection, relations, agent_id, window_days=window_days, links=LINKS)
 
     return await _answer(request, answers, page, "agent", agent_id, window_days)
 
@@ -107,8 +108,8 @@ async def agent_address(request: Request, agent_id: str, window_days: WindowDays
 async def alerts_page(request: Request, answers: TheAnswers, window_days: WindowDays = None) -> Response:
     """The alerts."""
 
-    def page(connection: psycopg.Connection, schema: str) -> str:
-        return pages.alerts_page(connection, schema, window_days=window_days, links=LINKS)
+    def page(connection: psycopg.Connection, relations: Relations) -> str:
+        return pages.alerts_page(connection, relations, window_days=window_days, links=LINKS)
 
     return await _answer(request, answers, page, "alerts", window_days)
 
@@ -117,7 +118,7 @@ async def alerts_page(request: Request, answers: TheAnswers, window_days: Window
 async def parameters_page(request: Request, answers: TheAnswers, window_days: WindowDays = None) -> Response:
     """Parameters, windows and categories."""
 
-    def page(connection: psycopg.Connection, schema: str) -> str:
-        return pages.parameters_page(connection, schema, window_days=window_days, links=LINKS)
+    def page(connection: psycopg.Connection, relations: Relations) -> str:
+        return pages.parameters_page(connection, relations, window_days=window_days, links=LINKS)
 
     return await _answer(request, answers, page, "parameters", window_days)

@@ -22,7 +22,7 @@ from ciris_scoring.bench.fresh_process import in_fresh_process
 from ciris_scoring.bench.reads import Read, Size
 from ciris_scoring.connection import connect, one_row
 from ciris_scoring.errors import InputError
-from ciris_scoring.project import Project
+from ciris_scoring.project import PREFIX, Project
 from ciris_scoring.simulation import FleetStream, stream_fleet
 from ciris_scoring.simulation.load import Progress, append_traces, load_fleet
 from ciris_scoring.simulation.sample import SAMPLE
@@ -110,9 +110,9 @@ def check_variables(project: Project) -> None:
     :raises InputError: it measures days, and chooses each as-of itself.
     """
     if project.variables.get("scoring_period", "day") != "day":
-        raise InputError("The benchmark measures daily scores.", "Leave scoring_period at day.")
-    if project.cli_vars.get("as_of") is not None:
-        raise InputError("The benchmark chooses each as-of itself.", "Leave as_of out of --vars.")
+        raise InputError("The benchmark measures daily scores.", "Leave ciris_scoring_period at day.")
+    if project.cli_vars.get(f"{PREFIX}as_of") is not None:
+        raise InputError("The benchmark chooses each as-of itself.", "Leave ciris_as_of out of --vars.")
 
 
 def measure(
@@ -212,7 +212,7 @@ def _measure_at(
         history=history,
         increments=tuple(runs),
         step_peak_bytes=step_peak_bytes,
-        reads=reads.reads(connection, project.schema),
+        reads=reads.reads(connection, project.relations),
         source_size=source_size,
         sizes=tuple(sizes),
     )
@@ -228,7 +228,7 @@ def _settle(connection: psycopg.Connection, project: Project) -> None:
 
 
 def _drop_scores(connection: psycopg.Connection, project: Project) -> None:
-    for schema in reads.schemas(project):
+    for schema in project.relations.schemas:
         connection.execute(sql.SQL("drop schema {} cascade").format(sql.Identifier(schema)))
 
 
@@ -253,6 +253,6 @@ def _run(connection: psycopg.Connection, project: Project, as_of: datetime) -> R
 
 def _step_peak_bytes(connection: psycopg.Connection, project: Project) -> int | None:
     """Memory of `ciris-scoring resilience` with the whole history waiting."""
-    scores = sql.Identifier(f"{project.schema}_intermediate", "int_resilience_scores")
+    scores = project.relations["int_resilience_scores"]
     connection.execute(sql.SQL("truncate {}").format(scores))
     return in_fresh_process(jobs.resilience_at, jobs.place(project)).peak_bytes

@@ -16,6 +16,7 @@ from psycopg.rows import TupleRow, scalar_row
 from ciris_scoring.connection import one_row
 from ciris_scoring.errors import BenchFailed
 from ciris_scoring.project import Project
+from ciris_scoring.relations import Relations
 from ciris_scoring.source_schema import table_identifier
 
 YARDSTICK_RUNS = 5
@@ -88,15 +89,13 @@ def specification_query(project_dir: Path) -> str:
         ) from error
 
 
-def reads(connection: psycopg.Connection, schema: str) -> dict[str, Read]:
+def reads(connection: psycopg.Connection, relations: Relations) -> dict[str, Read]:
     """Time each of `READS`, agents in turn."""
-    mart = sql.Identifier(schema, MART)
+    mart = relations[MART]
     cursor = connection.cursor(row_factory=scalar_row)
     find_agents = sql.SQL("select agent_id_hash from {} order by md5(agent_id_hash) limit {}")
-    agents = cursor.execute(find_agents.format(sql.Identifier(schema, "dim_agents"), READ_RUNS)).fetchall()
-    find_window = sql.SQL("select min(window_days) from {}").format(
-        sql.Identifier(schema, "dim_scoring_windows")
-    )
+    agents = cursor.execute(find_agents.format(relations["dim_agents"], READ_RUNS)).fetchall()
+    find_window = sql.SQL("select min(window_days) from {}").format(relations["dim_scoring_windows"])
     [window] = one_row(connection.execute(find_window))
     return {
         name: _read(connection, sql.SQL(query).format(mart=mart), agents, window)
@@ -140,12 +139,7 @@ def sizes(connection: psycopg.Connection, project: Project) -> tuple[Size, list[
         return [Size(*row) for row in connection.execute(query, [schemas, table, table])]
 
     [traces] = found([project.source_schema], project.source_tables["covenant_traces"])
-    return traces, found(schemas(project))
-
-
-def schemas(project: Project) -> list[str]:
-    """The schemas that a run writes."""
-    return [project.schema, f"{project.schema}_staging", f"{project.schema}_intermediate"]
+    return traces, found(list(project.relations.schemas))
 
 
 def temporary_bytes(connection: psycopg.Connection) -> int:

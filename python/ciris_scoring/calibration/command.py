@@ -17,6 +17,7 @@ from ciris_scoring.errors import CirisError, InputError
 from ciris_scoring.project import Project
 from ciris_scoring.reading.latest import published_range
 from ciris_scoring.reading.marts import read_only
+from ciris_scoring.relations import Relations
 
 
 def calibrate(
@@ -38,21 +39,21 @@ def calibrate(
     until = None if given_as_of is None else as_of.parse_time(given_as_of, "--as-of")
     labels = None if labels_path is None else read_labels(labels_path)
     with connect(project) as connection, read_only(connection):
-        findings = _findings(connection, project.schema, until, window_days, labels_path, labels)
+        findings = _findings(connection, project.relations, until, window_days, labels_path, labels)
     return as_json(findings) if json else as_text(findings)
 
 
 def _findings(
     connection: psycopg.Connection,
-    schema: str,
+    relations: Relations,
     until: datetime | None,
     window_days: int | None,
     labels_path: Path | None,
     labels: Labels | None,
 ) -> Findings:
-    moment, window = _moment(connection, schema, until, window_days)
-    scores = published.read_fleet(connection, schema, moment, window)
-    n_rows = published.count_rows(connection, schema, moment, window)
+    moment, window = _moment(connection, relations, until, window_days)
+    scores = published.read_fleet(connection, relations, moment, window)
+    n_rows = published.count_rows(connection, relations, moment, window)
     n_scored = int(scores.capacity_score.size)
     if not n_scored:
         raise CirisError(
@@ -60,17 +61,17 @@ def _findings(
             f"{window} days.",
             "Name another as-of or window with --as-of and --window-days.",
         )
-    parameters = published.read_parameters(connection, schema)
+    parameters = published.read_parameters(connection, relations)
     settings = settings_of(covered_ranges(parameters))
     judgement = None
     if labels is not None and labels_path is not None:
-        judgement = _judgement(connection, schema, settings, window, labels_path, labels)
+        judgement = _judgement(connection, relations, settings, window, labels_path, labels)
     return Findings(
         moment=moment,
         window_days=window,
         n_scored=n_scored,
         n_unscored=n_rows - n_scored,
-        counts=category_counts(settings, scores, published.read_categories(connection, schema)),
+        counts=category_counts(settings, scores, published.read_categories(connection, relations)),
         not_covered=not_covered(parameters),
         drivers=drivers(scores),
         judgement=judgement,
@@ -78,18 +79,18 @@ def _findings(
 
 
 def _moment(
-    connection: psycopg.Connection, schema: str, until: datetime | None, window_days: int | None
+    connection: psycopg.Connection, relations: Relations, until: datetime | None, window_days: int | None
 ) -> tuple[datetime, int]:
     """Find the as-of and the window to look at."""
     run_first = (
         "Score the fleet first: ciris-scoring run. The schema is the target's; name another with --target."
     )
-    if missing := published.missing_marts(connection, schema):
-        raise CirisError(f"The schema {schema} has no {missing[0]}.", run_first)
-    newest = published_range(connection, schema, None, None)
+    if missing := published.missing_marts(connection, relations):
+        raise CirisError(f"There is no {relations.places[missing[0]]}.", run_first)
+    newest = published_range(connection, relations, None, None)
     if newest is None:
-        raise CirisError(f"No score is published in the schema {schema}.", run_first)
-    found = published_range(connection, schema, window_days, until)
+        raise CirisError(f"No score is published in {relations.places['fct_capacity_scores']}.", run_first)
+    found = published_range(connection, relations, window_days, until)
     if found is None:
         asked = [] if window_days is None else [f"a window of {window_days} days"]
         asked += [] if until is None else [f"an as-of up to {as_of.text(until)}"]
@@ -102,14 +103,14 @@ def _moment(
 
 def _judgement(
     connection: psycopg.Connection,
-    schema: str,
+    relations: Relations,
     settings: list[Setting],
     window: int,
     path: Path,
     labels: Labels,
 ) -> Judgement:
-    hashes = agents_of_labels(path, labels, published.read_agents(connection, schema))
-    scores = published.read_spans(connection, schema, labels.labels, hashes, window)
+    hashes = agents_of_labels(path, labels, published.read_agents(connection, relations))
+    scores = published.read_spans(connection, relations, labels.labels, hashes, window)
     is_good = np.array([label.is_good for label in labels.labels])
     _, agents = np.unique(hashes, return_inverse=True)
     found = judge(settings, scores, is_good, agents) if scores.span.size else None

@@ -14,7 +14,7 @@ COVERED = (*OF_THE_SCORE, *WEIGHTS)
 
 REMEDY = (
     "To see what one of these does, score into another schema and compare the marts: name it in a target of its own, "
-    "then ciris-scoring run --target OTHER --vars '{scoring_parameters: {NAME: VALUE}}'"
+    "then ciris-scoring run --target OTHER --vars '{ciris_scoring_parameters: {NAME: VALUE}}'"
 )
 
 _FROM_TRACES = "counted from the traces before a component is published"

@@ -13,6 +13,7 @@ from psycopg.rows import dict_row
 from ciris_scoring.calibration.formulas import Components, Floats
 from ciris_scoring.calibration.labels import Label
 from ciris_scoring.connection import one_row, table_exists
+from ciris_scoring.relations import Relations
 
 MARTS = (
     "fct_capacity_scores",
@@ -48,52 +49,58 @@ class Category:
     lower_bound: float
 
 
-def missing_marts(connection: psycopg.Connection, schema: str) -> list[str]:
+def missing_marts(connection: psycopg.Connection, relations: Relations) -> list[str]:
     """Return the relations that calibration reads and that are not there."""
-    return [mart for mart in MARTS if not table_exists(connection, schema, mart)]
+    return [mart for mart in MARTS if not table_exists(connection, *relations.places[mart])]
 
 
-def read_parameters(connection: psycopg.Connection, schema: str) -> dict[str, tuple[str | None, str]]:
+def read_parameters(
+    connection: psycopg.Connection, relations: Relations
+) -> dict[str, tuple[str | None, str]]:
     """Read value and allowed range of every parameter, in the order of sections."""
     query = sql.SQL(
         "select parameter_name, parameter_value, allowed_range from {} order by specification_section, parameter_name"
-    ).format(sql.Identifier(schema, "dim_scoring_parameters"))
+    ).format(relations["dim_scoring_parameters"])
     return {name: (value, allowed) for name, value, allowed in connection.execute(query)}
 
 
-def read_categories(connection: psycopg.Connection, schema: str) -> list[Category]:
+def read_categories(connection: psycopg.Connection, relations: Relations) -> list[Category]:
     """Read the categories, the lowest first."""
     query = sql.SQL(
         "select category, coalesce(lower_bound, '-Infinity') as lower_bound from {} order by lower_bound"
-    ).format(sql.Identifier(schema, "dim_capacity_categories"))
+    ).format(relations["dim_capacity_categories"])
     return [Category(name, bound) for name, bound in connection.execute(query)]
 
 
-def read_agents(connection: psycopg.Connection, schema: str) -> list[tuple[str, str | None]]:
+def read_agents(connection: psycopg.Connection, relations: Relations) -> list[tuple[str, str | None]]:
     """Read hash and present name of every agent."""
-    query = sql.SQL("select agent_id_hash, agent_name from {}").format(sql.Identifier(schema, "dim_agents"))
+    query = sql.SQL("select agent_id_hash, agent_name from {}").format(relations["dim_agents"])
     return [(agent_id_hash, name) for agent_id_hash, name in connection.execute(query)]
 
 
-def count_rows(connection: psycopg.Connection, schema: str, moment: datetime, window_days: int) -> int:
+def count_rows(
+    connection: psycopg.Connection, relations: Relations, moment: datetime, window_days: int
+) -> int:
     """Count the agents with a row at an as-of, scored or not."""
     query = sql.SQL("select count(*) from {} where as_of = %s and window_days = %s").format(
-        sql.Identifier(schema, "fct_capacity_scores")
+        relations["fct_capacity_scores"]
     )
     return int(one_row(connection.execute(query, [moment, window_days]))[0])
 
 
-def read_fleet(connection: psycopg.Connection, schema: str, moment: datetime, window_days: int) -> Scores:
+def read_fleet(
+    connection: psycopg.Connection, relations: Relations, moment: datetime, window_days: int
+) -> Scores:
     """Read the scores of every agent at an as-of."""
     rows = sql.SQL("select 0 as span, * from {} where as_of = %(moment)s").format(
-        sql.Identifier(schema, "fct_capacity_scores")
+        relations["fct_capacity_scores"]
     )
-    return _read(connection, schema, rows, {"moment": moment, "window_days": window_days})
+    return _read(connection, relations, rows, {"moment": moment, "window_days": window_days})
 
 
 def read_spans(
     connection: psycopg.Connection,
-    schema: str,
+    relations: Relations,
     labels: Sequence[Label],
     hashes: Sequence[str],
     window_days: int,
@@ -113,17 +120,17 @@ def read_spans(
                 and scores.as_of > spans.first
                 and scores.as_of <= spans.last
         """
-    ).format(sql.Identifier(schema, "fct_capacity_scores"))
+    ).format(relations["fct_capacity_scores"])
     spans = {
         "agents": list(hashes),
         "first": [label.first for label in labels],
         "last": [label.last for label in labels],
     }
-    return _read(connection, schema, rows, {**spans, "window_days": window_days})
+    return _read(connection, relations, rows, {**spans, "window_days": window_days})
 
 
 def _read(
-    connection: psycopg.Connection, schema: str, rows: sql.Composed, values: Mapping[str, object]
+    connection: psycopg.Connection, relations: Relations, rows: sql.Composed, values: Mapping[str, object]
 ) -> Scores:
     """Read the scores among some rows of the mart: those of the parameters in force, with components and losses."""
     names = [field.name for field in fields(Components)]
@@ -182,8 +189,8 @@ def _read(
         """
     ).format(
         rows=rows,
-        attribution=sql.Identifier(schema, "fct_score_attribution"),
-        factor_components=sql.Identifier(schema, "fct_factor_components"),
+        attribution=relations["fct_score_attribution"],
+        factor_components=relations["fct_factor_components"],
         components=sql.SQL(", ").join(
             sql.SQL("max(component_value) filter (where component = {}) as {}").format(
                 name, sql.Identifier(name)

@@ -15,6 +15,7 @@ from ciris_scoring.reading.alerts import Alert
 from ciris_scoring.reading.factors import FACTORS
 from ciris_scoring.reading.fleet import Score
 from ciris_scoring.reading.history import Event, Point
+from ciris_scoring.relations import Relations
 
 
 @dataclass(frozen=True)
@@ -86,7 +87,7 @@ def _by_agent(found: Iterable[OfAgent]) -> dict[str, list[OfAgent]]:
 
 def read_agents(
     connection: psycopg.Connection,
-    schema: str,
+    relations: Relations,
     scores: list[Score],
     alerts: list[Alert],
     histories: dict[str, list[Point]],
@@ -102,12 +103,12 @@ def read_agents(
     """
     hashes = [score.agent_id_hash for score in scores]
     as_of, window_days = scores[0].as_of, scores[0].window_days
-    key = (connection, schema, hashes, as_of, window_days)
+    key = (connection, relations, hashes, as_of, window_days)
     parts = _by_agent(reading.attribution(*key))
     changes = _by_agent(reading.changes(*key))
     components = _by_agent(reading.components(*key))
     alerts_of = _by_agent(alerts)
-    events = history_reading.events(connection, schema, hashes, window_days, frame.first, frame.last)
+    events = history_reading.events(connection, relations, hashes, window_days, frame.first, frame.last)
     return [
         AgentView(
             score=score,

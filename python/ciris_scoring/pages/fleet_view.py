@@ -13,6 +13,7 @@ from ciris_scoring.reading.agents import Agent
 from ciris_scoring.reading.alerts import Alert, alerts
 from ciris_scoring.reading.fleet import FleetCapacity, Score, Spread
 from ciris_scoring.reading.history import Point
+from ciris_scoring.relations import Relations
 
 HISTORY_DAYS = 60
 
@@ -61,7 +62,11 @@ def capacity_line(frame: charts.Frame, points: list[Point]) -> str:
 
 
 def read_fleet(
-    connection: psycopg.Connection, schema: str, as_of: datetime, window_days: int, limit: int | None = None
+    connection: psycopg.Connection,
+    relations: Relations,
+    as_of: datetime,
+    window_days: int,
+    limit: int | None = None,
 ) -> FleetView:
     """Read the fleet at an as-of that has scores in the window.
 
@@ -70,13 +75,13 @@ def read_fleet(
     """
     first = as_of - timedelta(days=HISTORY_DAYS)
     over_time = fleet_reading.capacity_over_time(
-        connection, schema, window_days, first=first, last=as_of, daily=True
+        connection, relations, window_days, first=first, last=as_of, daily=True
     )
-    scores = fleet_reading.scores(connection, schema, as_of, window_days, limit=limit)
+    scores = fleet_reading.scores(connection, relations, as_of, window_days, limit=limit)
     hashes = [score.agent_id_hash for score in scores]
     names = {score.agent_name for score in scores}
-    spreads = fleet_reading.spreads(connection, schema, as_of, window_days)
-    raised = [alert for alert in alerts(connection, schema, window_days) if alert.as_of >= as_of]
+    spreads = fleet_reading.spreads(connection, relations, as_of, window_days)
+    raised = [alert for alert in alerts(connection, relations, window_days) if alert.as_of >= as_of]
     shown = raised[:limit]
     return FleetView(
         as_of=as_of,
@@ -86,10 +91,10 @@ def read_fleet(
         spreads=[spread for spread in spreads if limit is None or spread.agent_name in names],
         alerts=shown,
         alerts_left_out=len(raised) - len(shown),
-        without_score=agents_reading.without_score(connection, schema, as_of, window_days),
+        without_score=agents_reading.without_score(connection, relations, as_of, window_days),
         over_time=over_time,
         histories=history_reading.histories(
-            connection, schema, hashes, window_days, first=first, last=as_of, daily=True
+            connection, relations, hashes, window_days, first=first, last=as_of, daily=True
         ),
         frame=charts.Frame.of([row.as_of for row in over_time]),
     )

@@ -23,6 +23,7 @@ from ciris_scoring.reading.categories import categories
 from ciris_scoring.reading.marts import missing_marts
 from ciris_scoring.reading.parameters import parameters, windows
 from ciris_scoring.reading.run_state import Unfinished, unfinished
+from ciris_scoring.relations import Relations
 
 MAX_AGENTS = 500
 """Agents in a report: the lowest."""
@@ -75,7 +76,7 @@ def message_page(
 
 def fleet_page(
     connection: psycopg.Connection,
-    schema: str,
+    relations: Relations,
     *,
     window_days: int | None = None,
     links: Links | None = None,
@@ -88,16 +89,16 @@ def fleet_page(
     :param now: the time that "ago" counts from; default: the present.
     :raises psycopg.Error: the database fails.
     """
-    page = _Page.read(connection, schema, window_days, links, now)
+    page = _Page.read(connection, relations, window_days, links, now)
     if isinstance(page, str):
         return page
-    view = read_fleet(connection, schema, page.as_of, page.window_days)
+    view = read_fleet(connection, relations, page.as_of, page.window_days)
     return page.render("fleet.html", view=view, frame=view.frame)
 
 
 def agent_page(
     connection: psycopg.Connection,
-    schema: str,
+    relations: Relations,
     agent: str,
     *,
     window_days: int | None = None,
@@ -112,10 +113,10 @@ def agent_page(
     :param now: the time that "ago" counts from; default: the present.
     :raises psycopg.Error: the database fails.
     """
-    page = _Page.read(connection, schema, window_days, links, now)
+    page = _Page.read(connection, relations, window_days, links, now)
     if isinstance(page, str):
         return page
-    found = agents_reading.find(connection, schema, agent)
+    found = agents_reading.find(connection, relations, agent)
     if not found:
         return page.message(
             "There is no such agent", ["No agent has this name, or a hash that begins so."], 404
@@ -126,19 +127,21 @@ def agent_page(
             lines.append(f"These are the first {MAX_CHOICES}.")
         return page.message("Several agents are meant", lines, 409, found[:MAX_CHOICES])
     [chosen] = found
-    newest = history.newest(connection, schema, chosen.agent_id_hash, page.window_days)
+    newest = history.newest(connection, relations, chosen.agent_id_hash, page.window_days)
     if newest is None:
         last = f"Its last trace is of {chosen.last_traced_at:%Y-%m-%d %H:%M} UTC."
         lines = [f"The agent has none in a window of {page.window_days} days.", last]
         return page.message("No score in this window", lines, 404)
     first = newest - timedelta(days=HISTORY_DAYS)
     histories = history.histories(
-        connection, schema, [chosen.agent_id_hash], page.window_days, first=first, last=newest, daily=True
+        connection, relations, [chosen.agent_id_hash], page.window_days, first=first, last=newest, daily=True
     )
     as_ofs = [point.as_of for points in histories.values() for point in points]
-    [score] = fleet.scores(connection, schema, newest, page.window_days, agent_id_hash=chosen.agent_id_hash)
-    found_alerts = alerts(connection, schema, page.window_days, agent_id_hash=chosen.agent_id_hash)
-    [view] = read_agents(connection, schema, [score], found_alerts, histories, charts.Frame.of(as_ofs))
+    [score] = fleet.scores(
+        connection, relations, newest, page.window_days, agent_id_hash=chosen.agent_id_hash
+    )
+    found_alerts = alerts(connection, relations, page.window_days, agent_id_hash=chosen.agent_id_hash)
+    [view] = read_agents(connection, relations, [score], found_alerts, histories, charts.Frame.of(as_ofs))
     return page.render(
         "agent.html",
         view=view,
@@ -149,41 +152,41 @@ def agent_page(
 
 def alerts_page(
     connection: psycopg.Connection,
-    schema: str,
+    relations: Relations,
     *,
     window_days: int | None = None,
     links: Links | None = None,
     now: datetime | None = None,
 ) -> str:
     """Render the alerts; parameters and errors as in :func:`fleet_page`."""
-    page = _Page.read(connection, schema, window_days, links, now)
+    page = _Page.read(connection, relations, window_days, links, now)
     if isinstance(page, str):
         return page
-    return page.render("alerts.html", alerts=alerts(connection, schema, page.window_days))
+    return page.render("alerts.html", alerts=alerts(connection, relations, page.window_days))
 
 
 def parameters_page(
     connection: psycopg.Connection,
-    schema: str,
+    relations: Relations,
     *,
     window_days: int | None = None,
     links: Links | None = None,
     now: datetime | None = None,
 ) -> str:
     """Render parameters, windows and categories; parameters and errors as in :func:`fleet_page`."""
-    page = _Page.read(connection, schema, window_days, links, now)
+    page = _Page.read(connection, relations, window_days, links, now)
     if isinstance(page, str):
         return page
     return page.render(
         "parameters.html",
-        parameters=parameters(connection, schema),
-        score_windows=windows(connection, schema),
+        parameters=parameters(connection, relations),
+        score_windows=windows(connection, relations),
     )
 
 
 def report_page(
     connection: psycopg.Connection,
-    schema: str,
+    relations: Relations,
     *,
     window_days: int | None = None,
     now: datetime | None = None,
@@ -196,11 +199,11 @@ def report_page(
     :param now: when the report is written; default: the present.
     :raises psycopg.Error: the database fails.
     """
-    page = _Page.read(connection, schema, window_days, ReportLinks(), now)
+    page = _Page.read(connection, relations, window_days, ReportLinks(), now)
     if isinstance(page, str):
         return page
-    view = read_fleet(connection, schema, page.as_of, page.window_days, MAX_AGENTS)
-    views = read_agents(connection, schema, view.scores, view.alerts, view.histories, view.frame)
+    view = read_fleet(connection, relations, page.as_of, page.window_days, MAX_AGENTS)
+    views = read_agents(connection, relations, view.scores, view.alerts, view.histories, view.frame)
     links = ReportLinks.to([score.agent_id_hash for score in view.scores])
     values = {**page.values(), "links": links, "windows": [], "now": None, "frame": view.frame}
     return render(
@@ -208,8 +211,8 @@ def report_page(
         **values,
         view=view,
         agents=views,
-        parameters=parameters(connection, schema),
-        score_windows=windows(connection, schema),
+        parameters=parameters(connection, relations),
+        score_windows=windows(connection, relations),
         version=version("ciris-scoring"),
         written_at=page.now,
     )
@@ -231,18 +234,18 @@ class _Page:
     def read(
         cls,
         connection: psycopg.Connection,
-        schema: str,
+        relations: Relations,
         window_days: int | None,
         links: Links | None,
         now: datetime | None,
     ) -> "_Page | str":
         """Read it; a whole page, a message, where nothing is published."""
-        if missing_marts(connection, schema):
-            begun = unfinished(connection, schema)
+        if missing_marts(connection, relations):
+            begun = unfinished(connection, relations)
             return message_page(NO_SCORES, _unpublished(begun), links=links)
-        newest = fleet.newest(connection, schema, window_days)
-        if newest is None and window_days is not None and fleet.newest(connection, schema) is not None:
-            published = " or ".join(str(window.window_days) for window in windows(connection, schema))
+        newest = fleet.newest(connection, relations, window_days)
+        if newest is None and window_days is not None and fleet.newest(connection, relations) is not None:
+            published = " or ".join(str(window.window_days) for window in windows(connection, relations))
             return message_page(
                 "No such window",
                 [f"Scores are published for windows of {published} days."],
@@ -250,14 +253,14 @@ class _Page:
                 status=404,
             )
         if newest is None:
-            begun = unfinished(connection, schema)
+            begun = unfinished(connection, relations)
             lines = ["The last run found nothing to score.", *(_unpublished(begun) if begun else [])]
             return message_page(NO_TRACES, lines, links=links)
         return cls(
             *newest,
-            windows=[window.window_days for window in windows(connection, schema)],
-            categories=categories(connection, schema),
-            unfinished=unfinished(connection, schema),
+            windows=[window.window_days for window in windows(connection, relations)],
+            categories=categories(connection, relations),
+            unfinished=unfinished(connection, relations),
             links=links or ServedLinks(),
             now=now or current_time(),
         )

@@ -7,6 +7,7 @@ from datetime import datetime
 import psycopg
 
 from ciris_scoring.reading.marts import rows
+from ciris_scoring.relations import Relations
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +52,11 @@ class PartChanged:
 
 
 def components(
-    connection: psycopg.Connection, schema: str, agents: Sequence[str], as_of: datetime, window_days: int
+    connection: psycopg.Connection,
+    relations: Relations,
+    agents: Sequence[str],
+    as_of: datetime,
+    window_days: int,
 ) -> list[Component]:
     """Read the components of agents' scores at an as-of.
 
@@ -60,11 +65,11 @@ def components(
     """
     return rows(
         connection,
-        schema,
+        relations,
         Component,
         """
         select agent_id_hash, factor, component, component_value, component_low, component_high, design_effect
-        from {schema}.fct_factor_components
+        from {fct_factor_components}
         where agent_id_hash = any(%(agents)s) and as_of = %(as_of)s and window_days = %(window_days)s
         order by agent_id_hash, array_position(array['C', 'I_int', 'R', 'I_inc', 'S'], factor), component
         """,
@@ -73,7 +78,11 @@ def components(
 
 
 def attribution(
-    connection: psycopg.Connection, schema: str, agents: Sequence[str], as_of: datetime, window_days: int
+    connection: psycopg.Connection,
+    relations: Relations,
+    agents: Sequence[str],
+    as_of: datetime,
+    window_days: int,
 ) -> list[PartLost]:
     """Read what took points from agents' scores at an as-of, per agent the largest first.
 
@@ -82,13 +91,13 @@ def attribution(
     """
     return rows(
         connection,
-        schema,
+        relations,
         PartLost,
         """
         select
             agent_id_hash, factor, part, loss, points_lost, rank::integer as rank,
             greatest(1 - sum(points_lost) over (partition by agent_id_hash order by rank), 0) as score_left
-        from {schema}.fct_score_attribution
+        from {fct_score_attribution}
         where agent_id_hash = any(%(agents)s) and as_of = %(as_of)s and window_days = %(window_days)s
         order by agent_id_hash, rank
         """,
@@ -98,7 +107,7 @@ def attribution(
 
 def changes(
     connection: psycopg.Connection,
-    schema: str,
+    relations: Relations,
     agents: Sequence[str],
     as_of: datetime,
     window_days: int,
@@ -113,12 +122,12 @@ def changes(
     """
     return rows(
         connection,
-        schema,
+        relations,
         PartChanged,
         """
         select
             agent_id_hash, compared_with, compared_as_of, factor, part, loss_change, points, rank::integer as rank
-        from {schema}.fct_score_changes
+        from {fct_score_changes}
         where
             agent_id_hash = any(%(agents)s) and as_of = %(as_of)s and window_days = %(window_days)s
             and compared_with = %(compared_with)s

@@ -6,6 +6,7 @@ from datetime import datetime
 import psycopg
 
 from ciris_scoring.reading.marts import rows
+from ciris_scoring.relations import Relations
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,10 +30,11 @@ def is_possible(text: str) -> bool:
     return bool(text.strip()) and "\0" not in text
 
 
-def find(connection: psycopg.Connection, schema: str, text: str) -> list[Agent]:
+def find(connection: psycopg.Connection, relations: Relations, text: str) -> list[Agent]:
     """Find the agents that a text may mean: several when it is ambiguous, none when it means nobody.
 
-    A whole hash goes first; then current names and beginnings of hashes, which may name several; then former names.
+    A whole hash or label goes first; then current names and beginnings of hashes, which may name several; then former
+    names.
 
     :param text: what a person gave; one that the database cannot hold means nobody.
     :raises psycopg.Error: the marts cannot be read.
@@ -41,18 +43,18 @@ def find(connection: psycopg.Connection, schema: str, text: str) -> list[Agent]:
         return []
     return rows(
         connection,
-        schema,
+        relations,
         Agent,
         """
         with matches as (
             select
                 agent_id_hash, agent_name, former_names, first_traced_at, last_traced_at, latest_as_of,
                 case
-                    when agent_id_hash = %(text)s then 1
+                    when agent_id_hash = %(text)s or agent_label = %(text)s then 1
                     when agent_name = %(text)s or starts_with(agent_id_hash, %(text)s) then 2
                     when %(text)s = any(former_names) then 3
                 end as way
-            from {schema}.dim_agents
+            from {dim_agents}
         )
 
         select agent_id_hash, agent_name, former_names, first_traced_at, last_traced_at, latest_as_of
@@ -65,7 +67,7 @@ def find(connection: psycopg.Connection, schema: str, text: str) -> list[Agent]:
 
 
 def without_score(
-    connection: psycopg.Connection, schema: str, as_of: datetime, window_days: int
+    connection: psycopg.Connection, relations: Relations, as_of: datetime, window_days: int
 ) -> list[Agent]:
     """Read the agents without a row at an as-of in a window: they had no trace in it. Last seen first.
 
@@ -73,16 +75,16 @@ def without_score(
     """
     return rows(
         connection,
-        schema,
+        relations,
         Agent,
         """
         select agent_id_hash, agent_name, former_names, first_traced_at, last_traced_at, latest_as_of
-        from {schema}.dim_agents as agents
+        from {dim_agents} as agents
         where
             first_traced_at < %(as_of)s
             and not exists (
                 select 1
-                from {schema}.fct_capacity_scores as scores
+                from {fct_capacity_scores} as scores
                 where
                     scores.agent_id_hash = agents.agent_id_hash
                     and scores.as_of = %(as_of)s

@@ -6,6 +6,7 @@ from datetime import datetime
 import psycopg
 
 from ciris_scoring.reading.marts import rows
+from ciris_scoring.relations import Relations
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +26,7 @@ class Alert:
 
 def alerts(
     connection: psycopg.Connection,
-    schema: str,
+    relations: Relations,
     window_days: int | None = None,
     *,
     agent_id_hash: str | None = None,
@@ -38,11 +39,11 @@ def alerts(
     """
     return rows(
         connection,
-        schema,
+        relations,
         Alert,
         """
         select agent_id_hash, agent_name, as_of, window_days, kind, severity, value, threshold, message
-        from {schema}.fct_capacity_alerts
+        from {fct_capacity_alerts}
         where
             (%(window_days)s::integer is null or window_days = %(window_days)s)
             and (%(agent_id_hash)s::text is null or agent_id_hash = %(agent_id_hash)s)

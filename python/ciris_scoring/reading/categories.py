@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import psycopg
 
 from ciris_scoring.reading.marts import rows
+from ciris_scoring.relations import Relations
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,18 +20,18 @@ class Category:
     colour: str
 
 
-def categories(connection: psycopg.Connection, schema: str) -> list[Category]:
+def categories(connection: psycopg.Connection, relations: Relations) -> list[Category]:
     """Read the categories, the lowest first.
 
     :raises psycopg.Error: the mart cannot be read.
     """
     return rows(
         connection,
-        schema,
+        relations,
         Category,
         """
         select category, label, guidance, lower_bound, upper_bound, colour
-        from {schema}.dim_capacity_categories
+        from {dim_capacity_categories}
         order by lower_bound nulls first
         """,
     )

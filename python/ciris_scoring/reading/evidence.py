@@ -6,6 +6,8 @@ from typing import Any
 import psycopg
 from psycopg import sql
 
+from ciris_scoring.relations import Relations
+
 # What a trace must be, beside counted and in the window, to have lowered a component, and by how much it did. The
 # component is the mean of these over traces (i_coverage: of a tenth of them), or, s_score, a weighted one.
 LOWERED_BY: Mapping[str, tuple[str, str, str]] = {
@@ -68,7 +70,7 @@ COLUMNS = """
 OF_WINDOW = f"""
 evidence as (
     select {COLUMNS}, {{amount}} as amount
-    from {{schema}}.fct_trace_verdicts
+    from {{fct_trace_verdicts}}
     where
         agent_id_hash = %(agent_id_hash)s
         and traced_at >= %(window_start)s
@@ -82,7 +84,7 @@ events as (
     select
         {COLUMNS},
         lead(traced_at) over in_order as recovered_at
-    from {{schema}}.fct_trace_verdicts
+    from {{fct_trace_verdicts}}
     where
         agent_id_hash = %(agent_id_hash)s
         and traced_at < %(as_of)s
@@ -124,12 +126,12 @@ from page
 
 
 def read_evidence(
-    connection: psycopg.Connection, schema: str, component: str, values: Mapping[str, Any]
+    connection: psycopg.Connection, relations: Relations, component: str, values: Mapping[str, Any]
 ) -> str:
     """Read a page of the traces that lowered a component, as a JSON array.
 
     :param connection: a session at UTC that may read the marts.
-    :param schema: that of the marts.
+    :param relations: where the marts are.
     :param component: one of COMPONENTS.
     :param values: agent_id_hash, as_of, window_start, limit; and after_microseconds and after_id, the parts of the key
         of the last trace before the page, or None.
@@ -137,7 +139,7 @@ def read_evidence(
     of_window = component in LOWERED_BY
     condition, amount, _ = (LOWERED_BY if of_window else OF_EPISODES)[component]
     query = sql.SQL("with" + (OF_WINDOW if of_window else OF_EPISODE) + "," + PAGE).format(
-        schema=sql.Identifier(schema), condition=sql.SQL(condition), amount=sql.SQL(amount)
+        **relations, condition=sql.SQL(condition), amount=sql.SQL(amount)
     )
     row = connection.execute(query, values).fetchone()
     assert row is not None  # an aggregate without groups

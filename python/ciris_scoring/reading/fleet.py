@@ -10,6 +10,7 @@ from psycopg.rows import class_row
 from ciris_scoring.reading.factors import Factor
 from ciris_scoring.reading.latest import PublishedWindow
 from ciris_scoring.reading.marts import rows
+from ciris_scoring.relations import Relations
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +81,7 @@ class Score:
 
 def scores(
     connection: psycopg.Connection,
-    schema: str,
+    relations: Relations,
     as_of: datetime,
     window_days: int,
     *,
@@ -95,7 +96,7 @@ def scores(
     """
     return rows(
         connection,
-        schema,
+        relations,
         Score,
         """
         with chosen as materialized (
@@ -110,7 +111,7 @@ def scores(
                 i_inc_score, i_inc_score_low, i_inc_score_high,
                 s_score, s_score_low, s_score_high,
                 parameter_set_id, scored_at
-            from {schema}.fct_capacity_scores
+            from {fct_capacity_scores}
             where
                 as_of = %(as_of)s
                 and window_days = %(window_days)s
@@ -124,14 +125,14 @@ def scores(
                 agent_id_hash,
                 array_agg(kind order by severity, kind) as alert_kinds,
                 count(*) filter (where severity = 'critical') as critical_alerts
-            from {schema}.fct_capacity_alerts
+            from {fct_capacity_alerts}
             where as_of = %(as_of)s and window_days = %(window_days)s
             group by agent_id_hash
         ),
 
         min_traces as (
             select parameter_value::numeric::integer as n
-            from {schema}.dim_scoring_parameters
+            from {dim_scoring_parameters}
             where parameter_name = 'min_traces'
         )
 
@@ -147,7 +148,7 @@ def scores(
             coalesce(alerts.alert_kinds, '{{}}') as alert_kinds,
             coalesce(alerts.critical_alerts, 0)::integer as critical_alerts
         from chosen
-        left join {schema}.fct_score_comparisons as compared
+        left join {fct_score_comparisons} as compared
             on
                 chosen.agent_id_hash = compared.agent_id_hash
                 and compared.as_of = %(as_of)s
@@ -186,7 +187,7 @@ class FleetCapacity:
 
 def capacity_over_time(
     connection: psycopg.Connection,
-    schema: str,
+    relations: Relations,
     window_days: int,
     *,
     first: datetime | None = None,
@@ -200,14 +201,14 @@ def capacity_over_time(
     """
     return rows(
         connection,
-        schema,
+        relations,
         FleetCapacity,
         """
         select
             as_of, window_days, n_agents, n_final, n_provisional, n_insufficient_data, n_high_fragility, n_moderate,
             n_healthy, n_high_capacity, mean_capacity_score, median_capacity_score, min_capacity_score,
             latest_scored_at
-        from {schema}.fct_fleet_capacity
+        from {fct_fleet_capacity}
         where
             window_days = %(window_days)s
             and (%(first)s::timestamptz is null or as_of >= %(first)s)
@@ -220,7 +221,7 @@ def capacity_over_time(
 
 
 def newest(
-    connection: psycopg.Connection, schema: str, window_days: int | None = None
+    connection: psycopg.Connection, relations: Relations, window_days: int | None = None
 ) -> PublishedWindow | None:
     """Find the newest as-of of the fleet, and its shortest window; None when there is none.
 
@@ -235,19 +236,19 @@ def newest(
         order by as_of desc, window_days
         limit 1
         """
-    ).format(sql.Identifier(schema, "fct_fleet_capacity"))
+    ).format(relations["fct_fleet_capacity"])
     with connection.cursor(row_factory=class_row(PublishedWindow)) as cursor:
         return cursor.execute(query, {"window_days": window_days}).fetchone()
 
 
 def capacity(
-    connection: psycopg.Connection, schema: str, as_of: datetime, window_days: int
+    connection: psycopg.Connection, relations: Relations, as_of: datetime, window_days: int
 ) -> FleetCapacity | None:
     """Read the fleet's capacity at an as-of; None when no agent has a row there.
 
     :raises psycopg.Error: the marts cannot be read.
     """
-    found = capacity_over_time(connection, schema, window_days, first=as_of, last=as_of)
+    found = capacity_over_time(connection, relations, window_days, first=as_of, last=as_of)
     return found[0] if found else None
 
 
@@ -263,14 +264,16 @@ class Spread:
     max_capacity_score: float | None
 
 
-def spreads(connection: psycopg.Connection, schema: str, as_of: datetime, window_days: int) -> list[Spread]:
+def spreads(
+    connection: psycopg.Connection, relations: Relations, as_of: datetime, window_days: int
+) -> list[Spread]:
     """Read the names that several agents bear, with the spread of their scores; the most borne first.
 
     :raises psycopg.Error: the marts cannot be read.
     """
     return rows(
         connection,
-        schema,
+        relations,
         Spread,
         """
         select
@@ -280,7 +283,7 @@ def spreads(connection: psycopg.Connection, schema: str, as_of: datetime, window
             min(capacity_score) as min_capacity_score,
             percentile_cont(0.5) within group (order by capacity_score) as median_capacity_score,
             max(capacity_score) as max_capacity_score
-        from {schema}.fct_capacity_scores
+        from {fct_capacity_scores}
         where as_of = %(as_of)s and window_days = %(window_days)s and agent_name is not null
         group by agent_name
         having count(*) > 1

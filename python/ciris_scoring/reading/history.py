@@ -9,6 +9,7 @@ from psycopg import sql
 
 from ciris_scoring.connection import one_row
 from ciris_scoring.reading.marts import rows
+from ciris_scoring.relations import Relations
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +35,7 @@ class Point:
 
 def histories(
     connection: psycopg.Connection,
-    schema: str,
+    relations: Relations,
     agents: Sequence[str],
     window_days: int,
     *,
@@ -51,13 +52,13 @@ def histories(
     """
     found = rows(
         connection,
-        schema,
+        relations,
         Point,
         """
         select
             agent_id_hash, as_of, n_traces, capacity_score, capacity_score_low, capacity_score_high, category,
             score_status, c_score, i_int_score, r_score, i_inc_score, s_score, parameter_set_id, scored_at
-        from {schema}.fct_capacity_scores
+        from {fct_capacity_scores}
         where
             agent_id_hash = any(%(agents)s)
             and window_days = %(window_days)s
@@ -75,14 +76,14 @@ def histories(
 
 
 def newest(
-    connection: psycopg.Connection, schema: str, agent_id_hash: str, window_days: int
+    connection: psycopg.Connection, relations: Relations, agent_id_hash: str, window_days: int
 ) -> datetime | None:
     """Find the newest as-of of an agent in a window; None when it has no row there.
 
     :raises psycopg.Error: the marts cannot be read.
     """
     query = sql.SQL("select max(as_of) from {} where agent_id_hash = %s and window_days = %s").format(
-        sql.Identifier(schema, "fct_capacity_scores")
+        relations["fct_capacity_scores"]
     )
     found: datetime | None = one_row(connection.execute(query, [agent_id_hash, window_days]))[0]
     return found
@@ -105,7 +106,7 @@ class Event:
 
 def events(
     connection: psycopg.Connection,
-    schema: str,
+    relations: Relations,
     agents: Sequence[str],
     window_days: int,
     first: datetime,
@@ -120,7 +121,7 @@ def events(
     """
     found = rows(
         connection,
-        schema,
+        relations,
         Event,
         """
         with verdicts as (
@@ -128,7 +129,7 @@ def events(
                 agent_id_hash, traced_at, is_identity_change, is_key_registered,
                 is_chain_gap or is_chain_rewind or is_chain_duplicate as is_chain_broken,
                 previous_agent_name, agent_name
-            from {schema}.fct_trace_verdicts
+            from {fct_trace_verdicts}
             where
                 agent_id_hash = any(%(agents)s)
                 and traced_at >= %(first)s
@@ -144,7 +145,7 @@ def events(
             select
                 agent_id_hash, as_of, parameter_set_id,
                 lag(parameter_set_id) over (partition by agent_id_hash order by as_of) as previous_parameter_set_id
-            from {schema}.fct_capacity_scores
+            from {fct_capacity_scores}
             where
                 agent_id_hash = any(%(agents)s) and window_days = %(window_days)s
                 and as_of >= %(first)s and as_of <= %(last)s

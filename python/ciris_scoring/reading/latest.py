@@ -7,6 +7,8 @@ import psycopg
 from psycopg import sql
 from psycopg.rows import class_row
 
+from ciris_scoring.relations import Relations
+
 
 class PublishedWindow(NamedTuple):
     """An as-of that is published, and the length of a window that ends there."""
@@ -16,7 +18,7 @@ class PublishedWindow(NamedTuple):
 
 
 def published_range(
-    connection: psycopg.Connection, schema: str, window_days: int | None, until: datetime | None
+    connection: psycopg.Connection, relations: Relations, window_days: int | None, until: datetime | None
 ) -> PublishedWindow | None:
     """Find the newest as-of with rows, up to a time, and its shortest window.
 
@@ -34,6 +36,6 @@ def published_range(
         order by as_of desc, window_days
         limit 1
         """
-    ).format(scores=sql.Identifier(schema, "fct_capacity_scores"))
+    ).format(scores=relations["fct_capacity_scores"])
     with connection.cursor(row_factory=class_row(PublishedWindow)) as cursor:
         return cursor.execute(query, {"window": window_days, "until": until}).fetchone()

@@ -11,6 +11,7 @@ import psycopg
 from psycopg import sql
 
 from ciris_scoring.reading.factors import FACTORS
+from ciris_scoring.relations import Relations
 
 LENS_NAMES = {
     "d_identity": "D_identity",
@@ -68,7 +69,7 @@ scores as (
         scores.scored_at, {
     ", ".join(f"scores.{c}, scores.{c}_low, scores.{c}_high" for c in FACTORS.values())
 }
-    from {{schema}}.fct_capacity_scores as scores
+    from {{fct_capacity_scores}} as scores
     where {{wanted}}
 ),
 components as (
@@ -81,13 +82,13 @@ components as (
         for factor, column in FACTORS.items()
     )
 }
-    from {{schema}}.fct_factor_components as parts
+    from {{fct_factor_components}} as parts
     where {{wanted_parts}}
     group by parts.agent_id_hash
 ),
 actions as (
     select verdicts.agent_id_hash, count(*) as n
-    from {{schema}}.fct_trace_verdicts as verdicts
+    from {{fct_trace_verdicts}} as verdicts
     where
         {{wanted_verdicts}}
         and verdicts.is_counted
@@ -131,7 +132,7 @@ SCORE_MEMBERS = f"""
 ONE_AGENT = f"""
 with newest as materialized (
     select max(as_of) as as_of
-    from {{schema}}.fct_capacity_scores
+    from {{fct_capacity_scores}}
     where agent_id_hash = %(agent_id_hash)s and window_days = %(window_days)s
 ),
 {SCORES}
@@ -170,7 +171,7 @@ lacking as (
         coalesce(scores.score_status, '{NO_TRACES}') as score_status,
         coalesce(scores.n_traces, 0) as n_traces,
         dim_agents.last_traced_at
-    from {{schema}}.dim_agents
+    from {{dim_agents}} as dim_agents
     left join scores on dim_agents.agent_id_hash = scores.agent_id_hash
     where scores.capacity_score is null
 ),
@@ -194,7 +195,7 @@ fleet as (
     select
         n_final, n_provisional, n_insufficient_data, n_high_fragility, n_moderate, n_healthy, n_high_capacity,
         mean_capacity_score, median_capacity_score, min_capacity_score
-    from {{schema}}.fct_fleet_capacity
+    from {{fct_fleet_capacity}}
     where as_of = %(as_of)s and window_days = %(window_days)s
 )
 select
@@ -231,13 +232,13 @@ with scores as (
     select
         agent_id_hash, coalesce(agent_name, agent_id_hash) as agent_name, capacity_score, category, fragility_index,
         weakest_factor, score_status, capacity_score_low, capacity_score_high, category_certainty
-    from {schema}.fct_capacity_scores
+    from {fct_capacity_scores}
     where
         as_of = %(as_of)s and window_days = %(window_days)s and capacity_score < %(threshold)s::double precision
 ),
 actions as (
     select agent_id_hash, count(*) as n
-    from {schema}.fct_trace_verdicts
+    from {fct_trace_verdicts}
     where
         traced_at >= %(as_of)s::timestamptz - make_interval(hours => 24 * %(window_days)s)
         and traced_at < %(as_of)s
@@ -287,7 +288,7 @@ HISTORY_POINTS = f"""
         capacity_score_high as composite_score_high, fragility_index, category, score_status, confidence,
         {", ".join(f'{column} as "{factor}"' for factor, column in FACTORS.items())},
         weakest_factor, parameter_set_id, scored_at
-    from {{schema}}.fct_capacity_scores
+    from {{fct_capacity_scores}}
     where
         agent_id_hash = %(agent_id_hash)s
         and window_days = %(window_days)s
@@ -301,7 +302,7 @@ HISTORY = f"""
 with points as ({HISTORY_POINTS}),
 current as (
     select coalesce(agent_name, agent_id_hash) as agent_name, as_of, capacity_score, category
-    from {{schema}}.fct_capacity_scores
+    from {{fct_capacity_scores}}
     where agent_id_hash = %(agent_id_hash)s and window_days = %(window_days)s
     order by as_of desc
     limit 1
@@ -349,14 +350,14 @@ cross join history
 
 ATTRIBUTION = f"""
 select factor, {_named("part")} as part, loss, points_lost, rank
-from {{schema}}.fct_score_attribution
+from {{fct_score_attribution}}
 where agent_id_hash = %(agent_id_hash)s and as_of = %(as_of)s and window_days = %(window_days)s
 order by rank
 """
 
 WINDOW = """
 select as_of, window_start
-from {schema}.fct_capacity_scores
+from {fct_capacity_scores}
 where
     agent_id_hash = %(agent_id_hash)s
     and window_days = %(window_days)s
@@ -367,22 +368,22 @@ limit 1
 
 NAMED = """
 select agent_id_hash, agent_name, agent_id_hash = %(agent)s as is_hash
-from {schema}.dim_agents
+from {dim_agents}
 where agent_id_hash = %(agent)s or agent_name = %(agent)s
 order by agent_id_hash
 """
 
 
 class Lens:
-    """Readings of one schema, in the lens's shapes.
+    """Readings of one relations, in the lens's shapes.
 
     :param connection: a session at UTC that may read the marts, in a transaction.
-    :param schema: that of the marts.
+    :param relations: where the marts are.
     """
 
-    def __init__(self, connection: psycopg.Connection, schema: str):
+    def __init__(self, connection: psycopg.Connection, relations: Relations):
         self.connection = connection
-        self.schema = sql.Identifier(schema)
+        self.relations = relations
 
     def agents_called(self, agent: str) -> list[tuple[str, str | None]]:
         """Hash and name of the agents that are meant: the one with this hash, else all that bear this name now."""
@@ -471,7 +472,7 @@ class Lens:
         return [dict(zip(names, row, strict=True)) for row in cursor]
 
     def _execute(self, query: str, values: Mapping[str, Any], **parts: sql.Composable) -> psycopg.Cursor:
-        return self.connection.execute(sql.SQL(query).format(schema=self.schema, **parts), values)
+        return self.connection.execute(sql.SQL(query).format(**self.relations, **parts), values)
 
     def _text(self, query: str, values: Mapping[str, Any], **parts: sql.Composable) -> str | None:
         row = self._execute(query, values, **parts).fetchone()

@@ -9,6 +9,7 @@ from psycopg import sql
 from psycopg.rows import class_row
 
 from ciris_scoring.connection import table_exists
+from ciris_scoring.relations import Relations
 
 Kind = TypeVar("Kind")
 
@@ -22,19 +23,19 @@ MARTS = (
 
 def rows(
     connection: psycopg.Connection,
-    schema: str,
+    relations: Relations,
     kind: type[Kind],
     query: LiteralString,
     values: Mapping[str, Any] | None = None,
 ) -> list[Kind]:
     """Return the rows of a query.
 
-    :param schema: schema of the marts, ``{schema}`` in the query.
+    :param relations: where the marts are, ``{fct_capacity_scores}`` and the like in the query.
     :param kind: dataclass with a field for each column of the query.
     :param values: of the placeholders.
     :raises psycopg.Error: the marts cannot be read.
     """
-    composed = sql.SQL(query).format(schema=sql.Identifier(schema))
+    composed = sql.SQL(query).format(**relations)
     with connection.cursor(row_factory=class_row(kind)) as cursor:
         return cursor.execute(composed, values).fetchall()
 
@@ -47,9 +48,9 @@ def read_only(connection: psycopg.Connection) -> Iterator[None]:
         yield
 
 
-def missing_marts(connection: psycopg.Connection, schema: str) -> list[str]:
+def missing_marts(connection: psycopg.Connection, relations: Relations) -> list[str]:
     """Return the names of the marts that are not there.
 
     :raises psycopg.Error: the role may not use the schema.
     """
-    return [mart for mart in MARTS if not table_exists(connection, schema, mart)]
+    return [mart for mart in MARTS if not table_exists(connection, *relations.places[mart])]

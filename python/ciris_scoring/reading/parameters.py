@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import psycopg
 
 from ciris_scoring.reading.marts import rows
+from ciris_scoring.relations import Relations
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,33 +30,33 @@ class Window:
     coherence_days: int
 
 
-def parameters(connection: psycopg.Connection, schema: str) -> list[Parameter]:
+def parameters(connection: psycopg.Connection, relations: Relations) -> list[Parameter]:
     """Read the parameters in force, in the order of the specification's sections.
 
     :raises psycopg.Error: the mart cannot be read.
     """
     return rows(
         connection,
-        schema,
+        relations,
         Parameter,
         """
         select
             parameter_name, parameter_value, default_value, allowed_range, meaning,
             specification_section::text as specification_section, parameter_set_id
-        from {schema}.dim_scoring_parameters
+        from {dim_scoring_parameters}
         order by specification_section, parameter_name
         """,
     )
 
 
-def windows(connection: psycopg.Connection, schema: str) -> list[Window]:
+def windows(connection: psycopg.Connection, relations: Relations) -> list[Window]:
     """Read the windows, the shortest first.
 
     :raises psycopg.Error: the mart cannot be read.
     """
     return rows(
         connection,
-        schema,
+        relations,
         Window,
-        "select window_days, baseline_days, coherence_days from {schema}.dim_scoring_windows order by window_days",
+        "select window_days, baseline_days, coherence_days from {dim_scoring_windows} order by window_days",
     )

@@ -7,6 +7,7 @@ import psycopg
 from psycopg import sql
 
 from ciris_scoring.reading.marts import MARTS
+from ciris_scoring.relations import Relations
 
 
 @dataclass(frozen=True)
@@ -26,45 +27,53 @@ class Publication:
     low_capacity_threshold: float
 
 
-# Scores come first in a run and the tables that are replaced (other oids) last, so that an answer made in the middle
-# belongs to a publication of its own.
+# Scores come first in a run, so an answer may be made in the middle: it must belong to a publication of its own. Marts
+# that are rewritten whole tell by the transaction that wrote their rows, others by what stands in their place.
 PUBLICATION = """
 select
-    (select max(scored_at) from {schema}.fct_capacity_scores) as scored_at,
-    (select max(as_of) from {schema}.fct_capacity_scores) as as_of,
-    (select max(parameter_set_id) from {schema}.dim_scoring_parameters) as parameter_set_id,
-    (select array_agg(window_days order by window_days) from {schema}.dim_scoring_windows) as window_days,
+    (select max(scored_at) from {fct_capacity_scores}) as scored_at,
+    (select max(as_of) from {fct_capacity_scores}) as as_of,
+    (select max(parameter_set_id) from {dim_scoring_parameters}) as parameter_set_id,
+    (select array_agg(window_days order by window_days) from {dim_scoring_windows}) as window_days,
     (
-        select parameter_value::integer from {schema}.dim_scoring_parameters where parameter_name = 'min_traces'
+        select parameter_value::integer from {dim_scoring_parameters} where parameter_name = 'min_traces'
     ) as min_traces,
     (
-        select parameter_value::double precision from {schema}.dim_scoring_parameters
+        select parameter_value::double precision from {dim_scoring_parameters}
         where parameter_name = 'low_capacity_threshold'
     ) as low_capacity_threshold,
     (
-        select max(latest_scored_at) from {schema}.fct_fleet_capacity
-        where as_of = (select max(as_of) from {schema}.fct_fleet_capacity)
+        select max(latest_scored_at) from {fct_fleet_capacity}
+        where as_of = (select max(as_of) from {fct_fleet_capacity})
     ) as fleet_scored_at,
     (
-        select md5(string_agg(concat_ws(' ', relname, oid, relfilenode), ' ' order by relname))
+        select md5(string_agg(concat_ws(' ', oid, relfilenode), ' ' order by oid))
         from pg_catalog.pg_class
-        where relnamespace = %(schema)s::regnamespace and relname = any(%(marts)s)
-    ) as relations
+        where oid = any(%(marts)s::text[]::regclass[])
+    ) as relations,
+    concat_ws(
+        ' ',
+        (select xmin from {fct_capacity_alerts} limit 1),
+        (select xmin from {dim_agents} limit 1),
+        (select xmin from {dim_capacity_categories} limit 1),
+        (select xmin from {dim_scoring_parameters} limit 1),
+        (select xmin from {dim_scoring_windows} limit 1)
+    ) as writers
 """
 
 
-def read_publication(connection: psycopg.Connection, schema: str) -> Publication:
-    """Read what is published in a schema.
+def read_publication(connection: psycopg.Connection, relations: Relations) -> Publication:
+    """Read what is published.
 
     :raises psycopg.Error: the marts are not there, or cannot be read.
     """
-    query = sql.SQL(PUBLICATION).format(schema=sql.Identifier(schema))
-    name = sql.Identifier(schema).as_string(connection)
-    row = connection.execute(query, {"schema": name, "marts": list(MARTS)}).fetchone()
+    query = sql.SQL(PUBLICATION).format(**relations)
+    marts = [relations[mart].as_string(connection) for mart in MARTS]
+    row = connection.execute(query, {"marts": marts}).fetchone()
     assert row is not None  # a query without a from clause
-    scored_at, as_of, parameter_set_id, window_days, min_traces, threshold, fleet_scored_at, relations = row
+    scored_at, as_of, parameter_set_id, window_days, min_traces, threshold, fleet_scored_at, *state = row
     return Publication(
-        identity=f"{scored_at}|{fleet_scored_at}|{parameter_set_id}|{relations}",
+        identity="|".join(map(str, (scored_at, fleet_scored_at, parameter_set_id, *state))),
         scored_at=scored_at,
         as_of=as_of,
         parameter_set_id=parameter_set_id,

@@ -1,7 +1,7 @@
 """How far the last run came, when it has not published its scores.
 
-The mart of runs says why, where it is there. What a run left unfinished besides is told by the schema behind the marts;
-a role that may not read that learns nothing of it.
+The mart of runs says why, where it is there. What a run left unfinished besides is told by the tables behind the marts;
+a role that may not read those learns nothing of it.
 """
 
 from dataclasses import dataclass
@@ -11,6 +11,7 @@ import psycopg
 from psycopg import sql
 
 from ciris_scoring.connection import has_right, one_row
+from ciris_scoring.relations import Relations
 from ciris_scoring.run_lock import RUN_LOCK, is_held
 
 
@@ -32,30 +33,31 @@ class Unfinished:
     """What it said to do about it."""
 
 
-def unfinished(connection: psycopg.Connection, schema: str) -> Unfinished | None:
+def unfinished(connection: psycopg.Connection, relations: Relations) -> Unfinished | None:
     """Read what the last run left unfinished; None when that is nothing, or the role may not know.
 
     :raises psycopg.Error: the database cannot be read.
     """
-    stopped = _stopped(connection, schema)
+    stopped = _stopped(connection, relations)
     if stopped is not None:
         return stopped
-    behind = f"{schema}_intermediate"
-    if not has_right(connection, behind, "int_scoring_run"):
+    places = relations.places
+    if not has_right(connection, *places["int_scoring_run"]):
         return None
-    run = sql.Identifier(behind, "int_scoring_run")
     finished = sql.Composed([])
-    if has_right(connection, behind, "int_score_publications"):
+    if has_right(connection, *places["int_score_publications"]):
         finished = sql.SQL(
             "where not exists (select 1 from {} where published_at >= runs.started_at)"
-        ).format(sql.Identifier(behind, "int_score_publications"))
-    query = sql.SQL("select as_of, started_at from {} as runs {}").format(run, finished)
+        ).format(relations["int_score_publications"])
+    query = sql.SQL("select as_of, started_at from {} as runs {}").format(
+        relations["int_scoring_run"], finished
+    )
     found = connection.execute(query).fetchall()
     if not found:
         return None
     [(as_of, started_at)] = found
     waiting = 0
-    if all(has_right(connection, behind, f"int_resilience_{name}") for name in ("inputs", "scores")):
+    if all(has_right(connection, *places[f"int_resilience_{name}"]) for name in ("inputs", "scores")):
         waiting = one_row(
             connection.execute(
                 sql.SQL(
@@ -73,17 +75,17 @@ def unfinished(connection: psycopg.Connection, schema: str) -> Unfinished | None
                     )
                     """
                 ).format(
-                    sql.Identifier(behind, "int_resilience_inputs"),
-                    sql.Identifier(behind, "int_resilience_scores"),
+                    relations["int_resilience_inputs"],
+                    relations["int_resilience_scores"],
                 )
             )
         )[0]
-    return Unfinished(as_of, started_at, int(waiting), is_held(connection, RUN_LOCK, schema))
+    return Unfinished(as_of, started_at, int(waiting), is_held(connection, RUN_LOCK, relations.target_schema))
 
 
-def _stopped(connection: psycopg.Connection, schema: str) -> Unfinished | None:
+def _stopped(connection: psycopg.Connection, relations: Relations) -> Unfinished | None:
     """The newest attempt to publish, where it said why it did not."""
-    if not has_right(connection, schema, "fct_scoring_runs"):
+    if not has_right(connection, *relations.places["fct_scoring_runs"]):
         return None
     query = sql.SQL(
         """
@@ -92,9 +94,9 @@ def _stopped(connection: psycopg.Connection, schema: str) -> Unfinished | None:
         order by coalesce(ended_at, started_at) desc
         limit 1
         """
-    ).format(sql.Identifier(schema, "fct_scoring_runs"))
+    ).format(relations["fct_scoring_runs"])
     for as_of, started_at, outcome, message, remedy in connection.execute(query):
         if outcome in ("refused", "failed", "interrupted"):
-            is_at_work = is_held(connection, RUN_LOCK, schema)
+            is_at_work = is_held(connection, RUN_LOCK, relations.target_schema)
             return Unfinished(as_of, started_at, 0, is_at_work, outcome, message, remedy)
     return None

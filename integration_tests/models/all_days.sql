@@ -1,0 +1,3 @@
+{#- Grain: one row per day. Their time spine. -#}
+select days.day::date as date_day
+from generate_series('2026-01-01'::timestamp, '2026-12-31'::timestamp, interval '1 day') as days (day)

@@ -1,0 +1,82 @@
+"""The dbt project, unfolded into a folder: for those who install the package and have no checkout."""
+
+import contextlib
+import shlex
+import shutil
+import sys
+from pathlib import Path
+
+from ciris_scoring.errors import InputError
+
+PARTS = (
+    "dbt_project.yml",
+    "selectors.yml",
+    "profiles.yml.example",
+    "models",
+    "macros",
+    "seeds",
+    "dashboards",
+)
+TESTS = ("tests/generic", "tests/singular")
+SCHEDULE = """\
+# A line for crontab (the server's clock in UTC): every day, the day that is over. It writes a report beside the
+# project, and its exit code is 0 only when the scores are published.
+20 1 * * *  cd {folder} && {program} run --profiles-dir . --report ciris-report.html
+"""
+IGNORED = "target/\nlogs/\n.ciris/\nprofiles.yml\nciris-report.html\n"
+NEXT_STEPS = """\
+The project is in {folder}. What to do next:
+
+  ciris-scoring run --embedded      score the sample on an embedded PostgreSQL, and show the fleet
+  profiles.yml                      name your own PostgreSQL there, or in the environment variables that it reads
+  ciris-scoring run                 score your own traces
+  schedule.crontab                  run it every day
+"""
+
+
+def init(folder: Path) -> None:
+    """Write the dbt project and the dashboards into a folder, with a profile to fill in and an example of a schedule.
+
+    :raises InputError: something of it is there already, or the folder cannot be written to; it is as it was then.
+    """
+    names = [*PARTS, *TESTS, "profiles.yml", "schedule.crontab", ".gitignore"]
+    taken = [name for name in names if (folder / name).exists()]
+    if taken:
+        raise InputError(
+            f"{folder} already has {', '.join(taken)}.",
+            "Name an empty folder: ciris-scoring init FOLDER.",
+        )
+    try:
+        _write(folder)
+    except OSError as error:
+        for name in names:
+            shutil.rmtree(folder / name, ignore_errors=True)
+            with contextlib.suppress(OSError):
+                (folder / name).unlink()
+        raise InputError(
+            f"The project cannot be written into {folder}: {error}",
+            "Name another folder: ciris-scoring init FOLDER.",
+        ) from error
+
+
+def _write(folder: Path) -> None:
+    source = _source()
+    for name in (*PARTS, *TESTS):
+        goal = folder / name
+        goal.parent.mkdir(parents=True, exist_ok=True)
+        if (source / name).is_dir():
+            shutil.copytree(source / name, goal)
+        else:
+            shutil.copyfile(source / name, goal)
+    shutil.copyfile(source / "profiles.yml.example", folder / "profiles.yml")
+    program = Path(sys.executable).parent / "ciris-scoring"
+    # A per cent sign ends the command of a crontab's line.
+    quoted = [shlex.quote(str(path)).replace("%", "\\%") for path in (folder.resolve(), program)]
+    (folder / "schedule.crontab").write_text(SCHEDULE.format(folder=quoted[0], program=quoted[1]))
+    (folder / ".gitignore").write_text(IGNORED)
+
+
+def _source() -> Path:
+    """Folder of the project: in the package, or the checkout that the package was installed from."""
+    in_package = Path(__file__).parent / "dbt_project"
+    return in_package if in_package.is_dir() else Path(__file__).parents[2]

@@ -1,0 +1,236 @@
+"""The scores in somebody else's dbt project, integration_tests/: built by both, read where that project puts them."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from dbt.cli.main import dbtRunner
+from starlette.testclient import TestClient
+
+from ciris_scoring.api.app import create_app
+from ciris_scoring.api.database import Database as ServedDatabase
+from ciris_scoring.api.settings import Settings
+from ciris_scoring.embedded import SCHEMA, Server
+from ciris_scoring.errors import InputError, ProfileError
+from ciris_scoring.explain import explain
+from ciris_scoring.project import Project, load_project
+from ciris_scoring.report import report
+from ciris_scoring.run import run
+from conftest import REPOSITORY, Database, fresh_database
+from nasty_fleet import START, nasty_fleet
+from pipeline import create_loose_sources, insert_rows, relation_differences, score
+
+FIRST, SECOND = START + timedelta(days=5), START + timedelta(days=6)
+
+
+@dataclass
+class Consumer:
+    """The project of somebody else, and a database whose sources are in the schema lens."""
+
+    folder: Path
+    database: Database
+
+    def load(self, **variables: Any) -> Project:
+        return load_project(self.folder, self.database.profiles_dir, cli_vars=variables)
+
+    def dbt(self, *command: str) -> Any:
+        """A dbt command of theirs; it must not crash."""
+        place = ["--project-dir", str(self.folder), "--profiles-dir", str(self.database.profiles_dir)]
+        return dbtRunner().invoke([*command, *place, "--quiet"])
+
+
+@pytest.fixture(scope="module")
+def consumer(embedded_postgres: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Consumer]:
+    """Scored as of FIRST, by their project and, for comparison, by ours."""
+    folder = tmp_path_factory.mktemp("theirs") / "consumer"
+    shutil.copytree(
+        REPOSITORY / "integration_tests", folder, ignore=shutil.ignore_patterns("target", "dbt_packages")
+    )
+    packages = folder / "packages.yml"
+    packages.write_text(packages.read_text().replace("../", str(REPOSITORY)))
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        fresh_database(embedded_postgres, tmp_path_factory.mktemp("database")) as database,
+        database.connect() as connection,
+    ):
+        patch.setenv("DBT_TARGET_PATH", str(folder / "target"))
+        create_loose_sources(connection)
+        for table, rows in nasty_fleet(6, days=6).items():
+            insert_rows(connection, table, rows)
+        connection.execute("alter schema cirislens rename to lens")
+        theirs = Consumer(folder, database)
+        assert theirs.dbt("deps").success
+        run(theirs.load(), FIRST.isoformat(), full_refresh=False, allow_rescoring=False)
+        yield theirs
+
+
+@pytest.fixture
+def marts(consumer: Consumer) -> Iterator[psycopg.Connection]:
+    with closing(consumer.database.connect()) as connection:
+        yield connection
+
+
+def test_marts_are_where_the_project_puts_them(consumer, marts):
+    relations = consumer.load().relations
+    assert str(relations.places["dim_agents"]) == "trust.scored_agents"
+    assert set(relations.schemas) == {"trust", "staging", "intermediate"}
+    [[n]] = marts.execute("select count(*) from trust.scored_agents").fetchall()
+    assert n > 0
+    schemas = {row[0] for row in marts.execute("select nspname from pg_namespace where nspname !~ '^pg_'")}
+    assert SCHEMA not in schemas and "reports" not in schemas
+
+
+def test_scores_are_those_of_the_project_alone(consumer, marts):
+    """After an increment, too."""
+    run(consumer.load(), SECOND.isoformat(), full_refresh=False, allow_rescoring=False)
+    score(consumer.database.profiles_dir, SECOND, {"ciris_source_schema": "lens"})
+    columns = {
+        name: kind
+        for name, kind in marts.execute(
+            "select column_name, data_type from information_schema.columns"
+            " where table_schema = 'trust' and table_name = 'fct_capacity_scores'"
+        ).fetchall()
+    }
+    assert relation_differences(marts, SCHEMA, "trust", {"fct_capacity_scores": columns}) == []
+
+
+def test_variables_are_those_that_dbt_sees(consumer):
+    project = consumer.load()
+    assert project.source_schema == "lens"
+    assert project.variables["as_of"] is None
+    assert consumer.load(ciris_scoring_period="hour").variables["scoring_period"] == "hour"
+    with pytest.raises(InputError, match="scoring_period"):
+        consumer.load(scoring_period="hour")
+
+
+def test_views_of_the_marts_outlive_every_run(consumer, marts):
+    """Theirs, on tables and on views: dbt drops what stands on a relation with the relation that it replaces."""
+    marts.execute("create schema of_their_own")
+    marts.execute(
+        """
+        create view of_their_own.alerted with (security_invoker = true) as
+        select agents.agent_label, alerts.kind, scores.capacity_score, quality.n, windows.baseline_days, lost.part
+        from trust.scored_agents as agents
+        left join trust.fct_capacity_alerts as alerts using (agent_id_hash)
+        left join trust.fct_capacity_scores as scores using (agent_id_hash)
+        left join trust.fct_data_quality as quality using (agent_id_hash)
+        left join trust.dim_scoring_windows as windows on scores.window_days = windows.window_days
+        left join trust.fct_score_attribution as lost
+            on scores.agent_id_hash = lost.agent_id_hash and scores.as_of = lost.as_of
+        """
+    )
+    marts.execute(
+        """
+        create view of_their_own.judged as
+        select verdicts.agent_id_hash, verdicts.trace_id, changes.part
+        from trust.fct_trace_verdicts as verdicts
+        left join trust.fct_score_changes as changes using (agent_id_hash);
+        create view of_their_own.about_views as select agent_id_hash from of_their_own.judged
+        """
+    )
+    options = "select reloptions from pg_class where oid = 'of_their_own.alerted'::regclass"
+    for full_refresh in (False, True):
+        run(consumer.load(), SECOND.isoformat(), full_refresh=full_refresh, allow_rescoring=full_refresh)
+        [[n_agents]] = marts.execute(
+            "select count(distinct agent_label) from of_their_own.alerted"
+        ).fetchall()
+        assert marts.execute("select count(*) from trust.scored_agents").fetchall() == [(n_agents,)]
+        assert marts.execute("select 1 from of_their_own.about_views limit 1").fetchone()
+        assert marts.execute(options).fetchall() == [(["security_invoker=true"],)]
+
+
+def test_their_variables_decide_where_things_go(consumer):
+    places = consumer.load(schema_suffix="_pr12").relations
+    assert set(places.schemas) == {"trust_pr12", "staging_pr12", "intermediate_pr12"}
+
+
+def test_their_time_spine_is_the_only_one(consumer):
+    """A second one is an error of dbt's."""
+    manifest = consumer.load().manifest
+    spines = [node.name for node in manifest.nodes.values() if getattr(node, "time_spine", None)]
+    assert spines == ["all_days"]
+    with pytest.raises(ProfileError, match="no model dim_days"):
+        _ = consumer.load().relations["dim_days"]
+
+
+def test_the_api_serves_them(consumer):
+    with closing(ServedDatabase(consumer.load(), 2, 15)) as served:
+        served.open()
+        with TestClient(create_app(served, Settings()), base_url="http://localhost") as client:
+            fleet = client.get("/api/v1/scoring/capacity/fleet")
+            page = client.get("/")
+    assert fleet.status_code == 200 and fleet.json()["agents"]
+    assert page.status_code == 200 and fleet.json()["agents"][0]["agent_id_hash"] in page.text
+
+
+def test_what_they_read_is_found(consumer):
+    project = consumer.load()
+    page = report(project, None, json=False)
+    assert "<h1" in page
+    with closing(consumer.database.connect()) as connection:
+        [[agent]] = connection.execute("select min(agent_id_hash) from trust.scored_agents").fetchall()
+    assert explain(project, agent, None, None, None)["score"]["agent_id_hash"] == agent
+
+
+def test_their_own_models_are_none_of_our_business(consumer, marts):
+    """Whatever stands in the way of a run of ours: an older as-of, missing sources, published scores, a run at work."""
+    theirs = ("--select", "package:consumer")
+    built = consumer.dbt(
+        "build", *theirs, "--vars", "{ciris_as_of: 2021-01-01, ciris_source_schema: nowhere}"
+    )
+    assert built.success, built.exception
+    marts.execute("insert into reports.visits values ('by hand')")
+    assert consumer.dbt("build", *theirs).success
+    assert marts.execute("select count(*) from reports.visits").fetchall() == [(3,)]
+    assert consumer.dbt("build", *theirs, "--full-refresh").success
+    assert marts.execute("select visited from reports.visits").fetchall() == [("their_own",)]
+    # Ours are guarded as ever.
+    refused = consumer.dbt("build", "--select", "package:ciris_scoring", "--full-refresh")
+    assert not refused.success and "ciris_allow_rescoring" in str(refused.exception)
+
+
+def test_plain_dbt_builds_everything(consumer, marts):
+    built = consumer.dbt(
+        *(
+            "build",
+            "--exclude-resource-type",
+            "unit_test",
+            "--vars",
+            f"{{ciris_as_of: '{SECOND.isoformat()}'}}",
+        )
+    )
+    assert built.success, built.exception
+
+
+def test_only_marts_may_be_read(consumer):
+    model = consumer.folder / "models" / "too_curious.sql"
+    model.write_text("select * from {{ ref('ciris_scoring', 'int_trace_verdicts') }}")
+    try:
+        refused = consumer.dbt("parse")
+    finally:
+        model.unlink()
+    assert "int_trace_verdicts" in str(refused.exception) and "protected" in str(refused.exception)
+
+
+def test_a_project_without_the_package_is_told_so(tmp_path, consumer):
+    (tmp_path / "dbt_project.yml").write_text("name: other\nprofile: ciris_scoring\n")
+    with pytest.raises(ProfileError, match="has no package ciris_scoring"):
+        load_project(tmp_path, consumer.database.profiles_dir)
+
+
+def test_schemas_of_another_name_need_no_package(consumer, tmp_path):
+    """Who works in a checkout of the project may say where things go, too."""
+    for part in ("dbt_project.yml", "models", "seeds", "tests"):
+        (tmp_path / part).symlink_to(REPOSITORY / part)
+    shutil.copytree(REPOSITORY / "macros", tmp_path / "macros")
+    shutil.copy(REPOSITORY / "integration_tests/macros/generate_schema_name.sql", tmp_path / "macros")
+    project = load_project(tmp_path, consumer.database.profiles_dir)
+    assert set(project.relations.schemas) == {SCHEMA, "staging", "intermediate"}

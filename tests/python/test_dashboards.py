@@ -1,0 +1,131 @@
+"""The Grafana dashboard: each of its queries, with Grafana's macros and variables filled in, on the scored sample."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+import zipfile
+from collections.abc import Iterator
+from typing import Any
+
+import psycopg
+import pytest
+import yaml
+from psycopg.rows import dict_row
+
+from ciris_scoring.embedded import SCHEMA
+from ciris_scoring.simulation.sample import sample_info
+from conftest import REPOSITORY, Database
+
+DASHBOARD = json.loads((REPOSITORY / "dashboards/grafana/ciris_capacity.json").read_text())
+VARIABLES = {variable["name"]: variable for variable in DASHBOARD["templating"]["list"]}
+PANELS = {panel["title"]: panel for panel in DASHBOARD["panels"] if panel["type"] != "row"}
+LINK = "4107c26fee8baae4"
+AS_OF = sample_info()["as_of"]
+FROM, TO = "2026-04-01T00:00:00Z", "9999-12-31T00:00:00Z"  # runs of the sample end now
+
+
+def expanded(query: str) -> str:
+    """As Grafana sends it: of the time range, 7 days, and the agent Link."""
+    values = {"schema": SCHEMA, "window_days": "7", "agent:sqlstring": f"'{LINK}'"}
+    query = re.sub(r"\$__timeFilter\((\w+)\)", rf"\1 between '{FROM}' and '{TO}'", query)
+    query = re.sub(r"\$\{([^}]+)\}", lambda found: values[found[1]], query)
+    assert "$" not in query, query
+    return query
+
+
+@pytest.fixture
+def marts(scored_sample: Database) -> Iterator[psycopg.Connection]:
+    with scored_sample.connect() as connection:
+        connection.row_factory = dict_row
+        yield connection
+
+
+def rows(marts: psycopg.Connection, title: str) -> list[dict[str, Any]]:
+    [target] = PANELS[title]["targets"]
+    return marts.execute(expanded(target["rawSql"])).fetchall()
+
+
+@pytest.mark.parametrize("title", PANELS)
+def test_every_query_finds_something(marts, title):
+    panel = PANELS[title]
+    assert panel["description"]
+    for target in panel["targets"]:
+        found = marts.execute(expanded(target["rawSql"])).fetchall()
+        if title not in ("Signs of a polished record", "Repairs and refusals", "By issue"):
+            assert found and found[0]
+        if target["format"] == "time_series" and found:
+            assert "time" in found[0] and [row["time"] for row in found] == sorted(
+                row["time"] for row in found
+            )
+
+
+@pytest.mark.parametrize(
+    "name", [name for name, variable in VARIABLES.items() if variable["type"] == "query"]
+)
+def test_every_variable_has_values(marts, name):
+    assert marts.execute(expanded(VARIABLES[name]["query"])).fetchall()
+
+
+def test_the_panels_say_what_the_marts_say(marts):
+    scores = marts.execute(
+        f"select * from {SCHEMA}.fct_capacity_scores where as_of = %s and window_days = 7 order by capacity_score",
+        [AS_OF],
+    ).fetchall()
+    shown = rows(marts, "Agents at the newest as-of")
+    assert [(row["agent"], row["capacity"], row["low"]) for row in shown] == [
+        (row["agent_label"], row["capacity_score"], row["capacity_score_low"]) for row in scores
+    ]
+    [link] = [row["capacity_score"] for row in scores if row["agent_id_hash"] == LINK]
+    lost = rows(marts, "What the score lost, by part")
+    assert sum(row["points lost"] for row in lost) == pytest.approx(1 - link, abs=1e-12)
+    [alerts] = rows(marts, "Alerts")[:1]
+    assert alerts["severity"] == "critical"
+    assert rows(marts, "Agents") == [{"n_agents": len(scores)}]
+
+
+def test_no_chart_is_keyed_by_a_name():
+    """Two agents may share one."""
+    queries = [target["rawSql"] for panel in PANELS.values() for target in panel["targets"]]
+    assert not [query for query in queries if "agent_name" in query]
+
+
+def test_panels_have_ids_and_places_of_their_own():
+    ids = [panel["id"] for panel in DASHBOARD["panels"]]
+    assert len(set(ids)) == len(ids)
+    taken: set[tuple[int, int]] = set()
+    for panel in DASHBOARD["panels"]:
+        place = panel["gridPos"]
+        cells = {
+            (x, y)
+            for x in range(place["x"], place["x"] + place["w"])
+            for y in range(place["y"], place["y"] + place["h"])
+        }
+        assert not cells & taken and place["x"] + place["w"] <= 24
+        taken |= cells
+
+
+def test_the_superset_bundle_is_for_any_database_and_schema(tmp_path):
+    """What it shows is held against SQL by `make bi`."""
+    file = tmp_path / "ciris.zip"
+    program = REPOSITORY / "dashboards/superset/bundle.py"
+    uri = "postgresql+psycopg2://bi@it's/ciris"
+    subprocess.run([sys.executable, program, file, "--uri", uri, "--schema", "Trust"], check=True)
+    with zipfile.ZipFile(file) as bundle:
+        texts = {name: yaml.safe_load(bundle.read(name)) for name in bundle.namelist()}
+    [database] = [text for name, text in texts.items() if "/databases/" in name]
+    datasets = [text for name, text in texts.items() if "/datasets/" in name]
+    assert database["sqlalchemy_uri"] == uri
+    assert datasets and {dataset["schema"] for dataset in datasets} == {"Trust"}
+    assert {dataset["database_uuid"] for dataset in datasets} == {database["uuid"]}
+
+
+def test_superset_knows_the_columns_of_the_marts(marts):
+    for file in (REPOSITORY / "dashboards/superset/ciris_capacity/datasets").rglob("*.yaml"):
+        dataset = yaml.safe_load(file.read_text("utf-8"))
+        marts.execute(f"set search_path = {SCHEMA}")
+        query = dataset["sql"] or f"select * from {dataset['table_name']}"
+        columns = marts.execute(query).description
+        assert [column["column_name"] for column in dataset["columns"]] == [column.name for column in columns]

@@ -1,0 +1,110 @@
+"""From an installed package to a project that runs: in a folder with nothing in it, by `ciris-scoring init`."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from ciris_scoring import init as init_module
+from ciris_scoring.cli import main
+from ciris_scoring.project import load_project
+from conftest import REPOSITORY
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The package as others install it."""
+    folder = tmp_path_factory.mktemp("wheel")
+    sources = folder / "sources"
+    tracked = subprocess.run(
+        ["git", "ls-files", "-z"], cwd=REPOSITORY, capture_output=True, text=True, check=True
+    )
+    for name in filter(None, tracked.stdout.split("\0")):
+        (sources / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(REPOSITORY / name, sources / name)
+    options = ["--quiet", "--no-deps", "--no-build-isolation", "--wheel-dir", str(folder)]
+    command = [sys.executable, "-m", "pip", "wheel", *options, "."]
+    done = subprocess.run(command, cwd=sources, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    [file] = folder.glob("*.whl")
+    return file
+
+
+def test_the_wheel_carries_the_project(wheel):
+    carried = {
+        name.removeprefix("ciris_scoring/dbt_project/"): content
+        for name, content in contents(wheel)
+        if name.startswith("ciris_scoring/dbt_project/")
+    }
+    expected = {
+        str(path.relative_to(REPOSITORY)): path.read_bytes()
+        for part in (*init_module.PARTS, *init_module.TESTS)
+        for path in ([REPOSITORY / part] if (REPOSITORY / part).is_file() else (REPOSITORY / part).rglob("*"))
+        if path.is_file()
+    }
+    assert carried == expected
+
+
+def contents(wheel: Path) -> list[tuple[str, bytes]]:
+    with zipfile.ZipFile(wheel) as archive:
+        return [(name, archive.read(name)) for name in archive.namelist()]
+
+
+def test_an_unfolded_project_can_be_loaded_and_is_not_overwritten(tmp_path):
+    folder = tmp_path / "new"
+    done = CliRunner().invoke(main, ["init", str(folder)])
+    assert done.exit_code == 0, done.output
+    assert "ciris-scoring run --embedded" in done.stdout
+    project = load_project(folder, folder)
+    assert project.variables["source_schema"] == "cirislens"
+    program = Path(sys.executable).parent / "ciris-scoring"
+    assert f"cd {folder.resolve()} && {program} run" in (folder / "schedule.crontab").read_text()
+    before = {path: path.stat().st_mtime_ns for path in folder.rglob("*")}
+    again = CliRunner().invoke(main, ["init", str(folder)])
+    assert again.exit_code == 2 and "already has dbt_project.yml" in again.stderr
+    assert {path: path.stat().st_mtime_ns for path in folder.rglob("*")} == before
+
+
+def test_a_folder_that_cannot_be_written_to_is_named(tmp_path):
+    (tmp_path / "file").write_text("")
+    failed = CliRunner().invoke(main, ["init", str(tmp_path / "file" / "new")])
+    assert failed.exit_code == 2
+    assert f"cannot be written into {tmp_path / 'file' / 'new'}" in failed.stderr
+
+
+def test_from_the_wheel_to_a_fleet_table(wheel, tmp_path):
+    """As README has it, without a checkout: the embedded server, the sample, the fleet on screen."""
+    packages, folder = tmp_path / "packages", tmp_path / "scores"
+    install = ["--quiet", "--no-deps", "--target", str(packages), str(wheel)]
+    subprocess.run([sys.executable, "-m", "pip", "install", *install], check=True, capture_output=True)
+
+    def command(*arguments: str) -> str:
+        code = (
+            f"import sys; sys.path.insert(0, {str(packages)!r}); from ciris_scoring.cli import main; main()"
+        )
+        done = subprocess.run(
+            [sys.executable, "-c", code, *arguments],
+            cwd=folder if folder.exists() else tmp_path,
+            env={name: value for name, value in os.environ.items() if not name.startswith("DBT_")},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    assert "ciris-scoring run --embedded" in command("init", str(folder))
+    try:
+        fleet = command("run", "--embedded")
+    finally:
+        code = f"import sys; sys.path.insert(0, {str(packages)!r}); from ciris_scoring.embedded import main; main()"
+        subprocess.run([sys.executable, "-c", code, "stop", "--delete"], cwd=folder, check=True)
+    assert "Haven (aff0528b)" in fleet
+    assert not (packages / "ciris_scoring" / "dbt_project" / "target").exists()

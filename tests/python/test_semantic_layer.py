@@ -1,0 +1,155 @@
+"""The metrics of the semantic layer, as MetricFlow computes them, against plain SQL."""
+
+from __future__ import annotations
+
+import csv
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from ciris_scoring import init
+from ciris_scoring.embedded import SCHEMA
+from ciris_scoring.simulation.sample import sample_info
+from conftest import REPOSITORY, Database, copy_of
+
+AS_OF = datetime.fromisoformat(sample_info()["as_of"])
+SCORES = f"{SCHEMA}.fct_capacity_scores"
+LATEST = f"as_of = (select max(as_of) from {SCORES})"
+CATEGORIES = ("high_fragility", "moderate", "healthy", "high_capacity")
+BY_SQL = {
+    "ciris_mean_capacity_7d": f"select avg(capacity_score) from {SCORES} where {LATEST} and window_days = 7",
+    "ciris_mean_capacity_30d": f"select avg(capacity_score) from {SCORES} where {LATEST} and window_days = 30",
+    "ciris_median_capacity_7d": "select percentile_cont(0.5) within group (order by capacity_score)"
+    f" from {SCORES} where {LATEST} and window_days = 7",
+    "ciris_min_capacity_7d": f"select min(capacity_score) from {SCORES} where {LATEST} and window_days = 7",
+    "ciris_agents_scored_7d": f"select count(capacity_score) from {SCORES} where {LATEST} and window_days = 7",
+    "ciris_agents_scored_30d": f"select count(capacity_score) from {SCORES} where {LATEST} and window_days = 30",
+    **{
+        f"ciris_agents_{category}_7d": f"select count(*) from {SCORES} where {LATEST} and window_days = 7"
+        f" and category = '{category}'"
+        for category in CATEGORIES
+    },
+    **{
+        f"ciris_share_{category}_7d": f"select count(*) filter (where category = '{category}')::float8"
+        f" / count(capacity_score) from {SCORES} where {LATEST} and window_days = 7"
+        for category in CATEGORIES
+    },
+    **{
+        f"ciris_mean_{factor}_7d": f"select avg({factor}_score) from {SCORES} where {LATEST} and window_days = 7"
+        for factor in ("c", "i_int", "r", "i_inc", "s")
+    },
+    "ciris_mean_latest_capacity_7d": "select avg(capacity_score) from ("
+    f"select distinct on (agent_id_hash) capacity_score from {SCORES}"
+    " where window_days = 7 and capacity_score is not null order by agent_id_hash, as_of desc) as newest",
+    "ciris_late_traces": f"select coalesce(sum(n), 0) from {SCHEMA}.fct_data_quality where issue = 'late_trace'",
+    "ciris_ingestion_acceptance_rate": "select sum(n) filter (where issue = 'ingestion_accepted')::float8"
+    f" / sum(n) filter (where issue = 'ingestion_received') from {SCHEMA}.fct_data_quality",
+}
+
+
+@dataclass
+class Metrics:
+    """A checkout of the project, parsed by dbt, and a database that it has scored."""
+
+    folder: Path
+    database: Database
+
+    def query(self, metrics: list[str], *by: str, **environment: str) -> list[dict[str, str]]:
+        """Rows of `mf query`."""
+        file = self.folder / "answer.csv"
+        command = ["mf", "query", "--metrics", ",".join(metrics), "--csv", str(file)]
+        self.run(*command, *(["--group-by", ",".join(by)] if by else []), **environment)
+        with file.open() as lines:
+            return list(csv.DictReader(lines))
+
+    def run(self, program: str, *arguments: str, **environment: str) -> None:
+        """A program of the environment, in the project's folder, where MetricFlow looks for what dbt has parsed."""
+        here = {
+            "DBT_PROFILES_DIR": str(self.database.profiles_dir),
+            "DBT_TARGET_PATH": "target",
+            **environment,
+        }
+        done = subprocess.run(
+            [Path(sys.executable).parent / program, *arguments],
+            cwd=self.folder,
+            env={**os.environ, **here},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.fixture(scope="module")
+def sample(scored_sample: Database, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Metrics]:
+    """The sample; one agent has fallen silent: its rows come to lack a score, and then there are none."""
+    folder = tmp_path_factory.mktemp("project")
+    for part in init.PARTS:
+        (folder / part).symlink_to(REPOSITORY / part)
+    (folder / "tests").symlink_to(REPOSITORY / "tests")
+    with copy_of(scored_sample, tmp_path_factory.mktemp("metrics")) as database:
+        with database.connect() as connection:
+            silent = f"agent_id_hash = (select min(agent_id_hash) from {SCORES})"
+            since = [AS_OF - timedelta(days=3)]
+            connection.execute(f"delete from {SCORES} where as_of > %s and {silent}", since)
+            connection.execute(
+                f"update {SCORES} set capacity_score = null where as_of > %s - interval '2 days' and {silent}",
+                since,
+            )
+        metrics = Metrics(folder, database)
+        metrics.run("dbt", "parse", "--quiet")
+        yield metrics
+
+
+@pytest.fixture
+def marts(sample: Metrics) -> Iterator[psycopg.Connection]:
+    with sample.database.connect() as connection:
+        yield connection
+
+
+def test_metrics_are_those_of_sql(sample, marts):
+    [found] = sample.query(list(BY_SQL))
+    expected = {name: float(marts.execute(sql).fetchone()[0]) for name, sql in BY_SQL.items()}
+    assert {name: float(found[name]) for name in BY_SQL} == pytest.approx(expected, abs=1e-9)
+    assert expected["ciris_mean_latest_capacity_7d"] != expected["ciris_mean_capacity_7d"]
+
+
+@pytest.mark.parametrize("zone", ["UTC", "America/New_York", "Pacific/Auckland"])
+def test_a_score_stays_on_its_day_in_every_zone(sample, marts, zone):
+    rows = sample.query(
+        ["ciris_mean_capacity_7d"],
+        "capacity_score__as_of__day",
+        "capacity_score__day_scored__day",
+        PGTZ=zone,
+    )
+    found = {
+        row["capacity_score__as_of__day"][:10]: (
+            row["capacity_score__day_scored__day"][:10],
+            float(row["ciris_mean_capacity_7d"]),
+        )
+        for row in rows
+        if row["ciris_mean_capacity_7d"]
+    }
+    expected = {
+        day: (before, mean)
+        for day, before, mean in marts.execute(
+            "select (as_of at time zone 'UTC')::date::text, ((as_of at time zone 'UTC')::date - 1)::text,"
+            f" avg(capacity_score) from {SCORES} where window_days = 7 group by as_of having count(capacity_score) > 0"
+        )
+    }
+    assert found.keys() == expected.keys()
+    for day, (before, mean) in expected.items():
+        assert found[day] == (before, pytest.approx(mean, abs=1e-9))
+
+
+def test_agents_are_told_apart_by_their_labels(sample, marts):
+    rows = sample.query(["ciris_mean_latest_capacity_7d"], "capacity_score__agent_label")
+    [[n_agents]] = marts.execute(f"select count(distinct agent_id_hash) from {SCORES}").fetchall()
+    assert len(rows) == len({row["capacity_score__agent_label"] for row in rows}) == n_agents
