@@ -1,22 +1,16 @@
 """The wheel carries the dbt project, which `ciris-scoring init` unfolds; everything else is in pyproject.toml."""
 
 import shutil
+import sys
 from pathlib import Path
 
 from setuptools import setup
 from setuptools.command.build_py import build_py
 
-# As in ciris_scoring/init.py, which cannot be imported before it is built.
-PARTS = (
-    "dbt_project.yml",
-    "selectors.yml",
-    "profiles.yml.example",
-    "models",
-    "macros",
-    "seeds",
-    "dashboards",
-)
-TESTS = ("tests/generic", "tests/singular")
+HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE / "python"))
+
+from ciris_scoring.project_files import copy_project  # noqa: E402, before it is installed
 
 
 class WithProject(build_py):
@@ -29,13 +23,7 @@ class WithProject(build_py):
             return
         folder = Path(self.build_lib, "ciris_scoring", "dbt_project")
         shutil.rmtree(folder, ignore_errors=True)  # of an earlier build, with models that may be gone
-        for part in (*PARTS, *TESTS):
-            source, goal = Path(part), folder / part
-            if source.is_dir():
-                shutil.copytree(source, goal, ignore=shutil.ignore_patterns("__pycache__"))
-            else:
-                goal.parent.mkdir(parents=True, exist_ok=True)
-                shutil.copy(source, goal)
+        copy_project(HERE, folder)
 
 
 setup(cmdclass={"build_py": WithProject})

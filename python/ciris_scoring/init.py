@@ -7,17 +7,8 @@ import sys
 from pathlib import Path
 
 from ciris_scoring.errors import InputError
+from ciris_scoring.project_files import PARTS, copy_project
 
-PARTS = (
-    "dbt_project.yml",
-    "selectors.yml",
-    "profiles.yml.example",
-    "models",
-    "macros",
-    "seeds",
-    "dashboards",
-)
-TESTS = ("tests/generic", "tests/singular")
 SCHEDULE = """\
 # A line for crontab (the server's clock in UTC): every day, the day that is over. It writes a report beside the
 # project, and its exit code is 0 only when the scores are published.
@@ -39,7 +30,7 @@ def init(folder: Path) -> None:
 
     :raises InputError: something of it is there already, or the folder cannot be written to; it is as it was then.
     """
-    names = [*PARTS, *TESTS, "profiles.yml", "schedule.crontab", ".gitignore"]
+    names = [*PARTS, "profiles.yml", "schedule.crontab", ".gitignore"]
     taken = [name for name in names if (folder / name).exists()]
     if taken:
         raise InputError(
@@ -61,13 +52,7 @@ def init(folder: Path) -> None:
 
 def _write(folder: Path) -> None:
     source = _source()
-    for name in (*PARTS, *TESTS):
-        goal = folder / name
-        goal.parent.mkdir(parents=True, exist_ok=True)
-        if (source / name).is_dir():
-            shutil.copytree(source / name, goal)
-        else:
-            shutil.copyfile(source / name, goal)
+    copy_project(source, folder)
     shutil.copyfile(source / "profiles.yml.example", folder / "profiles.yml")
     program = Path(sys.executable).parent / "ciris-scoring"
     # A per cent sign ends the command of a crontab's line.

@@ -22,6 +22,7 @@ from ciris_scoring.embedded import SCHEMA, Server
 from ciris_scoring.errors import InputError, ProfileError
 from ciris_scoring.explain import explain
 from ciris_scoring.project import Project, load_project
+from ciris_scoring.project_files import copy_project
 from ciris_scoring.report import report
 from ciris_scoring.run import run
 from conftest import REPOSITORY, Database, fresh_database
@@ -228,9 +229,7 @@ def test_a_project_without_the_package_is_told_so(tmp_path, consumer):
 
 def test_schemas_of_another_name_need_no_package(consumer, tmp_path):
     """Who works in a checkout of the project may say where things go, too."""
-    for part in ("dbt_project.yml", "models", "seeds", "tests"):
-        (tmp_path / part).symlink_to(REPOSITORY / part)
-    shutil.copytree(REPOSITORY / "macros", tmp_path / "macros")
+    copy_project(REPOSITORY, tmp_path)
     shutil.copy(REPOSITORY / "integration_tests/macros/generate_schema_name.sql", tmp_path / "macros")
     project = load_project(tmp_path, consumer.database.profiles_dir)
     assert set(project.relations.schemas) == {SCHEMA, "staging", "intermediate"}

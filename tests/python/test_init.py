@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from ciris_scoring import init as init_module
 from ciris_scoring.cli import main
 from ciris_scoring.project import load_project
+from ciris_scoring.project_files import PARTS
 from conftest import REPOSITORY
 
 
@@ -45,7 +45,7 @@ def test_the_wheel_carries_the_project(wheel):
     }
     expected = {
         str(path.relative_to(REPOSITORY)): path.read_bytes()
-        for part in (*init_module.PARTS, *init_module.TESTS)
+        for part in PARTS
         for path in ([REPOSITORY / part] if (REPOSITORY / part).is_file() else (REPOSITORY / part).rglob("*"))
         if path.is_file()
     }

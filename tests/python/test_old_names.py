@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import pytest
 from dbt.cli.main import dbtRunner
 
-from ciris_scoring import init
 from ciris_scoring.errors import InputError
 from ciris_scoring.project import load_project
+from ciris_scoring.project_files import copy_project
 from conftest import REPOSITORY, Database
 
 WARNING = "The variable {name} is called ciris_{name} now; 0.3.0 will not know the old name any more."
@@ -19,10 +18,7 @@ WARNING = "The variable {name} is called ciris_{name} now; 0.3.0 will not know t
 @pytest.fixture
 def kept(tmp_path: Path) -> Path:
     """A project whose dbt_project.yml sets variables as 0.1.0 had them."""
-    for part in init.PARTS[1:]:
-        (tmp_path / part).symlink_to(REPOSITORY / part)
-    (tmp_path / "tests").symlink_to(REPOSITORY / "tests")
-    shutil.copy(REPOSITORY / "dbt_project.yml", tmp_path)
+    copy_project(REPOSITORY, tmp_path)
     set_variables(tmp_path, "source_schema: lens", "as_of: null", "scoring_period: hour")
     return tmp_path
 

@@ -14,8 +14,8 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from ciris_scoring import init
 from ciris_scoring.embedded import SCHEMA
+from ciris_scoring.project_files import copy_project
 from ciris_scoring.simulation.sample import sample_info
 from conftest import REPOSITORY, Database, copy_of
 
@@ -91,9 +91,7 @@ class Metrics:
 def sample(scored_sample: Database, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Metrics]:
     """The sample; one agent has fallen silent: its rows come to lack a score, and then there are none."""
     folder = tmp_path_factory.mktemp("project")
-    for part in init.PARTS:
-        (folder / part).symlink_to(REPOSITORY / part)
-    (folder / "tests").symlink_to(REPOSITORY / "tests")
+    copy_project(REPOSITORY, folder)
     with copy_of(scored_sample, tmp_path_factory.mktemp("metrics")) as database:
         with database.connect() as connection:
             silent = f"agent_id_hash = (select min(agent_id_hash) from {SCORES})"
