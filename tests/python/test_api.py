@@ -54,6 +54,7 @@ from ciris_scoring.errors import InputError
 from ciris_scoring.explain import explain
 from ciris_scoring.project import Project, load_project
 from ciris_scoring.reading.evidence import COMPONENTS
+from ciris_scoring.reading.iso_text import iso_text
 from ciris_scoring.reading.lens import LENS_NAMES, NON_EXEMPT_ACTIONS, SORTED_BY
 from ciris_scoring.simulation.sample import load_sample, sample_info
 from conftest import REPOSITORY, Database, fresh_database
@@ -376,6 +377,16 @@ def test_factors_are_explained_from_the_marts(client, marts):
         words
         == "I_chain (I_int) took most: 0.205 of the 0.463 missing from 1; then Q_deferral (I_inc) with 0.135."
     )
+
+
+@pytest.mark.parametrize("microsecond", [0, 1, 120, 638520, 500000])
+def test_times_are_those_of_isoformat(marts, microsecond):
+    moment = datetime(2026, 1, 2, 3, 4, 5, microsecond, tzinfo=UTC)
+    with marts.transaction():
+        marts.execute("set local timezone to 'Asia/Kathmandu'")
+        text = iso_text("%s::timestamptz")
+        row = marts.execute(f"select json_build_object('at', {text}) as body", [moment]).fetchone()
+    assert row["body"]["at"] == moment.isoformat()
 
 
 def test_history_is_that_of_the_marts(client, marts):

@@ -6,6 +6,7 @@ from typing import Any
 import psycopg
 from psycopg import sql
 
+from ciris_scoring.reading.iso_text import iso_text
 from ciris_scoring.relations import Relations
 
 # What a trace must be, beside counted and in the window, to have lowered a component, and by how much it did. The
@@ -39,10 +40,10 @@ COMPONENTS = {
 }
 """Components with traces behind them, by factor. delta_drift, ece and q_deferral belong to no single trace."""
 
-MEMBERS = """
+MEMBERS = f"""
     'key', concat_ws('.', (extract(epoch from traced_at) * 1000000)::bigint, trace_verdict_id),
     'trace_id', trace_id,
-    'traced_at', traced_at,
+    'traced_at', {iso_text("traced_at")},
     'lowered_by', amount,
     'agent_name', agent_name,
     'previous_agent_name', previous_agent_name,

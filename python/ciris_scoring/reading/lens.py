@@ -1,7 +1,4 @@
-"""The marts in the shapes of the CIRIS lens API, as JSON that the database writes: numbers at full precision.
-
-Sessions must be at UTC, so that times end in +00:00.
-"""
+"""The marts in the shapes of the CIRIS lens API, as JSON that the database writes: numbers at full precision."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -11,6 +8,7 @@ import psycopg
 from psycopg import sql
 
 from ciris_scoring.reading.factors import FACTORS
+from ciris_scoring.reading.iso_text import iso_text
 from ciris_scoring.relations import Relations
 
 LENS_NAMES = {
@@ -118,14 +116,14 @@ SCORE_MEMBERS = f"""
     ),
     'factors', {_factors()},
     'metadata', json_build_object(
-        'as_of', scores.as_of,
+        'as_of', {iso_text("scores.as_of")},
         'window_days', scores.window_days,
-        'window_start', scores.window_start,
-        'window_end', scores.as_of,
+        'window_start', {iso_text("scores.window_start")},
+        'window_end', {iso_text("scores.as_of")},
         'total_traces', scores.n_traces,
         'non_exempt_traces', coalesce(actions.n, 0),
         'parameter_set_id', scores.parameter_set_id,
-        'scored_at', scores.scored_at
+        'scored_at', {iso_text("scores.scored_at")}
     )
 """
 
@@ -184,7 +182,7 @@ unscored as (
                 'score_status', score_status,
                 'trace_count', n_traces,
                 'traces_missing', greatest(0, %(min_traces)s - n_traces),
-                'last_traced_at', last_traced_at
+                'last_traced_at', {iso_text("last_traced_at")}
             )
             order by n_traces desc, agent_id_hash
         ) as unscored
@@ -200,8 +198,8 @@ fleet as (
 )
 select
     json_build_object(
-        'timestamp', statement_timestamp(),
-        'as_of', %(as_of)s::timestamptz,
+        'timestamp', {iso_text("statement_timestamp()")},
+        'as_of', {iso_text("%(as_of)s::timestamptz")},
         'window_days', %(window_days)s::integer,
         'agent_count', agents.n,
         'total_agent_count', (select count(*) from chosen),
@@ -227,18 +225,18 @@ cross join unscored
 left join fleet on true
 """
 
-BELOW = """
+BELOW = f"""
 with scores as (
     select
         agent_id_hash, coalesce(agent_name, agent_id_hash) as agent_name, capacity_score, category, fragility_index,
         weakest_factor, score_status, capacity_score_low, capacity_score_high, category_certainty
-    from {fct_capacity_scores}
+    from {{fct_capacity_scores}}
     where
         as_of = %(as_of)s and window_days = %(window_days)s and capacity_score < %(threshold)s::double precision
 ),
 actions as (
     select agent_id_hash, count(*) as n
-    from {fct_trace_verdicts}
+    from {{fct_trace_verdicts}}
     where
         traced_at >= %(as_of)s::timestamptz - make_interval(hours => 24 * %(window_days)s)
         and traced_at < %(as_of)s
@@ -271,8 +269,8 @@ agents as (
 )
 select
     json_build_object(
-        'timestamp', statement_timestamp(),
-        'as_of', %(as_of)s::timestamptz,
+        'timestamp', {iso_text("statement_timestamp()")},
+        'as_of', {iso_text("%(as_of)s::timestamptz")},
         'threshold', %(threshold)s::double precision,
         'window_days', %(window_days)s::integer,
         'alert_count', agents.n,
@@ -311,7 +309,7 @@ history as (
     select
         json_agg(
             json_build_object(
-                'as_of', as_of,
+                'as_of', {iso_text("as_of")},
                 'agent_name', agent_name,
                 'composite_score', composite_score,
                 'composite_score_low', composite_score_low,
@@ -324,7 +322,7 @@ history as (
                 'weakest_factor', weakest_factor,
                 'factors', json_build_object({", ".join(f"'{f}', " + f'"{f}"' for f in FACTORS)}),
                 'parameter_set_id', parameter_set_id,
-                'scored_at', scored_at
+                'scored_at', {iso_text("scored_at")}
             )
             order by as_of
         ) as history
@@ -336,10 +334,10 @@ select
         'agent_name', current.agent_name,
         'window_days', %(window_days)s::integer,
         'period_days', %(period_days)s::integer,
-        'from', %(first)s::timestamptz,
-        'to', %(last)s::timestamptz,
+        'from', {iso_text("%(first)s::timestamptz")},
+        'to', {iso_text("%(last)s::timestamptz")},
         'interval', %(interval)s::text,
-        'current_as_of', current.as_of,
+        'current_as_of', {iso_text("current.as_of")},
         'current_score', current.capacity_score,
         'current_category', current.category,
         'history', coalesce(history.history, '[]')
