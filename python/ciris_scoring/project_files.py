@@ -13,7 +13,7 @@ PARTS = (
 def copy_project(source: Path, goal: Path) -> None:
     """Copy the project from one folder into another that has none of it.
 
-    :raises OSError: something is there already, or cannot be read or written.
+    :raises OSError: one of the folders is there already, or something cannot be read or written.
     """
     for part in PARTS:
         (goal / part).parent.mkdir(parents=True, exist_ok=True)

@@ -131,7 +131,7 @@ def read_evidence(
 ) -> str:
     """Read a page of the traces that lowered a component, as a JSON array.
 
-    :param connection: a session at UTC that may read the marts.
+    :param connection: a session that may read the marts.
     :param relations: where the marts are.
     :param component: one of COMPONENTS.
     :param values: agent_id_hash, as_of, window_start, limit; and after_microseconds and after_id, the parts of the key
