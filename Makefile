@@ -11,10 +11,10 @@ SUPERSET := .bi/venv/.installed
 WITH_DATABASE := $(BIN)/python -m ciris_scoring.embedded exec --
 
 .DEFAULT_GOAL := help
-.PHONY: help run serve stop test lint format parse pytest soak bi bench clean
+.PHONY: help run serve stop test test-citus lint format parse pytest soak bi bench clean
 
 help: ## Show the targets.
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 12
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 12
 
 $(INSTALLED): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
@@ -53,6 +53,12 @@ parse: $(INSTALLED) ## Check that dbt can read the project.
 
 pytest: $(INSTALLED) ## Run the tests, on real PostgreSQL servers of their own.
 	$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder
+
+test-citus: $(INSTALLED) ## Hold a Citus cluster against plain PostgreSQL; CIRIS_CITUS_URL names the coordinator (about 15 minutes).
+	@test -n "$(CIRIS_CITUS_URL)" || { \
+		echo "Not run: CIRIS_CITUS_URL names no coordinator. For example: make test-citus CIRIS_CITUS_URL=postgresql://me@host/db" >&2; \
+		exit 2; }
+	CIRIS_CITUS_URL='$(CIRIS_CITUS_URL)' $(BIN)/pytest -m citus tests/python/test_citus.py
 
 soak: $(INSTALLED) ## Replay 60 daily and 24 hourly runs, kill 40, score three years of hours and 10,000 odd rows (about 40 minutes).
 	$(BIN)/python tests/python/replay.py

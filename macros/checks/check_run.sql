@@ -14,6 +14,7 @@
       {%- do lookback_periods() -%}
       {%- do check_lock() -%}
       {%- do check_sources() -%}
+      {%- do check_distribution() -%}
       {%- do check_full_refresh(models) -%}
       {%- do check_settings() -%}
     {%- endif -%}

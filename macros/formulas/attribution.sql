@@ -239,11 +239,13 @@
   )
 {%- endmacro %}
 
-{#- Section 2: the as-ofs that a score is compared with, as rows of compared_with and compared_as_of. -#}
+{#- Section 2: the as-ofs that a score is compared with, as rows of compared_with and compared_as_of. Not as values, which
+    no worker of a cluster takes. -#}
 {% macro earlier_as_ofs(as_of, window_days) %}
   (
-    values
-    ('window', {{ as_of }} - {{ days(window_days) }}),
-    ('as_of', {{ as_of }} - {{ period_length() }})
+    select
+      compared_with,
+      {{ as_of }} - case when compared_with = 'window' then {{ days(window_days) }} else {{ period_length() }} end
+    from unnest(array['window', 'as_of']) as earlier (compared_with)
   )
 {%- endmacro %}

@@ -87,10 +87,10 @@
 {#- SQL for whether a row passes the thresholds of its sign. signs: those it can be of; sign: the column with its name.
     Without excess, z or ratio (SQL, all nullable) these are not looked at. -#}
 {% macro is_sign_raised(signs, sign, found, excess=none, z=none, ratio=none) -%}
-  case {{ sign }}
+  case
     {%- for name in signs %}
     {%- set least = sign_thresholds()[name] %}
-    when '{{ name }}' then {{ found }} >= {{ least['found'] }}
+    when {{ sign }} = '{{ name }}' then {{ found }} >= {{ least['found'] }}
       {%- for value, threshold in [(excess, 'excess'), (z, 'z'), (ratio, 'ratio')] if value and threshold in least %}
       and {{ value }} >= {{ least[threshold] }}
       {%- endfor %}

@@ -69,12 +69,12 @@
     numeric rounds), everything else exactly. -#}
 {% macro replay_number(column, value, decimals=none) -%}
   case
-    when {{ column }} is not null and {{ value }} is not null then case jsonb_typeof({{ value }})
-      when 'number' then {{ column }} = {{ value }}::numeric
+    when {{ column }} is not null and {{ value }} is not null then case
+      when jsonb_typeof({{ value }}) = 'number' then {{ column }} = {{ value }}::numeric
         {%- if decimals is not none %}
         or round({{ column }}, {{ decimals }}) = round({{ value }}::numeric, {{ decimals }})
         {%- endif %}
-      when 'null' then null
+      when jsonb_typeof({{ value }}) = 'null' then null
       else false
     end
   end
@@ -82,9 +82,9 @@
 
 {% macro replay_boolean(column, value) -%}
   case
-    when {{ column }} is not null and {{ value }} is not null then case jsonb_typeof({{ value }})
-      when 'boolean' then {{ column }} = {{ value }}::boolean
-      when 'null' then null
+    when {{ column }} is not null and {{ value }} is not null then case
+      when jsonb_typeof({{ value }}) = 'boolean' then {{ column }} = {{ value }}::boolean
+      when jsonb_typeof({{ value }}) = 'null' then null
       else false
     end
   end
@@ -92,9 +92,9 @@
 
 {% macro replay_text(column, value) -%}
   case
-    when {{ column }} is not null and {{ value }} is not null then case jsonb_typeof({{ value }})
-      when 'string' then {{ column }} = {{ value }} #>> '{}'
-      when 'null' then null
+    when {{ column }} is not null and {{ value }} is not null then case
+      when jsonb_typeof({{ value }}) = 'string' then {{ column }} = {{ value }} #>> '{}'
+      when jsonb_typeof({{ value }}) = 'null' then null
       else false
     end
   end

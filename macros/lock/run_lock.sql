@@ -48,5 +48,6 @@
         "This run has lost its lock on schema " ~ target.schema ~ ": database process " ~ holder ~ " has ended. Another "
         ~ "run may be at work; when it has ended, run again.") }}
     {%- endif -%}
+    {%- if is_distributed() -%} {{ set_local(settings_of_values()) }} {%- endif -%}
   {%- endif -%}
 {% endmacro %}

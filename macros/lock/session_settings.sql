@@ -3,19 +3,29 @@
     after its transaction. PostgreSQL's own functions and scratch tables come first in the search path; views of the
     sources may need the rest of it. -#}
 {% macro session_settings() %}
-      set datestyle to 'ISO,MDY';
-      set intervalstyle to 'postgres';
-      set extra_float_digits to '1';
-      set bytea_output to 'hex';
-      set standard_conforming_strings to 'on';
-      set transform_null_equals to 'off';
-      set array_nulls to 'on';
+      {%- for name, value in settings_of_values().items() %}
+      set {{ name }} to '{{ value }}';
+      {%- endfor %}
       set default_transaction_isolation to 'read committed';
       set default_transaction_deferrable to 'off';
       set default_transaction_read_only to 'off';
+      {%- if is_distributed() %}
+      set citus.enable_local_execution to 'off';
+      set citus.multi_shard_modify_mode to 'sequential';
+      {#- Citus walks every order of joins that the coordinator has thought of again and again; workers choose theirs anew. #}
+      set join_collapse_limit to 1;
+      {%- endif %}
       select pg_catalog.set_config(
         'search_path',
         pg_catalog.concat_ws(', ', 'pg_catalog', 'pg_temp', nullif(pg_catalog.current_setting('search_path'), '')),
         false
       );
 {%- endmacro %}
+
+{#- Those of them by which values are read and written, which workers of a cluster need as well. -#}
+{% macro settings_of_values() %}
+  {{ return({
+      'datestyle': 'ISO,MDY', 'intervalstyle': 'postgres', 'extra_float_digits': '1', 'bytea_output': 'hex',
+      'standard_conforming_strings': 'on', 'transform_null_equals': 'off', 'array_nulls': 'on',
+  }) }}
+{% endmacro %}

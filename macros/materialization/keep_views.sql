@@ -11,12 +11,13 @@
   begin
     for view_of_backup in
       select distinct
-        c.oid::regclass as view_name,
+        format('%I.%I', n.nspname, c.relname) as view_name,
         coalesce('with (' || array_to_string(c.reloptions, ', ') || ') ', '') as options,
         pg_get_viewdef(c.oid) as definition
       from pg_depend as d
       inner join pg_rewrite as r on d.classid = 'pg_rewrite'::regclass and d.objid = r.oid
       inner join pg_class as c on r.ev_class = c.oid and c.relkind = 'v' and c.oid <> d.refobjid
+      inner join pg_namespace as n on c.relnamespace = n.oid
       where d.refclassid = 'pg_class'::regclass and d.refobjid = to_regclass('{{ backup | string | replace("'", "''") }}')
     loop
       begin

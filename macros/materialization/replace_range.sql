@@ -16,4 +16,8 @@
   insert into {{ arg_dict['target_relation'] }} ({{ columns }})
   select {{ columns }}
   from {{ arg_dict['temp_relation'] }};
+  {%- if is_filled_first() %}
+
+  drop table {{ arg_dict['temp_relation'] }};
+  {%- endif %}
 {% endmacro %}

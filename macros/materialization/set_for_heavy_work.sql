@@ -6,16 +6,13 @@
     where there are tens of thousands. Nested loops would never end, and merges compare each row of an agent with each
     other; hashes of the whole key do neither. -#}
 {% macro set_for_heavy_work(costly_rows=false, joins_by_key=false) -%}
-  set local work_mem = '{{ setting('scoring_work_mem') }}';
-  set local maintenance_work_mem = '{{ setting('scoring_work_mem') }}';
-  {%- if costly_rows %}
-  set local min_parallel_index_scan_size = 0;
-  set local parallel_setup_cost = 100;
-  set local parallel_tuple_cost = 0.01;
-  {%- endif %}
-  {%- if joins_by_key %}
-  set local enable_nestloop = off;
-  set local enable_mergejoin = off;
-  {%- endif %}
-  set local jit = off
+  {%- set memory = setting('scoring_work_mem') -%}
+  {%- set settings = {'work_mem': memory, 'maintenance_work_mem': memory, 'jit': 'off'} -%}
+  {%- if costly_rows -%}
+    {%- do settings.update({'min_parallel_index_scan_size': 0, 'parallel_setup_cost': 100, 'parallel_tuple_cost': 0.01}) -%}
+  {%- endif -%}
+  {%- if joins_by_key -%}
+    {%- do settings.update({'enable_nestloop': 'off', 'enable_mergejoin': 'off'}) -%}
+  {%- endif -%}
+  {{ set_local(settings) }}
 {%- endmacro %}

@@ -5,7 +5,7 @@
   {%- set meta = config.get('meta', {}) -%}
   {%- if config.get('materialized') == 'incremental' and config.get('indexes') and ('scored_range' in meta or 'judged_range' in meta or 'rewritten' in meta) -%}
     {%- if is_incremental() -%}
-    set local default_statistics_target = 10;
+    {{ set_local({'default_statistics_target': 10}) }}
     analyze (skip_locked)
     {%- else -%}
     analyze

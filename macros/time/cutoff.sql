@@ -34,11 +34,20 @@
 
 {#- Before the cutoff by the longest scoring window: no window that this run scores begins earlier. -#}
 {% macro windows_from() %}
-  {{ return(cutoff() ~ " - (select run.longest_window from " ~ ref('int_scoring_run') ~ " as run)") }}
+  {{ return(cutoff() ~ " - " ~ length_in_run('longest_window')) }}
 {% endmacro %}
 
 {#- Before the cutoff by the longest memory a score has: the scoring window plus its baseline or its coherence
     window. -#}
 {% macro read_from() %}
-  {{ return(cutoff() ~ " - (select run.longest_memory from " ~ ref('int_scoring_run') ~ " as run)") }}
+  {{ return(cutoff() ~ " - " ~ length_in_run('longest_memory')) }}
+{% endmacro %}
+
+{#- A length of time in int_scoring_run. Workers of a cluster take no subquery there, and so a literal. -#}
+{% macro length_in_run(column) %}
+  {%- set scoring_run = ref('int_scoring_run') -%}
+  {%- if execute and is_distributed() and load_cached_relation(scoring_run) is not none -%}
+    {{ return("interval '" ~ run_query("select " ~ column ~ "::text from " ~ scoring_run)[0][0] ~ "'") }}
+  {%- endif -%}
+  {{ return("(select run." ~ column ~ " from " ~ scoring_run ~ " as run)") }}
 {% endmacro %}

@@ -23,3 +23,14 @@
 {% macro periods_in(duration) -%}
   (extract(epoch from {{ duration }}) / {{ 3600 * period_hours() }})::integer
 {%- endmacro %}
+
+{#- Every period from a first to a last one of a relation, both ends of periods or both starts: a lateral of numbers, for
+    nth_period. Over times generate_series depends on the session's TimeZone, and no worker of a cluster takes it. -#}
+{% macro each_period(first, last) -%}
+  generate_series(0, {{ periods_in('(' ~ last ~ ' - ' ~ first ~ ')') }})
+{%- endmacro %}
+
+{#- The period that is so many after another. -#}
+{% macro nth_period(first, n) -%}
+  {{ first }} + {{ n }} * {{ period_length() }}
+{%- endmacro %}

@@ -7,7 +7,7 @@
   where
         {{ rewritten }}
         or (
-            {{ candidates }}.scored_at > (select coalesce(max(latest.scored_at), '-infinity') from {{ this }} as latest)
+            {{ candidates }}.scored_at > {{ last_scored_at() }}
             and not exists (
                 select 1
                 from {{ this }} as published
@@ -18,4 +18,13 @@
             )
         )
   {%- endif %}
+{% endmacro %}
+
+{#- When the newest row of the model's table was scored. Workers of a cluster take no subquery there, and so a literal. -#}
+{% macro last_scored_at() %}
+  {%- if execute and is_distributed() -%}
+    {%- set found = run_query("select " ~ utc_text('max(latest.scored_at)') ~ " from " ~ this ~ " as latest")[0][0] -%}
+    {{ return("timestamptz '-infinity'" if found is none else utc_literal(found)) }}
+  {%- endif -%}
+  {{ return("(select coalesce(max(latest.scored_at), '-infinity') from " ~ this ~ " as latest)") }}
 {% endmacro %}

@@ -146,7 +146,7 @@ falls as (
 ),
 
 -- The part of each score that lost most points since one window ago.
-greatest_losses as (
+greatest_losses as {{ worked_out_once() }}(
 
     select
         agent_id_hash,

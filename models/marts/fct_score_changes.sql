@@ -43,7 +43,7 @@ cross join lateral (
         and published.window_days = later.window_days
         and published.as_of = comparisons.compared_as_of
         and published.parameter_set_id = later.parameter_set_id
-    offset bigint '0' -- noqa: AM09
+    {{ fence() }} -- noqa: AM09
 ) as earlier
 inner join parameter_values on later.parameter_set_id = parameter_values.parameter_set_id
 cross join lateral {{ losses_of_parts('earlier', 'parameter_values') }} as losses_before

@@ -53,7 +53,7 @@ compared as (
             looked_up.agent_id_hash = scores.agent_id_hash
             and looked_up.window_days = scores.window_days
             and looked_up.as_of = comparisons.compared_as_of
-        offset bigint '0' -- noqa: AM09
+        {{ fence() }} -- noqa: AM09
     ) as earlier on true
 
 )

@@ -12,6 +12,7 @@ with published as (
 verdicts as (
 
     select
+        {{ agent_key_column() }}
         trace_verdict_id,
         agent_id_hash,
         agent_name,
@@ -127,8 +128,8 @@ select
     agents.agent_label
 from verdicts
 inner join published on verdicts.traced_at < published.run_as_of
-left join agents on verdicts.agent_id_hash = agents.agent_id_hash
+left join agents on verdicts.{{ agent_key() }} = agents.agent_id_hash
 left join hours
     on
-        verdicts.agent_id_hash = hours.agent_id_hash
+        verdicts.{{ agent_key() }} = hours.agent_id_hash
         and hours.hour_start = {{ hour_start('verdicts.traced_at') }}

@@ -530,8 +530,8 @@ def simulate(
     """Write a simulated fleet into the source tables, to try things out.
 
     The agents behave in named ways: healthy, drifting, with a broken chain, with a revoked key, stuck fragile,
-    relapsing, overconfident, renamed, new, silent. Tables that do not exist are created; a traces table that holds
-    traces is refused.
+    relapsing, overconfident, renamed, new, silent. Tables that do not exist are created (spread over the workers, where
+    ciris_distribution is citus); a traces table that holds traces is refused.
 
     \b
     Examples:
@@ -554,7 +554,12 @@ def simulate(
         ) from error
     with connect(project) as connection:
         n_traces = load_fleet(
-            connection, fleet, project.source_schema, project.source_tables, _every_second("traces written")
+            connection,
+            fleet,
+            project.source_schema,
+            project.source_tables,
+            _every_second("traces written"),
+            distributed=project.is_distributed,
         )
     click.echo(f"{n_traces:,} traces of {agents} agents are in {project.source_schema}.")
     click.echo(f"Score them with: ciris-scoring run --as-of {as_of_time.text(moment)}")
@@ -572,6 +577,11 @@ def simulate(
 @click.option("--growth", is_flag=True, help="Measure after 30, 60 and 120 days of history, and compare.")
 @click.option("--keep", is_flag=True, help="Leave the database of the benchmark at the end.")
 @click.option(
+    "--distribution",
+    type=click.Choice(["citus"]),
+    help="Compare the cluster whose coordinator is the target with plain PostgreSQL, in schemas beside each other.",
+)
+@click.option(
     "--embedded",
     is_flag=True,
     help="Use a PostgreSQL that comes with the package, with default settings, and throw it away.",
@@ -587,6 +597,7 @@ def bench(
     increments: int,
     growth: bool,
     keep: bool,
+    distribution: str | None,
     embedded: bool,
     target: str | None,
     profiles_dir: Path | None,
@@ -602,11 +613,16 @@ def bench(
     The exit code is 1 when a target is missed; the last line says which. Targets are stated for 200 agents and
     60 days of a million traces, and for 10,000 agents and 90 days of ten million.
 
+    With --distribution citus it works in the database of the target, the coordinator of a Citus cluster, in schemas
+    ciris_bench_..., which it creates and drops, and prints the time and the processor time of each model on plain
+    PostgreSQL, on the coordinator and on the workers. Targets are stated from half a million traces on.
+
     
     Examples:
       ciris-scoring bench --embedded
       ciris-scoring bench --agents 10000 --days 90 --traces-per-day 12
       ciris-scoring bench --growth --target staging
+      ciris-scoring bench --distribution citus --traces-per-day 45 --increments 1
       ciris-scoring bench --agents 20 --days 10                    # any other size, without targets
       ciris-scoring bench coverage                                 # how often intervals hold the truth
     """
@@ -622,6 +638,7 @@ def bench(
                 f"Leave it out, or put options of {context.invoked_subcommand} behind its name.",
             )
         return
+    from ciris_scoring.bench.cluster.command import run_cluster_bench
     from ciris_scoring.bench.command import run_bench, run_bench_embedded
     from ciris_scoring.bench.measure import FleetOptions
     from ciris_scoring.bench.targets import GROWTH_LENGTHS
@@ -630,6 +647,11 @@ def bench(
     if growth and days:
         raise InputError(
             "--growth chooses the days of history itself.", "Leave out either --growth or --days."
+        )
+    if distribution and (growth or embedded):
+        raise InputError(
+            "--distribution measures a cluster that is there, at one length of history.",
+            "Leave out --growth and --embedded.",
         )
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # what was made is dropped first
     lengths = GROWTH_LENGTHS if growth else (days or 60,)
@@ -643,6 +665,9 @@ def bench(
                 "Leave out either --embedded or the other three.",
             )
         met = run_bench_embedded(project_dir, cli_vars, *work)
+    elif distribution:
+        project = load_project(project_dir, profiles_dir, target, cli_vars)
+        met = run_cluster_bench(project, work[0], lengths[0], *work[2:], keep=keep)
     else:
         met = run_bench(load_project(project_dir, profiles_dir, target, cli_vars), *work, keep=keep)
     if not met:

@@ -37,6 +37,8 @@ SESSION_SETTINGS: Mapping[str, str] = MappingProxyType(
         "client_connection_check_interval": "1s",  # the server ends its query when this process was killed
     }
 )
+# Citus walks every order of joins that the coordinator has thought of again and again; workers choose theirs anew.
+SETTINGS_ON_CLUSTER: Mapping[str, str] = MappingProxyType({"join_collapse_limit": "1"})
 # PostgreSQL's own functions and our scratch tables first; views of the sources may need the rest.
 SEARCH_PATH = """
 pg_catalog.set_config(
@@ -138,11 +140,16 @@ def prepare_session(
     """Give the session the settings and the role that it is to have."""
     calls = [
         sql.SQL("pg_catalog.set_config({}, {}, false)").format(name, value)
-        for name, value in settings.items()
+        for name, value in {**settings, **settings_of_cluster(project)}.items()
     ]
     connection.execute(sql.SQL("select {}, {}").format(sql.SQL(", ").join(calls), sql.SQL(SEARCH_PATH)))
     if project.credentials.role:
         connection.execute(sql.SQL("set role {}").format(sql.Identifier(project.credentials.role)))
+
+
+def settings_of_cluster(project: Project) -> Mapping[str, str]:
+    """What a session needs besides where the project's tables are spread over a cluster."""
+    return SETTINGS_ON_CLUSTER if project.is_distributed else {}
 
 
 def _check_encoding(connection: psycopg.Connection, project: Project) -> None:

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import click
 
-from ciris_scoring.connection import SETTINGS_NOT_TO_INHERIT
+from ciris_scoring.connection import SETTINGS_NOT_TO_INHERIT, settings_of_cluster
 from ciris_scoring.errors import DbtFailed, RunRefused
 from ciris_scoring.project import PARSED_VARIABLES, PREFIX, Project
 from ciris_scoring.relations import PACKAGE
@@ -139,7 +139,7 @@ def invoke(project: Project, command: list[str], variables: Mapping[str, Any], *
         # Writing dbt's JSON artefacts is a tenth of a run: they are for those who ask for them.
         *([] if os.environ.get("DBT_WRITE_JSON") else ["--no-write-json"]),
     ]
-    with _environment_of_sessions():
+    with environment_of_sessions(project):
         outcome: Any = dbtRunner(**runner).invoke([*command, *options])
     if isinstance(outcome.exception, KeyboardInterrupt | SystemExit):
         raise outcome.exception
@@ -224,13 +224,13 @@ def _core(message: str) -> str:
 
 
 @contextmanager
-def _environment_of_sessions() -> Iterator[None]:
+def environment_of_sessions(project: Project) -> Iterator[None]:
     """Give dbt's sessions the settings that they are not to inherit, through the environment that libpq reads.
 
     And have the server end the queries of a dbt whose process was killed, so that they do not meet the next run's.
     What the caller's PGOPTIONS say comes after, and holds.
     """
-    settings = {**SETTINGS_NOT_TO_INHERIT, CHECK_INTERVAL: "1s"}
+    settings = {**SETTINGS_NOT_TO_INHERIT, **settings_of_cluster(project), CHECK_INTERVAL: "1s"}
     options = [
         f"-c {name}={value}".replace("read committed", r"read\ committed") for name, value in settings.items()
     ]

@@ -302,21 +302,21 @@ def _require_same(cursor: psycopg.Cursor, relations: Relations, setting: Setting
 
 def _delete_replaced(cursor: psycopg.Cursor, relations: Relations) -> int:
     """Delete the limits and values of fleets that differ; return how many limits go without being replaced."""
-    in_fleets = sql.SQL("delete from {} as old using ciris_fleets as fleets where ({}) = ({}) and {}")
+    in_fleets = sql.SQL("delete from {} where ({}) in (select {} from ciris_fleets where {})")
 
     def delete(table: str, condition: str) -> int:
         cursor.execute(
             in_fleets.format(
                 relations[table],
-                column_list(FLEET_KEY, of="old"),
-                column_list(FLEET_KEY, of="fleets"),
+                column_list(FLEET_KEY),
+                column_list(FLEET_KEY),
                 sql.SQL(condition),
             )
         )
         return cursor.rowcount
 
-    gone = delete("int_score_limits", "fleets.inputs_digest is null")
-    delete("int_score_limits", "fleets.inputs_digest is not null")
+    gone = delete("int_score_limits", "inputs_digest is null")
+    delete("int_score_limits", "inputs_digest is not null")
     delete("int_interval_fleet_values", "true")
     return gone
 

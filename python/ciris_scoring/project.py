@@ -29,7 +29,7 @@ PARSED_VARIABLES = frozenset(
 decide what its SQL says."""
 
 NEVER_OLD = frozenset(
-    f"{PREFIX}{name}" for name in ("backfill", "lock_holder_pid", "time_spine", "traces_from")
+    f"{PREFIX}{name}" for name in ("backfill", "distribution", "lock_holder_pid", "time_spine", "traces_from")
 )
 """Variables that nobody has set by a name without the prefix."""
 
@@ -82,6 +82,11 @@ class Project:
     def source_schema(self) -> str:
         """Schema of the source tables."""
         return str(self.variables.get("source_schema", "cirislens"))
+
+    @property
+    def is_distributed(self) -> bool:
+        """Whether sources and tables are spread over a Citus cluster."""
+        return bool(self.variables.get("distribution") == "citus")
 
     @property
     def source_tables(self) -> dict[str, str]:

@@ -271,14 +271,9 @@ def _delete_orphans(cursor: psycopg.Cursor, relations: Relations) -> int:
     """Delete the scores whose inputs are gone; return how many."""
     cursor.execute(
         sql.SQL("""
-        delete from {scores} as scores
-        using ciris_differences as differences
-        where differences.row_id is null and ({scores_key}) = ({differences_key})
-        """).format(
-            scores=relations["int_resilience_scores"],
-            scores_key=column_list(KEY, of="scores"),
-            differences_key=column_list(KEY, of="differences"),
-        )
+        delete from {scores}
+        where ({key}) in (select {key} from ciris_differences where row_id is null)
+        """).format(scores=relations["int_resilience_scores"], key=column_list(KEY))
     )
     return cursor.rowcount
 

@@ -15,6 +15,8 @@ from psycopg import sql
 from psycopg.rows import scalar_row
 
 DEFAULT_SCHEMA = "cirislens"
+DISTRIBUTION_COLUMN = "agent_id_hash"
+"""By which a Citus cluster spreads the traces over its workers."""
 
 
 @dataclass(frozen=True)
@@ -143,6 +145,14 @@ def create_source_tables(
         add_keys(connection, created, schema, tables)
 
 
+def create_missing_schema(connection: psycopg.Connection, schema: str = DEFAULT_SCHEMA) -> None:
+    """Create the schema if there is none."""
+    ask = connection.cursor(row_factory=scalar_row)
+    # `create schema if not exists` demands the right to create even where it has nothing to do: ask first.
+    if ask.execute("select to_regnamespace(quote_ident(%s))", [schema]).fetchone() is None:
+        ask.execute(sql.SQL("create schema if not exists {}").format(sql.Identifier(schema)))
+
+
 def create_missing_tables(
     connection: psycopg.Connection, schema: str = DEFAULT_SCHEMA, tables: Mapping[str, str] | None = None
 ) -> tuple[str, ...]:
@@ -151,11 +161,9 @@ def create_missing_tables(
     For bulk loads: an index built after the rows costs a third of one kept up while they arrive. The caller owes
     the created tables a call of `add_keys`, and wraps both into a transaction.
     """
+    create_missing_schema(connection, schema)
     # A cursor of its own, because the connection's may return rows of any shape.
     ask = connection.cursor(row_factory=scalar_row)
-    # `create schema if not exists` demands the right to create even where it has nothing to do: ask first.
-    if ask.execute("select to_regnamespace(quote_ident(%s))", [schema]).fetchone() is None:
-        ask.execute(sql.SQL("create schema if not exists {}").format(sql.Identifier(schema)))
     created = []
     for logical_name, table in SOURCE_TABLES.items():
         name = table_identifier(logical_name, schema, tables)
@@ -179,11 +187,45 @@ def add_keys(
     """Give the named tables, just made by `create_missing_tables`, their primary keys and indexes."""
     for logical_name in logical_names:
         table, name = SOURCE_TABLES[logical_name], table_identifier(logical_name, schema, tables)
-        for columns in table.indexes:
-            connection.execute(sql.SQL("create index on {} ({})").format(name, _column_list(columns)))
-        connection.execute(
-            sql.SQL("alter table {} add primary key ({})").format(name, _column_list(table.key))
-        )
+        _add_keys_of(connection, table, name, table.key)
+
+
+def _add_keys_of(
+    connection: psycopg.Connection, table: SourceTable, name: sql.Identifier, key: tuple[str, ...]
+) -> None:
+    for columns in table.indexes:
+        connection.execute(sql.SQL("create index on {} ({})").format(name, _column_list(columns)))
+    connection.execute(sql.SQL("alter table {} add primary key ({})").format(name, _column_list(key)))
+
+
+def distribute(
+    connection: psycopg.Connection,
+    logical_names: Iterable[str],
+    schema: str = DEFAULT_SCHEMA,
+    tables: Mapping[str, str] | None = None,
+) -> None:
+    """Spread the named tables, just made by `create_missing_tables` and empty, over a Citus cluster, keys and all.
+
+    The traces by agent, with the agent in their key and as text, beside which our tables can stand; the others whole
+    on every worker.
+
+    :raises psycopg.Error: the database is not a coordinator of Citus.
+    """
+    # Citus refuses reference tables in a transaction that has worked on several workers at once, and work on
+    # workers in one that has worked on a table's copy here.
+    connection.execute("set local citus.multi_shard_modify_mode to 'sequential'")
+    connection.execute("set local citus.enable_local_execution to off")
+    for logical_name in sorted(logical_names, key="covenant_traces".__eq__):
+        table, name = SOURCE_TABLES[logical_name], table_identifier(logical_name, schema, tables)
+        text = name.as_string(connection)
+        if logical_name == "covenant_traces":
+            column = sql.Identifier(DISTRIBUTION_COLUMN)
+            connection.execute(sql.SQL("alter table {} alter column {} type text").format(name, column))
+            connection.execute("select create_distributed_table(%s, %s)", [text, DISTRIBUTION_COLUMN])
+        else:
+            connection.execute("select create_reference_table(%s)", [text])
+        in_key = (DISTRIBUTION_COLUMN,) if logical_name == "covenant_traces" else ()
+        _add_keys_of(connection, table, name, (*in_key, *table.key))
 
 
 def _column_list(columns: tuple[str, ...]) -> sql.Composed:

@@ -233,3 +233,9 @@ def nasty_fleet(
             }
         )
     return {"covenant_traces": traces, "wbd_deferrals": deferrals, "covenant_public_keys": keys}
+
+
+def oversized(trace: dict[str, Any]) -> dict[str, Any]:
+    """The same with an agent that no index takes."""
+    agent = "".join(hashlib.sha512(bytes([i])).hexdigest() for i in range(64))
+    return {**trace, "agent_id_hash": agent, "trace_id": "of an oversized agent"}

@@ -53,8 +53,14 @@ MARTS = relations()
 
 
 def create_loose_sources(connection: psycopg.Connection) -> None:
-    """The source tables without production's key and column scales, so that any bad row fits in."""
+    """The source tables without production's key, indexes and column scales, so that any bad row fits in."""
     create_source_tables(connection)
+    found = connection.execute(
+        "select indexrelid::regclass from pg_index"
+        " where indrelid = 'cirislens.covenant_traces'::regclass and not indisprimary"
+    )
+    for (index,) in found.fetchall():
+        connection.execute(f"drop index {index}")
     connection.execute(
         """
         alter table cirislens.covenant_traces drop constraint covenant_traces_pkey;
@@ -511,7 +517,8 @@ def relation_differences(
     wrong = []
     for table, columns in relations.items():
         if table not in OF_ONE_RUN:
-            keys = _unique_columns(connection, left, table) or [next(iter(columns))]
+            named = [c for c in columns if c.endswith("_id") and table.endswith(f"_{c.removesuffix('_id')}s")]
+            keys = _unique_columns(connection, left, table) or named or [next(iter(columns))]
             unequal = sql.SQL(" or ").join(
                 sql.SQL(
                     "a.{c} is distinct from b.{c}"

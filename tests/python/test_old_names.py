@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
+import yaml
 from dbt.cli.main import dbtRunner
 
 from ciris_scoring.errors import InputError
-from ciris_scoring.project import load_project
+from ciris_scoring.project import NEVER_OLD, load_project
 from ciris_scoring.project_files import copy_project
 from conftest import REPOSITORY, Database
 
@@ -26,6 +28,13 @@ def kept(tmp_path: Path) -> Path:
 def set_variables(folder: Path, *lines: str) -> None:
     file = folder / "dbt_project.yml"
     file.write_text(file.read_text().replace("vars:\n", "\n  ".join(["vars:", *lines]) + "\n", 1))
+
+
+def test_dbt_and_python_know_the_same_old_names():
+    macro = (REPOSITORY / "macros" / "parameters" / "setting.sql").read_text()
+    in_dbt = set(re.findall(r"'(\w+)'", macro.split("{% macro names_before_prefix() %}")[1]))
+    variables = yaml.safe_load((REPOSITORY / "dbt_project.yml").read_text())["vars"]
+    assert {f"ciris_{name}" for name in in_dbt} == set(variables) - NEVER_OLD
 
 
 def test_they_count(kept, database, capsys):

@@ -1,10 +1,12 @@
 -- What passed the gate is what people read, column by column: no candidate is missing, changed or left over.
 -- The label alone is added to what the gate lets through.
-{%- set published = graph.nodes['model.ciris_scoring.fct_capacity_scores'].columns.keys() if execute else ['*'] %}
-{%- set columns = published | reject('equalto', 'agent_label') | join(', ') %}
+{%- set published = graph.nodes['model.ciris_scoring.fct_capacity_scores'].columns.keys() if execute else ['as_of'] %}
+{%- set columns = published | reject('equalto', 'agent_label') | list %}
 with candidates as (
 
-    select {{ columns }}
+    select
+        true as is_there,
+        {{ columns | join(', ') }}
     from {{ ref('int_capacity_scores') }}
     where {{ in_increment(ref('int_capacity_scores')) }}
 
@@ -12,36 +14,26 @@ with candidates as (
 
 published as (
 
-    select {{ columns }}
+    select
+        true as is_there,
+        {{ columns | join(', ') }}
     from {{ ref('fct_capacity_scores') }}
     where {{ in_increment(ref('fct_capacity_scores')) }}
-
-),
-
-missing as (
-
-    select * from candidates
-    except all
-    select * from published
-
-),
-
-surplus as (
-
-    select * from published
-    except all
-    select * from candidates
 
 )
 
 select
-    'missing' as finding,
-    *
-from missing
-
-union all
-
-select
-    'surplus' as finding,
-    *
-from surplus
+    agent_id_hash,
+    as_of,
+    window_days,
+    case
+        when published.is_there is null then 'missing'
+        when candidates.is_there is null then 'surplus'
+        else 'changed'
+    end as finding
+from candidates
+full join published using (agent_id_hash, as_of, window_days)
+where
+    num_nulls(candidates.is_there, published.is_there) > 0
+    or (candidates.{{ columns | join(', candidates.') }})
+    is distinct from (published.{{ columns | join(', published.') }})

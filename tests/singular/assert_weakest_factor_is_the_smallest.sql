@@ -6,7 +6,7 @@ with factors as (
         candidates.weakest_factor,
         factor.name,
         row_number() over (
-            partition by candidates.capacity_score_id
+            partition by candidates.agent_id_hash, candidates.as_of, candidates.window_days
             order by factor.score, factor.place
         ) as strength
     from {{ ref('int_capacity_scores') }} as candidates

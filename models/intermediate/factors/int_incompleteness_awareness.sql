@@ -59,7 +59,7 @@ calibration_bins as (
 
 ),
 
-running_totals as (
+running_totals as {{ inlined() }}(
 
     select
         spine_periods.agent_id_hash,
@@ -125,30 +125,50 @@ judged_deferrals as (
 ),
 
 -- At which as-ofs a deferral counts: those whose window holds it and by which its outcome was known.
-deferral_sums as (
+deferral_stretches as (
 
     select
         judged_deferrals.agent_id_hash,
-        known_at.as_of,
+        judged_deferrals.deferral_value,
         scoring_windows.window_days,
-        count(*) as n_judged_deferrals,
-        sum(judged_deferrals.deferral_value) as sum_deferral_value
-    from judged_deferrals
-    cross join {{ ref('scoring_windows') }} as scoring_windows
-    cross join {{ ref('int_scoring_run') }} as scoring_run
-    cross join lateral generate_series(
-        greatest({{ period_start('judged_deferrals.judged_from') }}, scoring_run.cutoff) + {{ period_length() }},
+        greatest({{ period_start('judged_deferrals.judged_from') }}, scoring_run.cutoff)
+        + {{ period_length() }} as first_as_of,
         least(
             {{ period_start('judged_deferrals.created_at') }} + {{ days('scoring_windows.window_days') }},
             scoring_run.as_of
-        ),
-        {{ period_length() }}
-    ) as known_at (as_of)
+        ) as last_as_of
+    from judged_deferrals
+    cross join {{ ref('scoring_windows') }} as scoring_windows
+    cross join {{ ref('int_scoring_run') }} as scoring_run
     where judged_deferrals.judged_from < scoring_run.as_of
+
+),
+
+deferrals_known as (
+
+    select
+        stretches.agent_id_hash,
+        stretches.deferral_value,
+        stretches.window_days,
+        {{ nth_period('stretches.first_as_of', 'nth.n') }} as as_of
+    from deferral_stretches as stretches
+    cross join lateral {{ each_period('stretches.first_as_of', 'stretches.last_as_of') }} as nth (n)
+
+),
+
+deferral_sums as (
+
+    select
+        agent_id_hash,
+        as_of,
+        window_days,
+        count(*) as n_judged_deferrals,
+        sum(deferral_value) as sum_deferral_value
+    from deferrals_known
     group by
-        judged_deferrals.agent_id_hash,
-        known_at.as_of,
-        scoring_windows.window_days
+        agent_id_hash,
+        as_of,
+        window_days
 
 ),
 

@@ -26,6 +26,7 @@ with scored_windows as (
 
 ),
 
+{% if not is_distributed() %}
 -- Where a window or a baseline of this run begins or ends: only the totals there are looked up again.
 window_edges as (
 
@@ -37,6 +38,7 @@ window_edges as (
 
 ),
 
+{% endif %}
 spine_periods as (
 
     select
@@ -44,9 +46,11 @@ spine_periods as (
         spine.period_start,
         spine.as_of,
         spine.span_start,
-        window_edges.edge is not null as is_window_edge
+        {{ 'true' if is_distributed() else 'window_edges.edge is not null' }} as is_window_edge
     from {{ ref('int_agent_spine') }} as spine
+    {% if not is_distributed() %}
     left join window_edges on spine.as_of = window_edges.edge
+    {% endif %}
 
 ),
 
@@ -117,7 +121,7 @@ running_totals as (
 
 ),
 
-totals_at_edges as (
+totals_at_edges as {{ inlined() }}(
 
     select *
     from running_totals

@@ -3,6 +3,7 @@
     materialized='incremental',
     incremental_strategy='append',
     full_refresh=false,
+    pre_hook="{{ move_to_its_place(this) }}",
     contract={'enforced': true},
     indexes=[
       {'columns': ['agent_id_hash', 'as_of', 'window_days'], 'unique': true},

@@ -14,7 +14,7 @@
     place i = 1, 2, ... in its stretch. The end at place j remembers its own stretch up to j, and of the one before what
     comes after j: sigma f^-(M + j) = (before, after j) + f^-M (own, up to j). Every power is 1 or more and reaches no
     further than two memories, and totals are exact decimals: a difference loses nothing, however long the history. -#}
-with spine_periods as (
+with spine_periods as {{ inlined() }}(
 
     select
         agent_id_hash,
@@ -84,7 +84,7 @@ stretches as (
 ),
 
 -- f^-i for the place i of each period in its stretch, and f^-M.
-growth as (
+growth as {{ worked_out_once() }}(
 
     select
         period_start,
@@ -97,7 +97,7 @@ growth as (
 
 ),
 
-stretch_totals as (
+stretch_totals as {{ inlined() }}(
 
     select
         spine_periods.agent_id_hash,
@@ -130,7 +130,7 @@ stretch_totals as (
 
 -- The states times f^-(M + j). What the stretch before holds after place j: its total at its end less that one memory
 -- before this end; both are null where the span begins later.
-grown_states as (
+grown_states as {{ inlined() }}(
 
     select
         own.agent_id_hash,
@@ -160,7 +160,7 @@ grown_states as (
 ),
 
 -- The ratio as an exact decimal, so that its sums over windows do not depend on where the sum began.
-ratios as (
+ratios as {{ inlined() }}(
 
     select
         agent_id_hash,

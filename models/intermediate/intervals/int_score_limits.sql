@@ -3,6 +3,7 @@
     materialized='incremental',
     incremental_strategy='append',
     full_refresh=false,
+    pre_hook="{{ move_to_its_place(this) }}",
     on_schema_change='append_new_columns',
     contract={'enforced': true},
     indexes=[

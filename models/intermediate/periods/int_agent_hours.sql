@@ -12,7 +12,7 @@
 with verdicts as (
 
     select
-        agent_id_hash,
+        {{ agent_key() }} as agent_id_hash,
         traced_at,
         coherence_level,
         is_signal,
@@ -25,7 +25,7 @@ with verdicts as (
 
 ),
 
-hours as (
+hours as {{ inlined() }}(
 
     select
         agent_id_hash,
@@ -41,19 +41,28 @@ hours as (
 
 ),
 
+-- What all agents have in common: a row per hour.
+fleet_hours as {{ worked_out_once() }}(
+
+    select
+        hour_start,
+        count(mean_coherence_level) as n_agents,
+        sum(mean_coherence_level) as sum_of_means
+    from hours
+    group by hour_start
+
+),
+
 among_others as (
 
     select
-        *,
-        case when mean_coherence_level is not null
-            then count(mean_coherence_level) over everyone - 1
-        end::integer as n_other_agents,
-        case when mean_coherence_level is not null
-            then (sum(mean_coherence_level) over everyone - mean_coherence_level)
-                / nullif(count(mean_coherence_level) over everyone - 1, 0)
+        hours.*,
+        case when hours.mean_coherence_level is not null then fleet_hours.n_agents - 1 end::integer as n_other_agents,
+        case when hours.mean_coherence_level is not null
+            then (fleet_hours.sum_of_means - hours.mean_coherence_level) / nullif(fleet_hours.n_agents - 1, 0)
         end as mean_of_others
     from hours
-    window everyone as (partition by hour_start)
+    inner join fleet_hours on hours.hour_start = fleet_hours.hour_start
 
 )
 

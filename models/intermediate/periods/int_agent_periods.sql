@@ -11,7 +11,7 @@
 with verdicts as (
 
     select
-        agent_id_hash,
+        {{ agent_key() }} as agent_id_hash,
         period_start,
         traced_at,
         is_identity_change,

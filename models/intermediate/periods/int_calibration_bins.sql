@@ -11,7 +11,8 @@
 with judged as (
 
     select
-        agent_id_hash,
+        {{ fence_column('judged') }}
+        {{ agent_key() }} as agent_id_hash,
         period_start,
         csdma_plausibility_score as confidence,
         action_success,
@@ -22,7 +23,7 @@ with judged as (
         and is_counted
         and csdma_plausibility_score is not null
         and action_success is not null
-    offset bigint '0' -- noqa: AM09
+    {{ fence() }} -- noqa: AM09
 
 )
 

@@ -11,7 +11,8 @@
 with scores as (
 
     select
-        agent_id_hash,
+        {{ fence_column('scores') }}
+        {{ agent_key() }} as agent_id_hash,
         period_start,
         {% for metric in drift_metrics() %}
         {{ score_bin(metric) }} as {{ metric }}_bin{% if not loop.last %},{% endif %}
@@ -21,7 +22,7 @@ with scores as (
         {{ in_judged_range('traced_at') }}
         and is_counted
         and num_nonnulls({{ drift_metrics() | join(', ') }}) > 0
-    offset bigint '0' -- noqa: AM09
+    {{ fence() }} -- noqa: AM09
 
 )
 

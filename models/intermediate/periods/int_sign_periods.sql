@@ -12,7 +12,7 @@
 with verdicts as (
 
     select
-        agent_id_hash,
+        {{ agent_key() }} as agent_id_hash,
         period_start,
         reporting,
         key_hash,
@@ -45,7 +45,7 @@ alike as (
 
 ),
 
-key_uses as (
+key_uses as {{ inlined() }}(
 
     select
         agent_id_hash,

@@ -50,10 +50,11 @@ judges as (
 
 ),
 
--- As read by the last run, where it has ended and was an ordinary one: else what it left may be of any state.
+-- As read by the last run, where it has ended and was an ordinary one: else what it left may be of any state. A full
+-- refresh, which judges everything, asks nothing of tables that may stand elsewhere than it will put them.
 judged_before as (
 
-    {% if last_read is not none and last_run is not none and published %}
+    {% if last_read is not none and last_run is not none and published and not flags.FULL_REFRESH %}
     select
         read_then.period_start,
         read_then.n_traces,

@@ -39,37 +39,58 @@ stretches as (
 
 ),
 
-counted as (
+held_stretches as (
 
     select
         deferrals.agent_id_hash,
-        held_at.as_of,
+        deferrals.judged_from,
         stretches.window_days,
-        count(*) filter (where stretches.stretch = 'window') as n_due,
-        count(*) filter (where stretches.stretch = 'window' and open_at.is_open) as n_open,
-        count(*) filter (where stretches.stretch = 'baseline') as baseline_due,
-        count(*) filter (where stretches.stretch = 'baseline' and open_at.is_open) as baseline_open
+        stretches.stretch,
+        stretches.earlier_by,
+        greatest({{ period_start('deferrals.due_at + stretches.earlier_by') }}, scoring_run.cutoff)
+        + {{ period_length() }} as first_as_of,
+        least(
+            {{ period_start('deferrals.due_at + stretches.earlier_by + stretches.stretch_length') }}, scoring_run.as_of
+        ) as last_as_of
     from deferrals
     cross join stretches
     cross join {{ ref('int_scoring_run') }} as scoring_run
-    cross join lateral generate_series(
-        greatest({{ period_start('deferrals.due_at + stretches.earlier_by') }}, scoring_run.cutoff)
-        + {{ period_length() }},
-        least(
-            {{ period_start('deferrals.due_at + stretches.earlier_by + stretches.stretch_length') }}, scoring_run.as_of
-        ),
-        {{ period_length() }}
-    ) as held_at (as_of)
-    cross join lateral (
-        select
-            deferrals.judged_from is null
-            or deferrals.judged_from >= held_at.as_of - stretches.earlier_by as is_open
-    ) as open_at
     where deferrals.due_at + stretches.earlier_by < scoring_run.as_of
+
+),
+
+held as (
+
+    select
+        held_stretches.agent_id_hash,
+        held_stretches.judged_from,
+        held_stretches.window_days,
+        held_stretches.stretch,
+        held_stretches.earlier_by,
+        {{ nth_period('held_stretches.first_as_of', 'nth.n') }} as as_of
+    from held_stretches
+    cross join lateral {{ each_period('held_stretches.first_as_of', 'held_stretches.last_as_of') }} as nth (n)
+
+),
+
+counted as (
+
+    select
+        held.agent_id_hash,
+        held.as_of,
+        held.window_days,
+        count(*) filter (where held.stretch = 'window') as n_due,
+        count(*) filter (where held.stretch = 'window' and open_at.is_open) as n_open,
+        count(*) filter (where held.stretch = 'baseline') as baseline_due,
+        count(*) filter (where held.stretch = 'baseline' and open_at.is_open) as baseline_open
+    from held
+    cross join lateral (
+        select held.judged_from is null or held.judged_from >= held.as_of - held.earlier_by as is_open
+    ) as open_at
     group by
-        deferrals.agent_id_hash,
-        held_at.as_of,
-        stretches.window_days
+        held.agent_id_hash,
+        held.as_of,
+        held.window_days
 
 ),
 

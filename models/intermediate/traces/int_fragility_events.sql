@@ -12,7 +12,7 @@ with events as (
 
     select
         trace_verdict_id,
-        agent_id_hash,
+        {{ agent_key() }} as agent_id_hash,
         traced_at,
         period_start,
         audit_sequence_number,
@@ -49,7 +49,7 @@ carried_in as (
         agents.agent_id_hash,
         left_behind.detected_at,
         left_behind.failure_mode
-    from (select distinct agent_id_hash from events) as agents
+    from {{ agents_in('events') }} as agents
     cross join lateral (
         select
             earlier.detected_at,

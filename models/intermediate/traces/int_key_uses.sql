@@ -16,7 +16,7 @@
 with first_uses as (
 
     select
-        agent_id_hash,
+        {{ agent_key() }} as agent_id_hash,
         key_hash,
         min(traced_at) as traced_at
     from {{ ref('int_trace_verdicts') }}
@@ -25,7 +25,7 @@ with first_uses as (
         and is_counted
         and key_hash is not null
     group by
-        agent_id_hash,
+        {{ agent_key() }},
         key_hash
 
 ),

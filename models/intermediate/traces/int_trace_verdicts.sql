@@ -33,6 +33,8 @@ with public_keys as (
 cleaned as (
 
     select
+        {{ fence_column('cleaned') }}
+        {{ agent_key_column() }}
         agent_id_hash,
         agent_name,
         trace_id,
@@ -77,13 +79,14 @@ cleaned as (
     where
         {{ in_judged_range('traced_at') }}
         and traced_at >= {{ traces_from() }}
-    offset bigint '0' -- noqa: AM09
+    {{ fence() }} -- noqa: AM09
 
 ),
 
 looked_up as (
 
     select
+        {{ fence_column('looked_up') }}
         cleaned.*,
         public_keys.key_id is not null
         and (public_keys.revoked_at is null or public_keys.revoked_at > cleaned.traced_at)
@@ -96,13 +99,14 @@ looked_up as (
         num_nonnulls({{ required_fields() | join(', ') }}) as n_fields_present
     from cleaned
     left join public_keys on cleaned.signature_key_id = public_keys.key_id
-    offset bigint '0' -- noqa: AM09
+    {{ fence() }} -- noqa: AM09
 
 ),
 
 compared as (
 
     select
+        {{ fence_column('compared') }}
         *,
         {% if replayed %}
         array[
@@ -115,7 +119,7 @@ compared as (
         null::boolean[] as replay_comparisons
         {% endif %}
     from looked_up
-    offset bigint '0' -- noqa: AM09
+    {{ fence() }} -- noqa: AM09
 
 ),
 
@@ -127,6 +131,8 @@ compared as (
 judged as (
 
     select
+        {{ fence_column('judged') }}
+        {{ agent_key_column() }}
         traced_at,
         period_start,
         hashtextextended(trace_id, coalesce(audit_sequence_number, -1)) as delivery_hash,
@@ -174,7 +180,7 @@ judged as (
         hashtextextended(signature_key_id, 0) as key_hash,
         repairs
     from compared
-    offset bigint '0' -- noqa: AM09
+    {{ fence() }} -- noqa: AM09
 
 ),
 
@@ -189,7 +195,8 @@ deliveries as (
         end as copy_number
     from judged
     window delivery as (
-        partition by agent_id_hash collate "C", delivery_hash, trace_id collate "C", audit_sequence_number
+        partition by
+            {{ within_agent() }}agent_id_hash collate "C", delivery_hash, trace_id collate "C", audit_sequence_number
         order by traced_at, content_hash
     )
 
@@ -216,7 +223,7 @@ carried_in as (
         left_behind.last_agent_name,
         left_behind.last_audit_sequence_number,
         left_behind.last_fragility_flag
-    from (select distinct judged.agent_id_hash from judged) as agents
+    from {{ agents_in('judged') }} as agents
     cross join lateral (
         select
             earlier.last_agent_name,
@@ -224,7 +231,7 @@ carried_in as (
             earlier.last_fragility_flag
         from {{ this }} as earlier
         where
-            earlier.agent_id_hash = agents.agent_id_hash
+            earlier.{{ agent_key() }} = agents.agent_id_hash
             and earlier.traced_at < {{ rejudged_from() }}
             and earlier.is_counted
         order by {{ newest_first('trace_verdict_id', 'earlier') }}
@@ -259,7 +266,7 @@ numbered as (
                 from {{ this }} as earlier
                 where
                     earlier.delivery_hash = identified.delivery_hash
-                    and earlier.agent_id_hash = identified.agent_id_hash
+                    and earlier.{{ agent_key() }} = identified.{{ agent_key() }}
                     and earlier.trace_id = identified.trace_id
                     and earlier.audit_sequence_number is not distinct from identified.audit_sequence_number
                     and earlier.traced_at < {{ rejudged_from() }}
@@ -268,7 +275,7 @@ numbered as (
         ) as is_duplicate,
         row_number() over agent_order as agent_position
     from identified
-    left join carried_in on identified.agent_id_hash = carried_in.agent_id_hash
+    left join carried_in on identified.{{ agent_key() }} = carried_in.agent_id_hash
     window agent_order as ({{ agent_order('identified') }})
 
 ),
@@ -326,7 +333,7 @@ sampled as (
             'has_entry_hash', 'audit_sequence_number', 'previous_audit_sequence_number'
         ) }} as is_link_intact,
         row_number() over (
-            partition by agent_id_hash collate "C", period_start, is_counted
+            partition by {{ within_agent() }}agent_id_hash collate "C", period_start, is_counted
             order by sampling_hash, audit_sequence_number, traced_at, trace_verdict_id
         ) as sample_rank
     from in_context
@@ -335,6 +342,7 @@ sampled as (
 
 select
     -- the trace
+    {{ agent_key_column() }}
     trace_verdict_id,
     delivery_hash,
     agent_id_hash,

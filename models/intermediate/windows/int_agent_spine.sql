@@ -73,13 +73,10 @@ spans as (
 
 select
     spans.agent_id_hash,
-    periods.period_start,
-    periods.period_start + {{ period_length() }} as as_of,
+    {{ nth_period('spans.period_start', 'nth.n') }} as period_start,
+    {{ nth_period('spans.period_start', '(nth.n + 1)') }} as as_of,
     spans.span_start,
     spans.period_start as last_traced_period_start
 from spans
-cross join lateral generate_series(
-    spans.period_start,
-    spans.stretch_end - {{ period_length() }},
-    {{ period_length() }}
-) as periods (period_start)
+cross join lateral {{ each_period('spans.period_start', 'spans.stretch_end') }} as nth (n)
+where {{ nth_period('spans.period_start', 'nth.n') }} < spans.stretch_end

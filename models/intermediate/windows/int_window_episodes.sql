@@ -21,7 +21,7 @@ with scored_windows as (
 ),
 
 -- The as-ofs of each agent that the run scores, by span: an episode may stay open through years of silence between.
-spans as (
+spans as {{ inlined() }}(
 
     select
         agent_id_hash,
@@ -35,7 +35,7 @@ spans as (
 
 ),
 
-recoveries as (
+recoveries as {{ inlined() }}(
 
     select
         agent_id_hash,
@@ -58,7 +58,10 @@ last_events as (
         latest.event,
         latest.detected_at,
         latest.failure_mode
-    from (select distinct spans.agent_id_hash from spans) as agents
+    from (
+        select distinct agent_id_hash
+        from {{ ref('int_agent_spine') if is_distributed() else 'spans' }}
+    ) as agents
     cross join lateral (
         select
             events.event,
@@ -97,25 +100,33 @@ episodes as (
 
 ),
 
--- One at most per agent and as-of: detected before it, not recovered before it.
-open_episodes as (
+open_stretches as (
 
     select
         episodes.agent_id_hash,
-        open_at.as_of,
         episodes.detected_at,
-        episodes.failure_mode
+        episodes.failure_mode,
+        greatest({{ period_start('episodes.detected_at') }} + {{ period_length() }}, spans.first_as_of) as first_as_of,
+        least(episodes.last_open_as_of, spans.last_as_of) as last_as_of
     from episodes
     inner join spans
         on
             episodes.agent_id_hash = spans.agent_id_hash
             and episodes.last_open_as_of >= spans.first_as_of
             and episodes.detected_at < spans.last_as_of
-    cross join lateral generate_series(
-        greatest({{ period_start('episodes.detected_at') }} + {{ period_length() }}, spans.first_as_of),
-        least(episodes.last_open_as_of, spans.last_as_of),
-        {{ period_length() }}
-    ) as open_at (as_of)
+
+),
+
+-- One at most per agent and as-of: detected before it, not recovered before it.
+open_episodes as {{ inlined() }}(
+
+    select
+        stretches.agent_id_hash,
+        {{ nth_period('stretches.first_as_of', 'nth.n') }} as as_of,
+        stretches.detected_at,
+        stretches.failure_mode
+    from open_stretches as stretches
+    cross join lateral {{ each_period('stretches.first_as_of', 'stretches.last_as_of') }} as nth (n)
 
 ),
 
@@ -144,37 +155,56 @@ mode_stretches as (
 
 ),
 
--- The modes whose last recovery before the as-of lies in the window.
-recovered_modes as (
+-- Where the last recovery of a mode lies in the window.
+recovered_stretches as (
 
     select
         stretches.agent_id_hash,
-        last_recovered.as_of,
+        stretches.failure_mode,
         scoring_windows.window_days,
-        count(*)::integer as n_modes,
-        (count(*) filter (where stretches.failure_mode = open_episodes.failure_mode))::integer as n_modes_open
-    from mode_stretches as stretches
-    cross join {{ ref('scoring_windows') }} as scoring_windows
-    cross join lateral generate_series(
-        greatest(stretches.period_start, {{ cutoff() }}) + {{ period_length() }},
+        greatest(stretches.period_start, {{ cutoff() }}) + {{ period_length() }} as first_as_of,
         least(
             stretches.period_start + {{ days('scoring_windows.window_days') }},
             stretches.next_period_start,
             {{ as_of() }}
-        ),
-        {{ period_length() }}
-    ) as last_recovered (as_of)
-    left join open_episodes
-        on
-            stretches.agent_id_hash = open_episodes.agent_id_hash
-            and last_recovered.as_of = open_episodes.as_of
+        ) as last_as_of
+    from mode_stretches as stretches
+    cross join {{ ref('scoring_windows') }} as scoring_windows
     where
         stretches.next_period_start is null
         or stretches.next_period_start > {{ cutoff() }}
-    group by
+
+),
+
+recovered_at as (
+
+    select
         stretches.agent_id_hash,
-        last_recovered.as_of,
-        scoring_windows.window_days
+        stretches.failure_mode,
+        stretches.window_days,
+        {{ nth_period('stretches.first_as_of', 'nth.n') }} as as_of
+    from recovered_stretches as stretches
+    cross join lateral {{ each_period('stretches.first_as_of', 'stretches.last_as_of') }} as nth (n)
+
+),
+
+recovered_modes as (
+
+    select
+        recovered_at.agent_id_hash,
+        recovered_at.as_of,
+        recovered_at.window_days,
+        count(*)::integer as n_modes,
+        (count(*) filter (where recovered_at.failure_mode = open_episodes.failure_mode))::integer as n_modes_open
+    from recovered_at
+    left join open_episodes
+        on
+            recovered_at.agent_id_hash = open_episodes.agent_id_hash
+            and recovered_at.as_of = open_episodes.as_of
+    group by
+        recovered_at.agent_id_hash,
+        recovered_at.as_of,
+        recovered_at.window_days
 
 )
 

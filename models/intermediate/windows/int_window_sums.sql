@@ -44,7 +44,7 @@ agent_periods as (
 
 ),
 
-running_totals as (
+running_totals as {{ inlined() }}(
 
     select
         spine_periods.agent_id_hash,

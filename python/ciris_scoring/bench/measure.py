@@ -134,7 +134,7 @@ def measure(
             f"This fleet cannot be simulated: {error}", "See ciris-scoring bench --help."
         ) from error
     start = END - timedelta(days=days)
-    arriving = _Arriving(stream, progress)
+    arriving = Arriving(stream, progress)
     source = (project.source_schema, project.source_tables)
     measured = []
     with connect(project) as connection:
@@ -151,7 +151,7 @@ def measure(
     return measured
 
 
-class _Arriving:
+class Arriving:
     """Frames of traces, a day or more each, handed out as time goes on."""
 
     def __init__(self, stream: FleetStream, progress: Progress):
@@ -176,10 +176,10 @@ def _measure_at(
     fleet: FleetOptions,
     days: int,
     as_of: datetime,
-    arriving: _Arriving,
+    arriving: Arriving,
     increments: int,
 ) -> Measurements:
-    _settle(connection, project)
+    settle(connection, project)
     report("Measuring one pass over the source, and the specification's SQL.")
     traces = table_identifier("covenant_traces", project.source_schema, project.source_tables)
     query = sql.SQL("select count(*), avg(pg_column_size(traces.*))::float from {} as traces").format(traces)
@@ -218,7 +218,7 @@ def _measure_at(
     )
 
 
-def _settle(connection: psycopg.Connection, project: Project) -> None:
+def settle(connection: psycopg.Connection, project: Project) -> None:
     """Bring the sources to where autovacuum and checkpoints keep a table that has grown slowly."""
     for name in SOURCE_TABLES:
         table = table_identifier(name, project.source_schema, project.source_tables)

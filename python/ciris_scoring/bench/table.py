@@ -60,7 +60,7 @@ def conclusion(verdicts: Sequence[Verdict]) -> str:
 def _tables_of_one(one: Measurements) -> Iterator[str]:
     yield (
         f"Benchmark of {one.fleet.agents:,} agents, {one.days} days and {one.n_traces:,} traces of "
-        f"{_bytes(one.trace_bytes)} (seed {one.fleet.seed})\non {one.server}"
+        f"{bytes_text(one.trace_bytes)} (seed {one.fleet.seed})\non {one.server}"
     )
     rows = [_cost(one, *row) for row in _cost_rows(one)]
     yield "\n".join([*aligned(COST_HEADINGS, rows, COST_HEADINGS[1:4]), "", CAPTION])
@@ -70,7 +70,7 @@ def _tables_of_one(one: Measurements) -> Iterator[str]:
 
 def _cost(one: Measurements, what: str, seconds: float, note: str) -> _Row:
     ratios = (seconds / one.pass_seconds, seconds / one.specification_seconds)
-    return (what, _seconds(seconds), *map(_ratio, ratios), note)
+    return (what, seconds_text(seconds), *map(ratio_text, ratios), note)
 
 
 def _cost_rows(one: Measurements) -> Iterator[_CostRow]:
@@ -110,7 +110,7 @@ def _size_rows(one: Measurements) -> Iterator[_Row]:
 
     def row(name: str, sizes: Sequence[Size], note: str = "") -> _Row:
         table, index = sum(s.table_bytes for s in sizes), sum(s.index_bytes for s in sizes)
-        return (name, _bytes(table), _bytes(index), f"{(table + index) / whole:.1%}", note)
+        return (name, bytes_text(table), bytes_text(index), f"{(table + index) / whole:.1%}", note)
 
     yield row("source, traces", [one.source_size])
     yield row("all tables of ours", one.sizes)
@@ -123,9 +123,9 @@ def _size_rows(one: Measurements) -> Iterator[_Row]:
 
 
 def _memory_rows(one: Measurements) -> Iterator[_Row]:
-    yield "full history", _bytes(one.history.peak_bytes), _bytes(one.history.temporary_bytes)
-    yield "daily increment", _bytes(one.increment.peak_bytes), _bytes(one.increment.temporary_bytes)
-    yield "Python step alone, full history", _bytes(one.step_peak_bytes), ""
+    yield "full history", bytes_text(one.history.peak_bytes), bytes_text(one.history.temporary_bytes)
+    yield "daily increment", bytes_text(one.increment.peak_bytes), bytes_text(one.increment.temporary_bytes)
+    yield "Python step alone, full history", bytes_text(one.step_peak_bytes), ""
 
 
 def _growth_table(measured: Sequence[Measurements]) -> str:
@@ -134,11 +134,11 @@ def _growth_table(measured: Sequence[Measurements]) -> str:
         (
             str(one.days),
             f"{one.n_traces:,}",
-            _seconds(one.specification_seconds),
-            _seconds(one.history.scoring_seconds),
-            _seconds(one.increment.scoring_seconds),
-            _ratio(one.increment.scoring_seconds / cheapest),
-            _seconds(one.increment_wall_seconds),
+            seconds_text(one.specification_seconds),
+            seconds_text(one.history.scoring_seconds),
+            seconds_text(one.increment.scoring_seconds),
+            ratio_text(one.increment.scoring_seconds / cheapest),
+            seconds_text(one.increment_wall_seconds),
         )
         for one in measured
     ]
@@ -148,17 +148,20 @@ def _growth_table(measured: Sequence[Measurements]) -> str:
 # --- Numbers -------------------------------------------------------------------------------------------------------
 
 
-def _seconds(seconds: float) -> str:
+def seconds_text(seconds: float) -> str:
+    """A time, short ones in milliseconds."""
     if seconds < 0.01:
         return f"{seconds * 1000:.2f} ms"
     return f"{seconds:.3f} s" if seconds < 10 else f"{seconds:.1f} s"
 
 
-def _ratio(ratio: float) -> str:
+def ratio_text(ratio: float) -> str:
+    """A ratio, to three digits."""
     return f"{ratio:,.0f}" if ratio >= 100 else f"{ratio:.3g}"
 
 
-def _bytes(n: float | None) -> str:
+def bytes_text(n: float | None) -> str:
+    """A size, to three digits."""
     if n is None:
         return "not measured"
     for unit in ("B", "KB", "MB"):

@@ -14,7 +14,9 @@ from ciris_scoring.source_schema import (
     DEFAULT_SCHEMA,
     SOURCE_TABLES,
     add_keys,
+    create_missing_schema,
     create_missing_tables,
+    distribute,
     table_identifier,
 )
 
@@ -42,6 +44,8 @@ def load_fleet(
     schema: str = DEFAULT_SCHEMA,
     tables: Mapping[str, str] | None = None,
     progress: Progress | None = None,
+    *,
+    distributed: bool = False,
 ) -> int:
     """Write a fleet into the four source tables and analyze them, in one transaction.
 
@@ -50,6 +54,7 @@ def load_fleet(
 
     :param tables: logical name to the name used in the database, where they differ.
     :param progress: told how far the traces are, after every chunk.
+    :param distributed: whether tables that are created are spread over a Citus cluster, before the rows arrive.
     :returns: number of trace rows written.
     :raises TargetHoldsTraces: the traces table has a row already.
     :raises psycopg.Error: the database refuses; nothing remains written.
@@ -62,7 +67,7 @@ def load_fleet(
     expected = len(fleet.traces) if isinstance(fleet, Fleet) else fleet.expected_traces
     frames = _pieces(fleet.traces) if isinstance(fleet, Fleet) else fleet.traces
     sources["covenant_traces"] = copy_text(_counted(frames, expected, progress))
-    return load_text(connection, schema, tables, sources, "format text")
+    return load_text(connection, schema, tables, sources, "format text", distributed=distributed)
 
 
 def append_traces(
@@ -82,6 +87,8 @@ def load_text(
     tables: Mapping[str, str] | None,
     sources: Mapping[str, Iterable[str | bytes]],
     options: str,
+    *,
+    distributed: bool = False,
 ) -> int:
     """Write blocks of text into the source tables: as `load_fleet`, with the same errors.
 
@@ -89,8 +96,13 @@ def load_text(
     :param options: of COPY, which say what format the blocks have.
     """
     written = {}
+    if distributed:
+        create_missing_schema(connection, schema)  # before the transaction, or workers do not see it
     with connection.transaction():
         created = create_missing_tables(connection, schema, tables)
+        if distributed:
+            distribute(connection, created, schema, tables)
+            created = ()
         _refuse_traces(connection, schema, tables)
         for logical_name, blocks in sources.items():
             # Rows of a table made in this transaction can be written frozen, which spares the first readers work.

@@ -43,11 +43,15 @@ _FOLDER = "sample_files"
 
 
 def load_sample(
-    connection: psycopg.Connection, schema: str = DEFAULT_SCHEMA, tables: Mapping[str, str] | None = None
+    connection: psycopg.Connection,
+    schema: str = DEFAULT_SCHEMA,
+    tables: Mapping[str, str] | None = None,
+    *,
+    distributed: bool = False,
 ) -> int:
     """Write the shipped sample into the four source tables: as `load_fleet`, with the same errors."""
     sources = {name: _decompressed((_shipped() / f"{name}.csv.gz").read_bytes()) for name in SOURCE_TABLES}
-    return load_text(connection, schema, tables, sources, "format csv, header true")
+    return load_text(connection, schema, tables, sources, "format csv, header true", distributed=distributed)
 
 
 def sample_info() -> SampleInfo:

@@ -1,0 +1,86 @@
+{#- Before anything is built: what a cluster of Citus must have. -#}
+{% macro check_distribution() %}
+  {%- set distribution = setting('distribution') -%}
+  {%- if distribution not in ['none', 'citus'] -%}
+    {{ exceptions.raise_compiler_error(
+      "Variable ciris_distribution is " ~ shown(distribution) ~ ", but must be none or citus.") }}
+  {%- endif -%}
+  {%- if is_distributed() -%} {%- do check_cluster() -%} {%- endif -%}
+  {%- do check_places() -%}
+{% endmacro %}
+
+{#- The extension, sources beside which our tables can stand, and that dbt asks us how to make a table. -#}
+{% macro check_cluster() %}
+  {%- if adapter.dispatch('create_table_as', 'dbt').macro.package_name != 'ciris_scoring' -%}
+    {{ exceptions.raise_compiler_error(
+      "Variable ciris_distribution is citus, but dbt does not ask ciris_scoring how to make its tables. In the dbt_project.yml of "
+      ~ project_name ~ ", have dispatch with macro_namespace dbt and search_order [ciris_scoring, " ~ project_name ~ ", dbt].") }}
+  {%- endif -%}
+  {%- if run_query("select to_regproc('create_distributed_table')")[0][0] is none -%}
+    {{ exceptions.raise_compiler_error(
+      "Variable ciris_distribution is citus, but database " ~ target.dbname ~ " has no extension citus. On the coordinator and "
+      ~ "every worker: create extension citus; or leave the variable out.") }}
+  {%- endif -%}
+  {%- for node in graph.sources.values() if node.unique_id.startswith('source.ciris_scoring.') -%}
+    {%- set table = node.schema ~ "." ~ node.identifier -%}
+    {%- set relation = literal(adapter.quote(node.schema) ~ "." ~ adapter.quote(node.identifier)) -%}
+    {%- set is_traces = node.name == 'covenant_traces' -%}
+    {%- set rows = run_query("
+      select d.partmethod, d.repmodel, a.attname, format_type(a.atttypid, null) as column_type
+      from pg_dist_partition as d
+      left join pg_attribute as a
+        on d.logicalrelid = a.attrelid and a.attnum = nullif(substring(d.partkey from 'varattno ([0-9]+)'), '')::integer
+      where d.logicalrelid = to_regclass(" ~ relation ~ ")") -%}
+    {%- set found = rows[0] if rows | length > 0 else none -%}
+    {%- set keys = run_query("
+      select x.indexrelid::regclass::text as name, string_agg(a.attname, ', ' order by array_position(x.indkey::smallint[], a.attnum))
+        as columns
+      from pg_index as x
+      inner join pg_attribute as a on x.indrelid = a.attrelid and a.attnum = any(x.indkey)
+      where x.indisunique and x.indrelid = to_regclass(" ~ relation ~ ")
+      group by x.indexrelid
+      having not bool_or(a.attname = 'agent_id_hash')") if is_traces and found is none else [] -%}
+    {%- if keys | length > 0 -%}
+      {{ exceptions.raise_compiler_error(
+        "Variable ciris_distribution is citus, but the key (" ~ keys[0]['columns'] ~ ") of " ~ table ~ " does not hold agent_id_hash, "
+        ~ "as a key of a distributed table must. Drop " ~ keys[0]['name'] ~ " and add: primary key (agent_id_hash, "
+        ~ keys[0]['columns'] ~ "); docs/scaling.md has every step.") }}
+    {%- endif -%}
+    {%- if is_traces and (found is none or found['partmethod'] != 'h' or found['attname'] != 'agent_id_hash') -%}
+      {{ exceptions.raise_compiler_error(
+        "Variable ciris_distribution is citus, but source table " ~ table ~ " is not distributed by agent_id_hash. Give it a key "
+        ~ "that has the column, such as (agent_id_hash, trace_id, timestamp), then: select create_distributed_table('" ~ table
+        ~ "', 'agent_id_hash');") }}
+    {%- elif is_traces and found['column_type'] != 'text' -%}
+      {{ exceptions.raise_compiler_error(
+        "Column agent_id_hash of " ~ table ~ " is " ~ found['column_type'] ~ ", but on Citus it must be text, or no table of ours "
+        ~ "stands beside it: undistribute the table, alter table " ~ table ~ " alter column agent_id_hash type text; and "
+        ~ "distribute it again.") }}
+    {%- elif not is_traces and (found is none or found['repmodel'] != 't') -%}
+      {{ exceptions.raise_compiler_error(
+        "Variable ciris_distribution is citus, but source table " ~ table ~ " is not a reference table: select "
+        ~ "create_reference_table('" ~ table ~ "');") }}
+    {%- endif -%}
+  {%- endfor -%}
+{% endmacro %}
+
+{#- Tables that an earlier run has left must stand where this one takes them to stand. A full refresh brings them to a
+    cluster, but not back: Citus does not let a view be turned from a table of the cluster to one of the coordinator. -#}
+{% macro check_places() %}
+  {%- set places = {} if flags.FULL_REFRESH and is_distributed() else places_found() -%}
+  {%- set words = {
+      'agent': 'on the workers', 'reference': 'on every machine', 'local': 'on the coordinator',
+      'apart': 'on the workers, cut up otherwise than the traces',
+  } -%}
+  {%- for node in graph.nodes.values() if node.package_name == 'ciris_scoring' and node.resource_type in ['model', 'seed'] -%}
+    {%- set found = places.get((node.schema, node.alias)) -%}
+    {%- if found is not none and found != placement(node.name)
+        and not (is_distributed() and node.config.full_refresh == false) -%}
+      {{ exceptions.raise_compiler_error(
+        "Table " ~ node.schema ~ "." ~ node.alias ~ " stands " ~ words[found] ~ ", where variable ciris_distribution "
+        ~ shown(setting('distribution')) ~ " does not put it. Set the variable to what it was, or "
+        ~ ("have every table built anew: ciris-scoring run --full-refresh --allow-rescoring." if is_distributed() else
+           "choose another target schema, where the first run builds every table anew.")) }}
+    {%- endif -%}
+  {%- endfor -%}
+{% endmacro %}

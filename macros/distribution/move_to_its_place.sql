@@ -1,0 +1,52 @@
+{#- Hook of tables that dbt keeps through a full refresh, and of seeds: SQL that brings one, with its rows, to where
+    placement has it on a cluster. -#}
+{% macro move_to_its_place(relation) %}
+  {%- set place = placement(model.name) -%}
+  {%- if not execute or place == 'local' -%} {{ return('') }} {%- endif -%}
+  {%- set found = places_found().get((relation.schema, relation.identifier)) -%}
+  {%- if found == 'apart' %}
+  select alter_distributed_table({{ literal(relation) }}, colocate_with => {{ literal(source('cirislens', 'covenant_traces')) }});
+  {%- elif found == 'local' %}
+    {%- if place == 'agent' %}
+  {{ distribute_by_agent(relation) }}
+    {%- else %}
+  select create_reference_table({{ literal(relation) }});
+    {%- endif %}
+  select truncate_local_data_after_distributing_table({{ literal(relation) }});
+  {%- endif -%}
+{% endmacro %}
+
+{#- SQL that spreads the table of a model over the workers, each agent beside its traces. -#}
+{% macro distribute_by_agent(relation) -%}
+  select create_distributed_table(
+    {{ literal(relation) }},
+    '{{ distribution_column(model.name) }}',
+    colocate_with => {{ literal(source('cirislens', 'covenant_traces')) }}
+  );
+{%- endmacro %}
+
+{#- Where each table of the database stands, in the words of placement, by schema and name; apart where it is cut up
+    otherwise than the traces; nothing where the database has no Citus. -#}
+{% macro places_found() %}
+  {%- set places = {} -%}
+  {%- if run_query("select to_regclass('pg_dist_partition')")[0][0] is not none -%}
+    {%- for row in run_query("
+        select
+          n.nspname,
+          c.relname,
+          case
+            when d.partmethod = 'h' then case when d.colocationid = traces.colocationid then 'agent' else 'apart' end
+            when d.repmodel = 't' then 'reference'
+            else 'local'
+          end as place
+        from pg_class as c
+        inner join pg_namespace as n on c.relnamespace = n.oid
+        left join pg_dist_partition as d on c.oid = d.logicalrelid
+        left join pg_dist_partition as traces
+          on traces.logicalrelid = to_regclass(" ~ literal(source('cirislens', 'covenant_traces')) ~ ")
+        where c.relkind = 'r'") -%}
+      {%- do places.update({(row[0], row[1]): row[2]}) -%}
+    {%- endfor -%}
+  {%- endif -%}
+  {{ return(places) }}
+{% endmacro %}

@@ -1,0 +1,31 @@
+{#- Where the tables of a model stand on a cluster of Citus: agent, cut up by agent over the workers, so that all that is
+    known of an agent is in one place; reference, whole on every worker; or local, on the coordinator. This is the one
+    place that says so. On plain PostgreSQL everything is local. -#}
+{% macro placement(name) %}
+  {%- if not is_distributed() -%} {{ return('local') }} {%- endif -%}
+  {%- set by_agent = [
+      'int_trace_verdicts', 'int_agents',
+      'int_agent_hours', 'int_agent_periods', 'int_calibration_bins', 'int_score_histograms', 'int_sign_periods',
+      'int_fragility_events', 'int_identity_events', 'int_agent_spine', 'int_window_sums', 'int_window_episodes',
+      'int_interval_periods', 'int_incompleteness_awareness', 'int_sustained_coherence',
+      'int_resilience_inputs', 'int_resilience_scores', 'int_score_limits', 'int_capacity_scores', 'int_record_signs',
+      'fct_capacity_scores', 'int_published_components', 'fct_record_signs',
+  ] -%}
+  {%- set whole = [
+      'int_scoring_run', 'int_scoring_parameters', 'int_source_periods', 'int_deferral_verdicts',
+      'int_key_uses', 'int_interval_inputs', 'int_interval_fleet_values',
+      'dim_agents', 'dim_capacity_categories', 'dim_scoring_parameters', 'dim_scoring_windows',
+      'scoring_windows', 'capacity_categories', 'deferral_outcomes',
+  ] -%}
+  {{ return('agent' if name in by_agent else 'reference' if name in whole else 'local') }}
+{% endmacro %}
+
+{#- The column by which a table that is cut up by agent is. -#}
+{% macro distribution_column(name) %}
+  {{ return('agent_key' if name == 'int_trace_verdicts' else 'agent_id_hash') }}
+{% endmacro %}
+
+{#- Whether the tables go to a cluster of Citus. -#}
+{% macro is_distributed() %}
+  {{ return(setting('distribution') == 'citus') }}
+{% endmacro %}

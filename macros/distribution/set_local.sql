@@ -1,0 +1,15 @@
+{#- Statements that set something until the end of the transaction. The workers of a cluster get them too: one by one, as
+    Citus passes on all that stands beside a setting. -#}
+{% macro set_local(settings) -%}
+  {%- if not is_distributed() -%}
+    {%- for name, value in settings.items() %}
+  set local {{ name }} to '{{ value }}';
+    {%- endfor -%}
+  {%- elif execute -%}
+    {%- do run_query("set citus.propagate_set_commands to 'local'") -%}
+    {%- for name, value in settings.items() -%}
+      {%- do run_query("set local " ~ name ~ " to '" ~ value ~ "'") -%}
+    {%- endfor -%}
+    {%- do run_query("set citus.propagate_set_commands to 'none'") -%}
+  {%- endif -%}
+{%- endmacro %}

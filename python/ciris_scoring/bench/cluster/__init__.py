@@ -1,0 +1,1 @@
+"""What scoring costs on a Citus cluster, beside plain PostgreSQL."""

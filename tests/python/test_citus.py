@@ -1,0 +1,404 @@
+"""A cluster of Citus against plain PostgreSQL, in one database of the coordinator that CIRIS_CITUS_URL names.
+
+Local tables of a coordinator are those of plain PostgreSQL, so both stand side by side, in schemas of their own. What
+is there already in schemas of these names is dropped.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+import yaml
+
+from ciris_scoring.connection import connect
+from ciris_scoring.errors import CirisError, RunInProgress
+from ciris_scoring.project import load_project
+from ciris_scoring.run_lock import run_lock
+from ciris_scoring.simulation.sample import SAMPLE, load_sample
+from ciris_scoring.source_schema import SOURCE_TABLES
+from conftest import REPOSITORY
+from nasty_fleet import START, nasty_fleet, oversized
+from pipeline import ATTRIBUTION, create_loose_sources, insert_rows, kept_parsed, score, table_differences
+
+URL = os.environ.get("CIRIS_CITUS_URL")
+pytestmark = [
+    pytest.mark.citus,
+    pytest.mark.skipif(URL is None, reason="CIRIS_CITUS_URL names no coordinator of a Citus cluster"),
+]
+CLUSTER, PLAIN, COPIED = "ciris_cluster", "ciris_plain", "ciris_copied"
+LAYERS = ("", "_staging", "_intermediate")
+READER = "ciris_citus_reader"
+HOSTILE = {
+    "extra_float_digits": "-15",
+    "DateStyle": "SQL, DMY",
+    "IntervalStyle": "sql_standard",
+    "TimeZone": "Asia/Kathmandu",
+}
+"""What sessions on the workers inherit."""
+
+JUDGING = ("int_trace_verdicts", "int_fragility_events", "int_identity_events")
+PERIODS = (
+    "int_agent_periods",
+    "int_calibration_bins",
+    "int_score_histograms",
+    "int_sign_periods",
+    "int_interval_periods",
+)
+WINDOWS = ("int_agent_spine", "int_window_sums", "int_window_episodes")
+FACTORS = ("int_incompleteness_awareness", "int_resilience_inputs", "int_capacity_scores")
+GATE = ("fct_capacity_scores", "int_published_components", "fct_record_signs")
+ON_WORKERS = (*JUDGING, *PERIODS, *WINDOWS, *FACTORS, *GATE)
+"""Models whose rows no coordinator sees."""
+WITH_SMALL_SUMS = ("int_agent_hours", "int_sustained_coherence")
+"""The same, but for a row per hour or period of the whole fleet."""
+TESTS_OF_SCORES = (
+    "assert_factors_follow_from_their_components",
+    "assert_weakest_factor_is_the_smallest",
+    "assert_published_scores_are_the_candidates",
+)
+"""Tests that read whole rows of scores."""
+EXPLAINING = (
+    "fct_factor_components",
+    "fct_score_attribution",
+    "fct_score_comparisons",
+    "fct_score_changes",
+)
+"""Views that explain a score."""
+
+
+@dataclass
+class Side:
+    """One of the two, with its sources and its tables."""
+
+    schema: str
+    profiles_dir: Path
+    variables: dict[str, Any]
+
+    def score(self, as_of: datetime, **options: bool) -> None:
+        score(self.profiles_dir, as_of, self.variables, **options)
+
+    def compiled(self, name: str) -> str:
+        """The query of a model or test, as the last run of this side sent it."""
+        with kept_parsed(self.profiles_dir, self.variables):
+            target = Path(os.environ["DBT_TARGET_PATH"])
+        [file] = target.rglob(f"compiled/ciris_scoring/*/**/{name}.sql")
+        return file.read_text()
+
+
+@dataclass
+class Fleet:
+    """A fleet in the sources of both sides, scored by a first run and three increments."""
+
+    cluster: Side
+    plain: Side
+    last: datetime
+    differences: Mapping[datetime, list[str]]
+    """Between the tables of the sides, after each run."""
+    n_scored: int
+    """Rows with a score."""
+
+
+def side(schema: str, folder: Path, distribution: str, period: str) -> Side:
+    assert URL is not None
+    known = psycopg.conninfo.conninfo_to_dict(URL)
+    output = {
+        "type": "postgres",
+        "host": known["host"],
+        "port": int(known.get("port", 5432)),
+        "user": known["user"],
+        "password": known.get("password", ""),
+        "dbname": known["dbname"],
+        "schema": schema,
+        "threads": 2,
+    }
+    profiles_dir = folder / schema
+    profiles_dir.mkdir()
+    profile = {"ciris_scoring": {"target": "test", "outputs": {"test": output}}}
+    (profiles_dir / "profiles.yml").write_text(yaml.safe_dump(profile))
+    variables = {
+        "ciris_source_schema": f"{schema}_lens",
+        "ciris_distribution": distribution,
+        "ciris_scoring_period": period,
+    }
+    return Side(schema, profiles_dir, variables)
+
+
+@pytest.fixture(scope="module")
+def connection() -> Iterator[psycopg.Connection]:
+    with psycopg.connect(URL, autocommit=True, options="-c timezone=UTC") as connection:
+        connection.execute("set citus.multi_shard_modify_mode to 'sequential'")
+        taken = "select nspname from pg_namespace where nspname in ('cirislens', 'of_others')"
+        if found := connection.execute(taken).fetchall():
+            pytest.exit(f"Not run: the tests make and drop schemas {found}, which this database has.", 2)
+        for name, value in HOSTILE.items():
+            on_workers(connection, f"alter role current_user in database {{database}} set {name} = '{value}'")
+        yield connection
+        for name in HOSTILE:
+            on_workers(connection, f"alter role current_user in database {{database}} reset {name}")
+
+
+def on_workers(connection: psycopg.Connection, statement: str) -> None:
+    statement = statement.format(database=connection.info.dbname)
+    for _, _, success, result in connection.execute(
+        "select * from run_command_on_workers(%s, parallel => false)", [statement]
+    ):
+        assert success, result
+
+
+@pytest.fixture(scope="module", params=["sample", "random, by day", "random, by hour"])
+def fleet(request, connection, tmp_path_factory) -> Iterator[Fleet]:
+    """The sample, or a random fleet with agents whose hash is blank."""
+    folder = tmp_path_factory.mktemp("citus")
+    period = "hour" if "hour" in request.param else "day"
+    sides = side(CLUSTER, folder, "citus", period), side(PLAIN, folder, "none", period)
+    clean(connection)
+    if request.param == "sample":
+        last = datetime.fromisoformat(SAMPLE["as_of"])
+        for one in sides:
+            load_sample(connection, f"{one.schema}_lens", distributed=one.schema == CLUSTER)
+    else:
+        days, traces_per_day, seed = (9, 14, 3) if period == "day" else (2, 40, 4)
+        last = START + timedelta(days=days)
+        for one in sides:
+            load_nasty_fleet(connection, nasty_fleet(seed, days=days, traces_per_day=traces_per_day), one)
+    differences = {}
+    for periods_before in (3, 2, 1, 0):
+        as_of = last - periods_before * timedelta(**{f"{period}s": 1})
+        for one in sides:
+            one.score(as_of)
+        differences[as_of] = differences_of(connection)
+    scored = f"select count(capacity_score) from {CLUSTER}.fct_capacity_scores"
+    yield Fleet(*sides, last, differences, connection.execute(scored).fetchone()[0])
+    clean(connection)
+
+
+def clean(connection: psycopg.Connection) -> None:
+    schemas = [one + layer for one in (CLUSTER, PLAIN, COPIED) for layer in (*LAYERS, "_lens")]
+    for schema in (*schemas, "cirislens", "of_others"):
+        connection.execute(f"drop schema if exists {schema} cascade")
+
+
+def load_nasty_fleet(connection: psycopg.Connection, rows: Mapping[str, list[Any]], one: Side) -> None:
+    for trace in rows["covenant_traces"]:
+        trace["agent_id_hash"] = trace["agent_id_hash"] or ""  # null is no key
+    rows["covenant_traces"].append(oversized(rows["covenant_traces"][0]))
+    create_loose_sources(connection)
+    connection.execute("alter table cirislens.covenant_traces alter column agent_id_hash type text")
+    if one.schema == CLUSTER:
+        for table in set(SOURCE_TABLES) - {"covenant_traces"}:
+            connection.execute(f"select create_reference_table('cirislens.{table}')")
+        connection.execute("select create_distributed_table('cirislens.covenant_traces', 'agent_id_hash')")
+    for table in rows:
+        insert_rows(connection, table, rows[table])
+    connection.execute(f"alter schema cirislens rename to {one.schema}_lens")
+
+
+def differences_of(connection: psycopg.Connection) -> list[str]:
+    """Between the two sides' tables, brought together on the coordinator."""
+    for layer in ("", "_intermediate"):
+        connection.execute(f"drop schema if exists {COPIED}{layer} cascade")
+        connection.execute(f"create schema {COPIED}{layer}")
+        names = "select relname from pg_class where relnamespace = %s::regnamespace and relkind = 'r'"
+        for (name,) in connection.execute(names, [CLUSTER + layer]).fetchall():
+            copy = f"create table {COPIED}{layer}.{name} as select * from {CLUSTER}{layer}.{name}"
+            connection.execute(copy)
+    for name in ATTRIBUTION:
+        connection.execute(f"create materialized view {COPIED}.{name} as select * from {CLUSTER}.{name}")
+    return table_differences(connection, PLAIN, COPIED)
+
+
+def test_a_first_run_and_three_increments_equal_plain_postgresql(fleet):
+    assert len(fleet.differences) == 4 and fleet.n_scored > 50
+    assert [wrong for wrong in fleet.differences.values() if wrong] == []
+
+
+def plan_of(connection: psycopg.Connection, query: str) -> str:
+    return "\n".join(line for (line,) in connection.execute(f"explain (costs off) {query}"))
+
+
+@pytest.mark.parametrize("model", [*ON_WORKERS, *WITH_SMALL_SUMS])
+def test_increments_leave_their_rows_with_the_workers(fleet, connection, model):
+    assert_on_workers(connection, fleet.cluster, model)
+
+
+def assert_on_workers(connection: psycopg.Connection, cluster: Side, model: str) -> None:
+    """As the plan says: what is pulled to the coordinator is a subplan there, or a way to insert."""
+    query = cluster.compiled(model)
+    schema = CLUSTER if model.startswith("fct") else f"{CLUSTER}_intermediate"
+    described = connection.execute(f"select * from ({query}) as rows limit 0").description
+    columns = ", ".join(column.name for column in described)
+    plan = plan_of(connection, f"insert into {schema}.{model} ({columns}) {query}")
+    if model in WITH_SMALL_SUMS:
+        assert "pull to coordinator" not in plan, plan
+    else:
+        assert "Custom Scan (Citus Adaptive)" in plan, plan
+        assert "INSERT ... SELECT" not in plan and "Distributed Subplan" not in plan, plan
+
+
+@pytest.mark.parametrize("name", TESTS_OF_SCORES)
+def test_tests_of_scores_are_worked_out_by_workers(fleet, connection, name):
+    plan = plan_of(connection, fleet.cluster.compiled(name))
+    assert "Custom Scan (Citus Adaptive)" in plan and "Distributed Subplan" not in plan, plan
+
+
+@pytest.mark.parametrize("view", EXPLAINING)
+def test_what_explains_a_score_is_asked_of_one_worker(fleet, connection, view):
+    agent = connection.execute(f"select min(agent_id_hash) from {CLUSTER}.fct_capacity_scores").fetchone()[0]
+    plan = plan_of(connection, f"select * from {CLUSTER}.{view} where agent_id_hash = '{agent}'")
+    assert "Task Count: 1\n" in plan and "Distributed Subplan" not in plan, plan
+
+
+@pytest.mark.parametrize("view", EXPLAINING)
+def test_what_explains_the_scores_of_an_as_of_is_worked_out_by_workers(fleet, connection, view):
+    query = f"select * from {CLUSTER}.{view} where as_of = timestamptz '{fleet.last}'"
+    plan = plan_of(connection, query)
+    assert "Custom Scan (Citus Adaptive)" in plan and "Distributed Subplan" not in plan, plan
+
+
+def test_keys_comments_and_contracts_are_those_of_plain_postgresql(fleet, connection):
+    """Every unique key with the column that distributes the table beside its own, but that of the verdicts."""
+
+    def described(schema: str) -> list[tuple]:
+        return connection.execute(
+            """
+            select c.relname, obj_description(c.oid), a.attname, format_type(a.atttypid, a.atttypmod), a.attnotnull,
+                col_description(c.oid, a.attnum)
+            from pg_class as c join pg_attribute as a on c.oid = a.attrelid
+            where c.relnamespace = %s::regnamespace and c.relkind in ('r', 'v') and a.attnum > 0
+            order by c.relname, a.attnum
+            """,
+            [schema],
+        ).fetchall()
+
+    def unique_keys(schema: str) -> dict[tuple[str, str], int]:
+        rows = connection.execute(
+            """
+            select c.relname, string_agg(a.attname, ' ' order by a.attname) filter (where a.attname <> 'agent_id_hash')
+            from pg_index as x join pg_class as c on x.indrelid = c.oid
+            join pg_attribute as a on x.indrelid = a.attrelid and a.attnum = any(x.indkey)
+            where c.relnamespace = %s::regnamespace and x.indisunique and c.relname <> 'int_trace_verdicts'
+            group by c.relname, x.indexrelid
+            """,
+            [schema],
+        ).fetchall()
+        return {row: rows.count(row) for row in rows}
+
+    assert described(CLUSTER) == described(PLAIN)
+    for layer in ("", "_intermediate"):
+        assert unique_keys(CLUSTER + layer) == unique_keys(PLAIN + layer)
+
+
+def test_a_killed_run_is_healed_by_the_next(fleet, connection):
+    """Killed while the models are at work; the marts are then those of the last run or of this one."""
+    later = fleet.last + timedelta(days=1)
+    cluster, plain = fleet.cluster, fleet.plain
+    command = [str(Path(sys.executable).parent / "ciris-scoring"), "run", "--as-of", later.isoformat()]
+    place = ["--profiles-dir", str(cluster.profiles_dir), "--vars", yaml.safe_dump(cluster.variables)]
+    with kept_parsed(cluster.profiles_dir, cluster.variables):
+        process = subprocess.Popen(
+            command + place, cwd=REPOSITORY, start_new_session=True, stderr=subprocess.PIPE
+        )
+    built = f"select count(*) from {CLUSTER}_intermediate.int_scoring_run where latest_as_of = %s"
+    wait_until(lambda: connection.execute(built, [later]).fetchone() == (1,), process)
+    time.sleep(3)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.communicate()
+    published = connection.execute(f"select max(as_of) from {CLUSTER}.fct_capacity_scores").fetchone()
+    assert published == (fleet.last,)
+    for one in (cluster, plain):
+        one.score(later)
+    assert differences_of(connection) == []
+
+
+def wait_until(condition: Any, process: subprocess.Popen) -> None:
+    deadline = time.monotonic() + 300
+    while not condition():
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+
+
+def test_a_second_run_is_refused(fleet):
+    """The lock lives on the coordinator."""
+    cluster = fleet.cluster
+    project = load_project(REPOSITORY, cluster.profiles_dir, cli_vars=cluster.variables)
+    with connect(project) as other, run_lock(other, CLUSTER), pytest.raises(RunInProgress):
+        cluster.score(fleet.last + timedelta(days=1))
+
+
+def test_a_full_refresh_equals_plain_postgresql_and_keeps_views_and_grants(fleet, connection, monkeypatch):
+    connection.execute("create schema of_others")
+    connection.execute(
+        f"create view of_others.scores as select count(*) as n from {CLUSTER}.fct_capacity_scores"
+    )
+    newest = connection.execute(f"select max(as_of) from {CLUSTER}.fct_capacity_scores").fetchone()[0]
+    connection.execute(f"drop role if exists {READER}")
+    connection.execute(f"create role {READER}")
+    monkeypatch.setenv("CIRIS_MART_READERS", READER)
+    try:
+        for one in (fleet.cluster, fleet.plain):
+            one.score(newest, full_refresh=True, allow_rescoring=True)
+        may_read = f"select has_table_privilege('{READER}', '{CLUSTER}.fct_capacity_scores', 'select')"
+        assert connection.execute(may_read).fetchone() == (True,)
+        assert differences_of(connection) == []
+        n_scores = f"select count(*) from {CLUSTER}.fct_capacity_scores"
+        seen = connection.execute("select n from of_others.scores").fetchone()
+        assert seen == connection.execute(n_scores).fetchone() != (0,)
+        for model in (*ON_WORKERS, *WITH_SMALL_SUMS):
+            assert_on_workers(connection, fleet.cluster, model)
+        left = f"select logicalrelid from pg_dist_partition where logicalrelid::text ~ '^{CLUSTER}.*__dbt_'"
+        assert connection.execute(left).fetchall() == []
+    finally:
+        clean(connection)
+        connection.execute(f"drop owned by {READER}")
+        connection.execute(f"drop role {READER}")
+
+
+def test_one_server_becomes_a_cluster_as_docs_scaling_says(connection, tmp_path):
+    clean(connection)
+    moved, plain = (side(schema, tmp_path, "none", "day") for schema in (CLUSTER, PLAIN))
+    last = datetime.fromisoformat(SAMPLE["as_of"])
+    try:
+        for one in (moved, plain):
+            load_sample(connection, f"{one.schema}_lens")
+            one.score(last)
+        connection.execute("create schema of_others")
+        connection.execute(f"create view of_others.scores as select as_of from {CLUSTER}.fct_capacity_scores")
+
+        connection.execute(
+            statements_of_scaling().replace("ciris_", f"{CLUSTER}_").replace("cirislens.", f"{CLUSTER}_lens.")
+        )
+        moved.variables["ciris_distribution"] = "citus"
+        with pytest.raises(
+            CirisError, match="stands on the coordinator, .* --full-refresh --allow-rescoring"
+        ):
+            moved.score(last)
+        for as_of, options in [
+            (last, {"full_refresh": True, "allow_rescoring": True}),
+            (last + timedelta(days=1), {}),
+        ]:
+            for one in (moved, plain):
+                one.score(as_of, **options)
+            assert differences_of(connection) == []
+        seen = connection.execute("select max(as_of) from of_others.scores")
+        assert seen.fetchone() == (last + timedelta(days=1),)
+    finally:
+        clean(connection)
+
+
+def statements_of_scaling() -> str:
+    """What docs/scaling.md has an operator send to the database, about schemas cirislens and ciris."""
+    blocks = (REPOSITORY / "docs" / "scaling.md").read_text().split("```")
+    [statements] = [block for block in blocks if "create_distributed_table('" in block]
+    return statements.removeprefix("sql")

@@ -1,0 +1,185 @@
+"""What of a cluster can be seen without one: where each table would stand, and what is refused before building.
+
+A stand-in for Citus on plain PostgreSQL refuses what Citus refuses of distributed tables: a null as the key, a unique
+index without it, temporary tables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from ciris_scoring import embedded
+from ciris_scoring.connection import connect
+from ciris_scoring.dbt_build import environment_of_sessions
+from ciris_scoring.errors import CirisError
+from ciris_scoring.project import load_project
+from ciris_scoring.source_schema import SOURCE_TABLES, create_missing_tables, create_source_tables, distribute
+from conftest import REPOSITORY, Database
+from nasty_fleet import START, nasty_fleet, oversized
+from pipeline import create_loose_sources, insert_rows, score, table_differences
+from test_bad_input import dbt
+
+STAND_IN = (Path(__file__).parent / "citus_stand_in.sql").read_text()
+CITUS = {"ciris_distribution": "citus"}
+PLAIN = "plain"
+
+
+@pytest.fixture
+def coordinator(database: Database) -> Iterator[psycopg.Connection]:
+    with database.connect() as connection:
+        connection.execute(STAND_IN)
+        yield connection
+
+
+def test_tables_of_every_placement_equal_those_of_plain_postgresql(database, coordinator, tmp_path):
+    create_loose_sources(coordinator)
+    coordinator.execute("alter table cirislens.covenant_traces alter agent_id_hash type text")
+    coordinator.execute("select create_distributed_table('cirislens.covenant_traces', 'agent_id_hash')")
+    for table in set(SOURCE_TABLES) - {"covenant_traces"}:
+        coordinator.execute("select create_reference_table(%s)", [f"cirislens.{table}"])
+    fleet = nasty_fleet(5, days=8)
+    for trace in fleet["covenant_traces"]:
+        trace["agent_id_hash"] = trace["agent_id_hash"] or ""  # null is no key
+    fleet["covenant_traces"].append(oversized(fleet["covenant_traces"][0]))
+    for table, rows in fleet.items():
+        insert_rows(coordinator, table, rows)
+    embedded.write_profile(tmp_path, database.server, database=database.name, schema=PLAIN)
+
+    score(tmp_path, START + timedelta(days=8))
+    # A first run that ended before it knew any agent.
+    first = {**CITUS, "ciris_as_of": (START + timedelta(days=7)).isoformat()}
+    build = ("build", "--indirect-selection", "empty", "--select", "+int_trace_verdicts")
+    ended = dbt(database, *build, variables=first)
+    assert ended.succeeded, ended.said
+    for day in (7, 8):
+        score(database.profiles_dir, START + timedelta(days=day), CITUS)
+    assert table_differences(coordinator, PLAIN, "ciris") == []
+    score(database.profiles_dir, START + timedelta(days=8), CITUS, full_refresh=True, allow_rescoring=True)
+    assert table_differences(coordinator, PLAIN, "ciris") == []
+
+    for options in [{}, {"full_refresh": True, "allow_rescoring": True}]:
+        with pytest.raises(
+            CirisError, match=r"stands on .* 'none' does not put it\. .* another target schema"
+        ):
+            score(database.profiles_dir, START + timedelta(days=8), **options)
+    with pytest.raises(CirisError, match=r"stands on the coordinator, where .* --full-refresh"):
+        score(tmp_path, START + timedelta(days=8), CITUS)
+    coordinator.execute(
+        "update stand_in_tables set colocationid = 1 where relid = 'cirislens.covenant_traces'::regclass"
+    )
+    with pytest.raises(CirisError, match="cut up otherwise than the traces, where"):
+        score(database.profiles_dir, START + timedelta(days=8), CITUS)
+    coordinator.execute(f"create view public.mine as select capacity_score from {PLAIN}.fct_capacity_scores")
+    score(tmp_path, START + timedelta(days=8), CITUS, full_refresh=True, allow_rescoring=True)
+    assert table_differences(coordinator, PLAIN, "ciris") == []
+    assert placements_in(coordinator, PLAIN) == placements_in(coordinator, "ciris")
+    assert coordinator.execute("select count(*) from public.mine").fetchone() != (0,)
+    score(database.profiles_dir, START + timedelta(days=8), CITUS, full_refresh=True, allow_rescoring=True)
+    apart = coordinator.execute(
+        "select logicalrelid from pg_dist_partition where partmethod = 'h' and colocationid <> 1"
+    )
+    assert apart.fetchall() == []
+
+    placements = placements_in(coordinator, "ciris")
+    assert {name for name in placements if "__dbt" in name} == set()
+    assert placements["int_trace_verdicts"] == placements["fct_capacity_scores"] == "h"
+    assert placements["dim_agents"] == placements["capacity_categories"] == "n"
+    assert placements["fct_fleet_capacity"] is None
+
+
+def placements_in(connection: psycopg.Connection, schema: str) -> dict[str, str | None]:
+    standing = connection.execute(
+        "select relname, partmethod from pg_class left join pg_dist_partition on pg_class.oid = logicalrelid"
+        " where relkind = 'r' and relnamespace = any(%s::regnamespace[])",
+        [[schema, f"{schema}_intermediate"]],
+    )
+    return dict(standing.fetchall())
+
+
+def test_a_server_without_citus_is_refused(database):
+    with database.connect() as connection:
+        create_source_tables(connection)
+    with pytest.raises(CirisError, match="has no extension citus"):
+        score(database.profiles_dir, START, CITUS)
+
+
+@pytest.mark.parametrize(
+    ("statements", "expected"),
+    [
+        ("", r"key \(trace_id, timestamp\) of cirislens.covenant_traces does not hold agent_id_hash"),
+        (
+            "alter table cirislens.covenant_traces drop constraint covenant_traces_pkey",
+            "source table cirislens.covenant_traces is not distributed by agent_id_hash",
+        ),
+        (
+            "alter table cirislens.covenant_traces drop constraint covenant_traces_pkey;"
+            "select create_distributed_table('cirislens.covenant_traces', 'trace_id')",
+            "source table cirislens.covenant_traces is not distributed by agent_id_hash",
+        ),
+        (
+            "alter table cirislens.covenant_traces drop constraint covenant_traces_pkey;"
+            "select create_distributed_table('cirislens.covenant_traces', 'agent_id_hash')",
+            "agent_id_hash of cirislens.covenant_traces is character varying, but",
+        ),
+        (
+            "alter table cirislens.covenant_traces drop constraint covenant_traces_pkey,"
+            " alter agent_id_hash type text;"
+            "select create_distributed_table('cirislens.covenant_traces', 'agent_id_hash');"
+            "select create_reference_table('cirislens.covenant_public_keys');"
+            "select create_reference_table('cirislens.wbd_deferrals');",
+            "source table cirislens.covenant_trace_batches is not a reference table",
+        ),
+    ],
+    ids=["key", "not distributed", "by another column", "varchar", "no reference table"],
+)
+def test_sources_that_cannot_stand_there_are_refused(database, coordinator, statements, expected):
+    create_source_tables(coordinator)
+    coordinator.execute(statements or "select")
+    with pytest.raises(CirisError, match=expected):
+        score(database.profiles_dir, START, CITUS)
+    built = coordinator.execute("select 1 from pg_class where relname = 'int_trace_verdicts'")
+    assert built.fetchone() is None
+
+
+def test_odd_names_of_schemas_are_quoted(database, coordinator):
+    create_source_tables(coordinator)
+    coordinator.execute("""alter schema cirislens rename to "o'neil" """)
+    with pytest.raises(
+        CirisError, match=r"key \(trace_id, timestamp\) of o'neil.covenant_traces does not hold"
+    ):
+        score(database.profiles_dir, START, CITUS | {"ciris_source_schema": "o'neil"})
+
+
+def test_another_value_is_refused(database):
+    with database.connect() as connection:
+        create_source_tables(connection)
+    with pytest.raises(CirisError, match="ciris_distribution is .citrus., but must be none or citus"):
+        score(database.profiles_dir, START, {"ciris_distribution": "citrus"})
+
+
+def test_simulated_sources_are_distributed_with_the_agent_in_their_key(coordinator):
+    with coordinator.transaction():
+        coordinator.execute("create schema cirislens")
+        tables = create_missing_tables(coordinator)
+        distribute(coordinator, tables)
+    found = coordinator.execute("select logicalrelid::text, partmethod from pg_dist_partition").fetchall()
+    methods = {f"cirislens.{table}": "n" for table in SOURCE_TABLES}
+    assert dict(found) == methods | {"cirislens.covenant_traces": "h"}
+    with pytest.raises(psycopg.errors.RaiseException, match="not in unique index"):
+        coordinator.execute("create unique index on cirislens.covenant_traces (trace_id)")
+
+
+@pytest.mark.parametrize(("distribution", "expected"), [("citus", "1"), ("none", "8")])
+def test_sessions_of_a_cluster_plan_joins_as_they_are_written(database, distribution, expected):
+    """Python's, and dbt's, which take them from the environment."""
+    variables = {"ciris_distribution": distribution}
+    project = load_project(REPOSITORY, database.profiles_dir, cli_vars=variables)
+    with connect(project) as connection:
+        assert connection.execute("show join_collapse_limit").fetchone() == (expected,)
+    with environment_of_sessions(project), psycopg.connect(database.conninfo) as connection:
+        assert connection.execute("show join_collapse_limit").fetchone() == (expected,)
