@@ -15,6 +15,7 @@
       {%- do check_lock() -%}
       {%- do check_sources() -%}
       {%- do check_distribution() -%}
+      {%- do check_last_run(models) -%}
       {%- do check_full_refresh(models) -%}
       {%- do check_settings() -%}
     {%- endif -%}
@@ -104,8 +105,6 @@
 
 {#- A full refresh scores again what was published: only when somebody says so. -#}
 {% macro check_full_refresh(models) %}
-  {%- do check_unfinished_full_refresh(models) -%}
-  {%- do check_unfinished_backfill(models) -%}
   {%- if flags.FULL_REFRESH and not setting('allow_rescoring') and last_publication() is not none -%}
     {%- set incremental = [] -%}
     {%- for unique_id in models -%}
@@ -125,49 +124,50 @@
   {%- endif -%}
 {% endmacro %}
 
-{#- int_scoring_run as the run before left it, where this one would build upon what that one built; none for a full
-    refresh, where nothing is published, and for the second half of a run in plain dbt, which goes on with its first. -#}
-{% macro run_before(models) %}
-  {%- set begins = 'model.ciris_scoring.int_scoring_run' in models -%}
-  {%- if begins and not flags.FULL_REFRESH and last_publication() is not none -%}
-    {{ return(relation_as_left('int_scoring_run')) }}
+{#- What a run that did not end allows the next one to be; where nothing is published, anything. -#}
+{% macro check_last_run(models) %}
+  {%- if 'model.ciris_scoring.int_scoring_run' not in models -%}
+    {%- do check_first_half(models) -%}
+  {%- elif not flags.FULL_REFRESH -%}
+    {%- set last = last_run() or {'has_ended': true} -%}
+    {%- if not last['has_ended'] and last_publication() is not none -%}
+      {%- do refuse_after_full_refresh(last) -%}
+      {%- do refuse_after_backfill(last) -%}
+    {%- endif -%}
   {%- endif -%}
-  {{ return(none) }}
 {% endmacro %}
 
 {#- A full refresh that did not end leaves part of the old history and part of the new in the tables that scores are
     made of. Only its repetition can follow. -#}
-{% macro check_unfinished_full_refresh(models) %}
-  {%- set left_behind = run_before(models) -%}
-  {%- if left_behind is not none -%}
-    {%- set rows = run_query("select " ~ iso_text('started_at') ~ " as started_at from " ~ left_behind
-        ~ " where is_full_refresh and started_at > " ~ utc_literal(last_publication()['published_at'])) -%}
-    {%- if rows | length > 0 -%}
-      {{ exceptions.raise_compiler_error(
-        "The full refresh that began at " ~ rows[0]['started_at'] ~ " did not end, so the tables behind the scores in schema "
-        ~ target.schema ~ " are part old, part new. Repeat it, with the same variables: --full-refresh with "
-        ~ "--allow-rescoring (in plain dbt --full-refresh --vars 'ciris_allow_rescoring: true').") }}
-    {%- endif -%}
+{% macro refuse_after_full_refresh(last) %}
+  {%- if last['is_full_refresh'] -%}
+    {{ exceptions.raise_compiler_error(
+      "The full refresh that began at " ~ shown_time(last['started_at']) ~ " did not end, so the tables behind the scores in "
+      ~ "schema " ~ target.schema ~ " are part old, part new. Repeat it, with the same variables: ciris-scoring run "
+      ~ "--full-refresh --allow-rescoring (in plain dbt --full-refresh --vars 'ciris_allow_rescoring: true').") }}
   {%- endif -%}
 {% endmacro %}
 
 {#- A backfill that did not end has judged some traces again and not those after them. It has to come to its end. -#}
-{% macro check_unfinished_backfill(models) %}
-  {%- set left_behind = run_before(models) -%}
-  {%- if left_behind is not none -%}
-    {%- set rows = run_query("
-      select " ~ iso_text('run.backfill_first') ~ " as first, " ~ iso_text('run.backfill_last') ~ " as last
-      from " ~ left_behind ~ " as run
-      where run.backfill_first is not null and not exists (
-        select 1 from " ~ relation_as_left('int_score_publications') ~ " as log
-        where log.published_at > run.started_at and log.backfill_reached = run.backfill_until)") -%}
-    {%- set backfill = setting('backfill') or {} -%}
-    {%- set unfinished = rows[0] if rows | length > 0 else {} -%}
-    {%- if rows | length > 0 and (backfill.get('first'), backfill.get('last')) != (unfinished['first'], unfinished['last']) -%}
-      {{ exceptions.raise_compiler_error(
-        "The backfill from " ~ unfinished['first'] ~ " to " ~ unfinished['last'] ~ " did not end, so some traces in schema "
-        ~ target.schema ~ " are judged again and those after them are not. Go on with it: ciris-scoring run --from "
-        ~ unfinished['first'] ~ " --to " ~ unfinished['last'] ~ " --allow-rescoring.") }}
-    {%- endif -%}
+{% macro refuse_after_backfill(last) %}
+  {%- set backfill = setting('backfill') or {} -%}
+  {%- set first, last_as_of = shown_time(last['backfill_first']), shown_time(last['backfill_last']) -%}
+  {%- if last['backfill_first'] is not none and (backfill.get('first'), backfill.get('last')) != (first, last_as_of) -%}
+    {{ exceptions.raise_compiler_error(
+      "The backfill from " ~ first ~ " to " ~ last_as_of ~ " did not end, so some traces in schema " ~ target.schema
+      ~ " are judged again and those after them are not. Go on with it: ciris-scoring run --from " ~ first ~ " --to "
+      ~ last_as_of ~ " --allow-rescoring.") }}
+  {%- endif -%}
+{% endmacro %}
+
+{#- The second half of a run in plain dbt publishes what its first half has built and tested, all of it. -#}
+{% macro check_first_half(models) %}
+  {%- set last = last_run() -%}
+  {%- set gate = models | select('in', after_resilience()) | list -%}
+  {%- if last is not none and not last['has_ended'] and last['first_half_ended_at'] is none and gate | length > 0 -%}
+    {{ exceptions.raise_compiler_error(
+      "The first half of the run that began at " ~ shown_time(last['started_at']) ~ " did not end, so what it would publish "
+      ~ "in schema " ~ target.schema ~ " is part old, part new. Run again from the beginning: ciris-scoring run (in plain "
+      ~ "dbt: dbt build --selector before_resilience).") }}
   {%- endif -%}
 {% endmacro %}

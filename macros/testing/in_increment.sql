@@ -5,7 +5,7 @@
 {% macro in_increment(relation, alias=none) %}
   {%- set scoring_run = ref('int_scoring_run') -%}
   {%- set publications = relation_as_left('int_score_publications') -%}
-  {%- if publications is none or load_cached_relation(scoring_run) is none -%} {{ return('true') }} {%- endif -%}
+  {%- if not execute or load_cached_relation(scoring_run) is none -%} {{ return('true') }} {%- endif -%}
   {%- set model = graph.nodes.values() | selectattr('resource_type', 'equalto', 'model')
       | selectattr('package_name', 'equalto', 'ciris_scoring')
       | selectattr('alias', 'equalto', relation.identifier) | first -%}
@@ -14,7 +14,8 @@
   {%- if not is_scored and 'judged_range' not in meta -%} {{ return('true') }} {%- endif -%}
   {%- set rows = run_query(
       "select " ~ utc_text('cutoff' if is_scored else 'rejudged_from') ~ " as since, " ~ utc_text('as_of') ~ " as until,"
-      ~ " (select " ~ utc_text('max(published_at)') ~ " from " ~ publications ~ ") as published_at from " ~ scoring_run
+      ~ (" null" if publications is none else " (select " ~ utc_text('max(published_at)') ~ " from " ~ publications ~ ")")
+      ~ " as published_at from " ~ scoring_run
       ~ " where isfinite(rejudged_from)") -%}
   {%- if rows | length == 0 -%} {{ return('true') }} {%- endif -%}
   {%- set since, until = utc_literal(rows[0]['since']), utc_literal(rows[0]['until']) -%}
@@ -27,7 +28,7 @@
     {%- set in_range = '(' ~ column ~ ' >= ' ~ since ~ ' and ' ~ column ~ ' < ' ~ until ~ ')' -%}
   {%- endif -%}
   {%- set written = [in_range, column ~ ' is null'] -%}
-  {%- if 'written_at_column' in meta -%}
+  {%- if 'written_at_column' in meta and rows[0]['published_at'] is not none -%}
     {%- do written.append(prefix ~ meta['written_at_column'] ~ ' > ' ~ utc_literal(rows[0]['published_at'])) -%}
   {%- endif -%}
   {{ return('(' ~ written | join(' or ') ~ ')') }}

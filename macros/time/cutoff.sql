@@ -10,26 +10,42 @@
   {{ return(bound_of_run('rejudged_from')) }}
 {% endmacro %}
 
-{#- Looked up once per invocation, in which int_scoring_run does not change once it can be read, and kept in dbt's graph:
-    a run asks more than a hundred times. -#}
+{#- Up to where a run judges and scores. The second half of a run in plain dbt may have been called without the as-of of
+    its first, or days after it. -#}
+{% macro run_as_of() %}
+  {%- if model.resource_type == 'unit_test' -%} {{ return(as_of()) }} {%- endif -%}
+  {{ return(bounds_of_run().get('as_of', as_of())) }}
+{% endmacro %}
+
+{#- One of them, or -infinity for a model that is built from nothing. -#}
 {% macro bound_of_run(column) %}
-  {%- set scoring_run = ref('int_scoring_run') -%}
+  {%- set bounds = bounds_of_run() -%}
   {%- set is_from_nothing = config.get('materialized') == 'incremental' and not is_incremental() -%}
-  {%- if not execute or is_from_nothing or load_cached_relation(scoring_run) is none -%}
-    {{ return("timestamptz '-infinity'") }}
-  {%- endif -%}
+  {{ return("timestamptz '-infinity'" if is_from_nothing else bounds.get(column, "timestamptz '-infinity'")) }}
+{% endmacro %}
+
+{#- The bounds in int_scoring_run, as SQL literals; none before it is built. Looked up once per invocation, in which it does
+    not change once it can be read, and kept in dbt's graph: a run asks more than a hundred times. -#}
+{% macro bounds_of_run() %}
+  {%- set scoring_run = ref('int_scoring_run') -%}
+  {%- if not execute or load_cached_relation(scoring_run) is none -%} {{ return({}) }} {%- endif -%}
   {%- if graph.get('bounds_of_run', {}).get('invocation_id') != invocation_id -%}
+    {%- set moments = {
+        'as_of': 'as_of', 'cutoff': 'cutoff', 'rejudged_from': 'rejudged_from', 'counted_from': 'least(cutoff, rejudged_from)',
+        'backfill_first': 'backfill_first',
+    } -%}
+    {%- set texts = [] -%}
+    {%- for name, moment in moments.items() -%}
+      {%- do texts.append("case when isfinite(" ~ moment ~ ") then " ~ utc_text(moment) ~ " end as " ~ name) -%}
+    {%- endfor -%}
+    {%- set row = run_query("select " ~ texts | join(', ') ~ " from " ~ scoring_run)[0] -%}
     {%- set bounds = {'invocation_id': invocation_id} -%}
-    {%- set rows = run_query("
-      select " ~ utc_text('cutoff') ~ " as cutoff, " ~ utc_text('rejudged_from') ~ " as rejudged_from,
-        " ~ utc_text('least(cutoff, rejudged_from)') ~ " as counted_from
-      from " ~ scoring_run ~ " where isfinite(least(cutoff, rejudged_from))") -%}
-    {%- for name in ['cutoff', 'rejudged_from', 'counted_from'] -%}
-      {%- do bounds.update({name: utc_literal(rows[0][name]) if rows | length > 0 else "timestamptz '-infinity'"}) -%}
+    {%- for name in moments if row[name] is not none -%}
+      {%- do bounds.update({name: utc_literal(row[name])}) -%}
     {%- endfor -%}
     {%- do graph.update({'bounds_of_run': bounds}) -%}
   {%- endif -%}
-  {{ return(graph['bounds_of_run'][column]) }}
+  {{ return(graph['bounds_of_run']) }}
 {% endmacro %}
 
 {#- Before the cutoff by the longest scoring window: no window that this run scores begins earlier. -#}

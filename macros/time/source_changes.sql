@@ -20,13 +20,24 @@
   {{ return('null::bigint') }}
 {% endmacro %}
 
-{#- Digest of the models that judge traces and sum what they judged, as they are written: after an upgrade that changes one,
-    the lookback is judged anew. -#}
+{#- Digest of all that decides a verdict, but for the sources: the models that clean, judge and sum what they judged, every
+    macro, the seeds, the parameters and the package's version. After a change the lookback is judged anew. -#}
 {% macro judging_code() %}
+  {%- if not execute -%} {{ return('') }} {%- endif -%}
   {%- set codes = [] -%}
-  {%- for node in (graph.nodes.values() if execute else [])
-      if node.package_name == 'ciris_scoring' and 'judged_range' in node.config.get('meta', {}) -%}
-    {%- do codes.append(node.unique_id ~ node.raw_code) -%}
+  {%- for node in graph.nodes.values() if node.package_name == 'ciris_scoring' and node.resource_type in ['model', 'seed'] -%}
+    {%- if node.resource_type == 'seed' or 'staging' in node.fqn or 'judged_range' in node.config.meta -%}
+      {%- do codes.append(node.unique_id ~ ' ' ~ node.checksum.checksum ~ ' ' ~ node.config.meta.get('package_version')) -%}
+    {%- endif -%}
+  {%- endfor -%}
+  {%- for name, macro in context['ciris_scoring'].items() -%}
+    {%- do codes.append(name ~ ' ' ~ macro.macro.macro_sql) -%}
+  {%- endfor -%}
+  {%- for name in scoring_parameter_definitions() -%}
+    {%- do codes.append(name ~ ' ' ~ scoring_parameter_text(name)) -%}
+  {%- endfor -%}
+  {%- for name in ['scoring_period', 'traces_from'] -%}
+    {%- do codes.append(name ~ ' ' ~ setting(name)) -%}
   {%- endfor -%}
   {{ return(local_md5(codes | sort | join('\n'))) }}
 {% endmacro %}

@@ -15,3 +15,8 @@
 {% macro iso_text(moment) -%}
   to_char({{ moment }} at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"')
 {%- endmacro %}
+
+{#- A text made by utc_text as people read it. -#}
+{% macro shown_time(text) %}
+  {{ return(none if text is none else text[:10] ~ 'T' ~ text[11:19] ~ 'Z') }}
+{% endmacro %}

@@ -1,7 +1,7 @@
 {{
   config(
     materialized='incremental',
-    meta={'scored_range': 'as_of'},
+    meta={'scored_range': 'as_of', 'also_replaced_by': ['agent_id_hash', 'window_days', 'as_of']},
     indexes=[
       {'columns': ['agent_id_hash', 'window_days', 'as_of'], 'unique': true},
       {'columns': ['as_of', 'window_days']},
@@ -12,6 +12,7 @@
 {#- capacity_score = C * I_int * R * I_inc * S (section 8): the candidates that passed every blocking test.
     Grain and key: agent, as-of, window. Null with too few traces: the composites, the category and what is said about
     their certainty; without intervals: the limits. -#}
+-- depends_on: {{ ref('int_scoring_run') }}
 with agents as (
 
     select
@@ -63,4 +64,3 @@ select
     agents.agent_label
 from {{ ref('int_capacity_scores') }} as candidates
 left join agents on candidates.agent_id_hash = agents.agent_id_hash
-{{ where_new_or_rewritten('candidates') }}

@@ -1,7 +1,7 @@
 {{
   config(
     materialized='incremental',
-    meta={'scored_range': 'as_of', 'also_replaced_by': 'as_of'},
+    meta={'scored_range': 'as_of', 'also_replaced_by': ['as_of']},
     indexes=[{'columns': ['as_of', 'window_days'], 'unique': true}],
   )
 }}

@@ -1,7 +1,7 @@
 {{
   config(
     materialized='incremental',
-    meta={'scored_range': 'as_of', 'also_replaced_by': 'record_sign_id'},
+    meta={'scored_range': 'as_of', 'also_replaced_by': ['agent_id_hash', 'record_sign_id']},
     indexes=[
       {'columns': ['record_sign_id'], 'unique': true},
       {'columns': ['as_of', 'window_days']},

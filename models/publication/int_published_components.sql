@@ -14,6 +14,7 @@
 {#- Grain: one row per agent, as-of and window. The components of the published scores with their limits, kept behind
     the gate so that a run that fails its tests changes none of them. Written after the scores, so that whoever reads both can tell
     components of an earlier run. -#}
+-- depends_on: {{ ref('int_scoring_run') }}
 -- depends_on: {{ ref('fct_capacity_scores') }}
 with candidates as (
 
@@ -28,8 +29,7 @@ with candidates as (
         {{ column }},
         {% endfor %}
         scored_at
-    from {{ ref('int_capacity_scores') }} as candidates -- noqa: AL05
-    {{ where_new_or_rewritten('candidates') }}
+    from {{ ref('int_capacity_scores') }}
 
 )
 

@@ -15,6 +15,7 @@ from ciris_scoring import as_of as as_of_time
 from ciris_scoring.connection import one_row, table_exists
 from ciris_scoring.errors import InputError
 from ciris_scoring.project import Project
+from ciris_scoring.relations import Relations
 
 PERIOD_LENGTHS = {"day": timedelta(days=1), "hour": timedelta(hours=1)}
 
@@ -41,7 +42,9 @@ class Backfill:
     until: datetime
     """End of the last step."""
     steps: tuple[Step, ...]
-    is_resumed: bool
+    is_resumed: bool = False
+    is_from_nothing: bool = False
+    """Nothing is published: the first step begins anew, whatever a first run that did not end has left."""
 
     def variables(self, step: Step) -> dict[str, dict[str, str]]:
         """Return the dbt variable that makes a run one step of this backfill."""
@@ -131,9 +134,31 @@ def plan_backfill(
             _refuse_published(connection, project, first, last)
         start = before(first, state.longest_memory)
         until = max(last, state.newest)
-    return Backfill(
-        first, last, until, plan_steps(start, first, last, until, period, length), is_resumed=False
-    )
+    steps = plan_steps(start, first, last, until, period, length)
+    return Backfill(first, last, until, steps, is_from_nothing=state.newest is None)
+
+
+def unfinished_run(connection: psycopg.Connection, relations: Relations) -> datetime | None:
+    """Return the as-of of an ordinary run that has not published what it scored, upon published scores.
+
+    Marts may be of two runs then, and a backfill, which leaves all but its own range, would leave them so.
+    """
+    if not table_exists(connection, *relations.places["int_score_publications"]):
+        return None
+    row = connection.execute(
+        sql.SQL(
+            """
+            select run.as_of
+            from {run} as run
+            where
+                run.backfill_first is null
+                and not run.is_full_refresh
+                and exists (select 1 from {log} as log where log.newest_as_of is not null)
+                and not exists (select 1 from {log} as log where log.published_at > run.started_at)
+            """
+        ).format(run=relations["int_scoring_run"], log=relations["int_score_publications"])
+    ).fetchone()
+    return None if row is None else row[0]
 
 
 @dataclass(frozen=True)

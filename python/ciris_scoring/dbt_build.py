@@ -80,15 +80,16 @@ class DbtBuild:
     def __init__(self, project: Project, run_variables: Mapping[str, Any], full_refresh: bool = False):
         self._project = project
         self._variables = _with_run(project, run_variables)
-        self._full_refresh = ["--full-refresh"] if full_refresh else []
+        self._full_refresh = full_refresh
         self._manifest = project.manifest
         # The parsed project is a million objects that stay: looking through them for garbage took a tenth of a run.
         gc.collect()
         gc.freeze()
 
-    def with_variables(self, run_variables: Mapping[str, Any]) -> "DbtBuild":
+    def with_variables(self, run_variables: Mapping[str, Any], full_refresh: bool = False) -> "DbtBuild":
         """Return a build of the same parsed project with other variables of its own."""
         other = copy(self)
+        other._full_refresh = full_refresh
         other._variables = _with_run(self._project, run_variables)
         return other
 
@@ -108,7 +109,7 @@ class DbtBuild:
             *("build", "--select", *select),
             *(("--exclude", *exclude) if exclude else ()),
             *("--exclude-resource-type", "unit_test"),
-            *self._full_refresh,
+            *(["--full-refresh"] if self._full_refresh else ()),
         ]
         invoke(self._project, command, self._variables, manifest=self._manifest, callbacks=[_Progress()])
 

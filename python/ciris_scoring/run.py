@@ -11,7 +11,7 @@ import psycopg
 from psycopg import sql
 
 from ciris_scoring import as_of as as_of_time
-from ciris_scoring.backfill import plan_backfill
+from ciris_scoring.backfill import plan_backfill, unfinished_run
 from ciris_scoring.closing import Closing
 from ciris_scoring.connection import LOST_HINT, connect, one_row
 from ciris_scoring.dbt_build import DbtBuild, Half
@@ -168,6 +168,13 @@ def run_backfill(
         closing.read_alerts(connection, project.relations)
         check_rights(connection, project)
         with run_lock(connection, project.schema, report) as pid:
+            build = DbtBuild(project, {"lock_holder_pid": pid})
+            unfinished = unfinished_run(connection, project.relations)
+            if unfinished is not None:
+                moment = as_of_time.text(unfinished)
+                report(f"The run as of {moment} did not end: it comes first.")
+                variables = {"as_of": moment, "lock_holder_pid": pid}
+                _build_halves(connection, project, build.with_variables(variables), attempt)
             backfill = plan_backfill(
                 connection,
                 project,
@@ -180,7 +187,6 @@ def run_backfill(
             verb = "Going on with" if backfill.is_resumed else "Scoring"
             first_text, last_text = as_of_time.text(backfill.first), as_of_time.text(backfill.last)
             report(f"{verb} the as-ofs from {first_text} to {last_text}: {n_steps} steps.")
-            build = DbtBuild(project, {"lock_holder_pid": pid})
             for number, step in enumerate(backfill.steps, 1):
                 report(f"Step {number} of {n_steps}: {step}.")
                 variables = {
@@ -188,7 +194,10 @@ def run_backfill(
                     "lock_holder_pid": pid,
                     **backfill.variables(step),
                 }
-                _build_halves(connection, project, build.with_variables(variables), attempt)
+                full_refresh = backfill.is_from_nothing and number == 1
+                _build_halves(
+                    connection, project, build.with_variables(variables, full_refresh=full_refresh), attempt
+                )
     with connect(project) as connection:
         closing.show_fleet(connection, project.relations, backfill.last)
     closing.hand_on(project)

@@ -88,7 +88,7 @@ CONTRADICTIONS = {
 }
 """Of the marts that explain scores from a second table: rows that contradict the scores shown with them."""
 LAYERS = ("", "_staging", "_intermediate")
-OF_THE_RUN = ("int_scoring_run", "int_scoring_parameters", "int_source_periods")
+OF_THE_RUN = ("int_scoring_run", "int_scoring_parameters", "int_source_periods", "int_capacity_scores")
 SLOW_PYTHON_STEP = f"""
     create function public.take_time() returns trigger language plpgsql as $$
         begin perform pg_sleep(0.03); return new; end $$;

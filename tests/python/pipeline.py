@@ -473,6 +473,7 @@ OF_ONE_RUN = {
     "int_scoring_run",
     "int_source_periods",
     "int_agent_spine",
+    "int_capacity_scores",
     "int_score_publications",
     *LOG_OF_RUNS,
 }

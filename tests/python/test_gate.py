@@ -225,7 +225,7 @@ def test_a_full_refresh_that_fails_leaves_every_mart_and_must_be_repeated(databa
 
     message = refusal(run(database, as_of=NEWEST), exit_code=1)
     assert "did not end" in message
-    assert "Repeat it, with the same variables: --full-refresh with --allow-rescoring" in message
+    assert "Repeat it, with the same variables: ciris-scoring run --full-refresh --allow-rescoring" in message
     with database.connect() as connection:
         connection.execute(failure.heal)
     assert run(database, *refresh, as_of=NEWEST).exit_code == 0
@@ -293,8 +293,7 @@ def test_a_row_that_waited_until_the_lookback_had_passed_is_scored_when_its_r_co
             f"select agent_id_hash, as_of, window_days from {SCHEMA}.fct_capacity_scores order by as_of, 1, 3 limit 1"
         ).fetchall()
         of_the_row = "where (agent_id_hash, as_of, window_days) = (%s, %s, %s)"
-        for table in ("int_capacity_scores", "int_published_components"):
-            connection.execute(f"delete from {SCHEMA}_intermediate.{table} {of_the_row}", key)
+        connection.execute(f"delete from {SCHEMA}_intermediate.int_published_components {of_the_row}", key)
         connection.execute(f"delete from {SCHEMA}.fct_capacity_scores {of_the_row}", key)
         written = connection.execute(
             f"update {SCHEMA}_intermediate.int_resilience_scores set computed_at = now() {of_the_row}", key

@@ -39,9 +39,9 @@ INCREMENTAL_WITHOUT_RANGE = {
 }
 REWRITTEN_WHOLE = {
     *["int_agents", "dim_agents", "dim_days", "dim_scoring_windows", "dim_capacity_categories"],
-    *["dim_scoring_parameters", "fct_data_quality", "fct_capacity_alerts"],
+    *["dim_scoring_parameters", "fct_data_quality", "fct_capacity_alerts", "int_capacity_scores"],
 }
-"""As many rows as agents, days or parameters, each of which a run may change."""
+"""As many rows as agents, days or parameters, each of which a run may change; and what one run publishes."""
 
 
 @pytest.fixture(scope="module")

@@ -6,14 +6,18 @@ That increments equal a full refresh while traces arrive late and are edited is 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from datetime import datetime
+from datetime import datetime, timedelta
+from pathlib import Path
 
 import psycopg
 import pytest
+from click.testing import CliRunner
 
+from ciris_scoring.cli import main
 from ciris_scoring.connection import one_row
 from ciris_scoring.embedded import SCHEMA, Server
-from conftest import Database
+from ciris_scoring.project_files import copy_project
+from conftest import REPOSITORY, Database
 from test_bad_input import NEWEST, dbt, fleet_database, restore, run, saved
 
 PUBLISHED = "2026-06-14T00:00:00Z"
@@ -25,6 +29,7 @@ ONE_TRACE = f"""
         select trace_id, "timestamp" from {TRACES} where "timestamp" >= '2026-06-12T09:00Z'
         order by "timestamp" limit 1)
     """
+RESCORE = ("--from", "2026-06-08", "--to", "2026-06-09", "--allow-rescoring", "--step-days", "61")
 DAY_OF_TRACE = "2026-06-12T00:00:00+00:00"
 AGAIN = "create table public.kept as select * from {traces} {where}; delete from {traces} {where};"
 
@@ -148,3 +153,122 @@ def test_a_row_that_came_and_went_unseen(published, models):
     with published.connect() as connection:
         [n] = one_row(connection.execute(f"select count(*) from {VERDICTS} where {comer}"))
     assert n == 0
+
+
+# --- nothing is known of the last reading -----------------------------------------------------------------------------
+
+
+def die(database: Database) -> None:
+    """A run that ends once it has judged."""
+    judge(database, "int_source_periods", "int_scoring_run", "int_trace_verdicts")
+
+
+def rescore(database: Database) -> None:
+    result = run(database, *RESCORE, as_of=None)
+    assert result.exit_code == 0, result.output
+
+
+def upgrade(database: Database) -> None:
+    """From a version that did not read the source first."""
+    with database.connect() as connection:
+        connection.execute(f"drop table {SCHEMA}_intermediate.int_source_periods cascade")
+
+
+def unjudged(connection: psycopg.Connection) -> list[tuple]:
+    """Times at which the source has other than as many traces as there are verdicts."""
+    return connection.execute(
+        f"""
+        select at, sum(n)
+        from (
+            select "timestamp" as at, 1 as n from {TRACES}
+            union all
+            select traced_at, -1 from {VERDICTS}
+        ) as rows
+        group by at having sum(n) <> 0
+        """
+    ).fetchall()
+
+
+@pytest.mark.parametrize(
+    ("happened", "gone_until"),
+    [(die, "2026-06-12"), (die, "2026-06-15"), (rescore, "2026-06-12"), (upgrade, "2026-06-12")],
+)
+def test_traces_that_vanish_from_the_start_of_the_lookback(
+    published, happened: Callable[[Database], None], gone_until: str
+):
+    """Its first day, or all of it: no row of the source is left to say that there is something to judge again."""
+    happened(published)
+    with published.connect() as connection:
+        connection.execute(
+            f"""delete from {TRACES} where "timestamp" >= %s and "timestamp" < %s""", [LOOKBACK, gone_until]
+        )
+        result = run(published)
+        assert result.exit_code == 0, result.output[-2000:]
+        assert unjudged(connection) == []
+
+
+def test_traces_that_vanish_from_the_start_of_the_lookback_by_hours(published):
+    """Where one trace can be all there was of a period."""
+    hourly = {"ciris_scoring_period": "hour"}
+    with published.connect() as connection:
+        connection.execute(
+            f"drop schema {SCHEMA}, {SCHEMA}_staging, {SCHEMA}_intermediate cascade; "
+            f"""delete from {TRACES} where "timestamp" < '2026-06-11'"""
+        )
+        assert run(published, as_of="2026-06-13T22:00Z", variables=hourly).exit_code == 0
+        upgrade(published)
+        first_hours = """where "timestamp" >= '2026-06-11T22:00Z' and "timestamp" < '2026-06-12T02:00Z'"""
+        gone = connection.execute(f"delete from {TRACES} {first_hours}")
+        assert gone.rowcount > 0
+        result = run(published, as_of="2026-06-13T23:00Z", variables=hourly)
+        assert result.exit_code == 0, result.output[-2000:]
+        last_hour = "2026-06-13T23:00Z"
+        connection.execute(f"""delete from {TRACES} where "timestamp" >= %s""", [last_hour])
+        assert unjudged(connection) == []
+
+
+# --- what judges has changed ------------------------------------------------------------------------------------------
+
+CHANGES_OF_CODE = {
+    "macros/formulas/is_unsafe.sql": ("{{ entropy_level }} > ", "{{ entropy_level }} >= "),
+    "models/staging/cirislens/stg_cirislens__covenant_traces.sql": ("\nselect\n", "\nselect -- more\n"),
+    "seeds/capacity_categories.csv": ("Immediate intervention", "Instant intervention"),
+}
+
+
+def test_changed_code_is_judged_again(published, tmp_path: Path):
+    """A macro, the staging model and a seed, one after the other, without a new trace."""
+    project = tmp_path / "project"
+    copy_project(REPOSITORY, project)
+    on_the_edge = f"""
+        update {TRACES} set entropy_level = 0.5, action_success = false {ONE_TRACE} returning trace_id
+        """
+
+    def run_copy() -> str:
+        options = ["--project-dir", str(project), "--profiles-dir", str(published.profiles_dir)]
+        result = CliRunner().invoke(main, ["run", *options, "--as-of", NEWEST])
+        assert result.exit_code == 0, result.output[-2000:]
+        return " ".join(result.stderr.split())
+
+    def rejudged_from(connection: psycopg.Connection) -> datetime:
+        query = f"select rejudged_from from {SCHEMA}_intermediate.int_scoring_run"
+        return one_row(connection.execute(query))[0]
+
+    said = "What judges traces has changed since the last run"
+    with published.connect() as connection:
+        [trace] = one_row(connection.execute(on_the_edge))
+        unsafe = f"select is_unsafe from {VERDICTS} where trace_id = %s"
+        run_copy()
+        assert said not in run_copy()
+        newest = datetime.fromisoformat(NEWEST)
+        assert rejudged_from(connection) == newest
+        assert one_row(connection.execute(unsafe, [trace])) == (False,)
+        for name, (before, after) in CHANGES_OF_CODE.items():
+            path = project / name
+            text = path.read_text("utf-8")
+            assert before in text
+            path.write_text(text.replace(before, after, 1), "utf-8")
+            assert said in run_copy(), name
+            assert rejudged_from(connection) == newest - timedelta(days=3), name
+            assert said not in run_copy(), name
+        assert one_row(connection.execute(unsafe, [trace])) == (True,)

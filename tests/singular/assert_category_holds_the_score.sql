@@ -7,8 +7,7 @@ select
 from {{ ref('int_capacity_scores') }} as candidates
 left join {{ ref('capacity_categories') }} as categories on candidates.category = categories.category
 where
-    {{ in_increment(ref('int_capacity_scores'), 'candidates') }}
-    and candidates.capacity_score is not null
+    candidates.capacity_score is not null
     and (
         categories.category is null
         or candidates.capacity_score < categories.lower_bound

@@ -6,7 +6,6 @@ with candidates as (
         *,
         greatest(i_int_score, {{ scoring_parameter('integrity_floor') }}) as floored_integrity
     from {{ ref('int_capacity_scores') }}
-    where {{ in_increment(ref('int_capacity_scores')) }}
 
 )
 

@@ -15,7 +15,6 @@ with candidates as (
             num_nonnulls(delta_csdma_plausibility_score, delta_dsdma_domain_alignment, delta_coherence_level), 0
         ) as mean_drift
     from {{ ref('int_capacity_scores') }}
-    where {{ in_increment(ref('int_capacity_scores')) }}
 
 )
 

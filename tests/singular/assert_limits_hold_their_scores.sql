@@ -19,19 +19,16 @@ inner join limits
         and candidates.as_of = limits.as_of
         and candidates.window_days = limits.window_days
 where
-    {{ in_increment(ref('int_score_intervals'), 'candidates') }}
-    and (
-        (candidates.capacity_score is null) <> (limits.capacity_score_low is null)
-        or (candidates.capacity_score is null) <> (limits.capacity_score_high is null)
-        or (candidates.capacity_score is null and limits.interval_driver is not null)
-        or (candidates.category_certainty is null) <> (candidates.capacity_score is null)
-        {% for name in scores_with_limits() + components_with_limits() %}
-        {% if name != 'capacity_score' %}
-        or num_nulls(limits.{{ name }}_low, limits.{{ name }}_high) > 0
-        {% endif %}
-        or least(limits.{{ name }}_low, limits.{{ name }}_high) < 0
-        or greatest(limits.{{ name }}_low, limits.{{ name }}_high) > {{ "'Infinity'" if name == 'mttr_hours' else 1 }}
-        or limits.{{ name }}_low > candidates.{{ name }} + 1e-9 * greatest(1, candidates.{{ name }})
-        or limits.{{ name }}_high < candidates.{{ name }} - 1e-9 * greatest(1, candidates.{{ name }})
-        {% endfor %}
-    )
+    (candidates.capacity_score is null) <> (limits.capacity_score_low is null)
+    or (candidates.capacity_score is null) <> (limits.capacity_score_high is null)
+    or (candidates.capacity_score is null and limits.interval_driver is not null)
+    or (candidates.category_certainty is null) <> (candidates.capacity_score is null)
+    {% for name in scores_with_limits() + components_with_limits() %}
+    {% if name != 'capacity_score' %}
+    or num_nulls(limits.{{ name }}_low, limits.{{ name }}_high) > 0
+    {% endif %}
+    or least(limits.{{ name }}_low, limits.{{ name }}_high) < 0
+    or greatest(limits.{{ name }}_low, limits.{{ name }}_high) > {{ "'Infinity'" if name == 'mttr_hours' else 1 }}
+    or limits.{{ name }}_low > candidates.{{ name }} + 1e-9 * greatest(1, candidates.{{ name }})
+    or limits.{{ name }}_high < candidates.{{ name }} - 1e-9 * greatest(1, candidates.{{ name }})
+    {% endfor %}

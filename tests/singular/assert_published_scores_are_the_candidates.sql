@@ -8,7 +8,6 @@ with candidates as (
         true as is_there,
         {{ columns | join(', ') }}
     from {{ ref('int_capacity_scores') }}
-    where {{ in_increment(ref('int_capacity_scores')) }}
 
 ),
 
@@ -18,7 +17,9 @@ published as (
         true as is_there,
         {{ columns | join(', ') }}
     from {{ ref('fct_capacity_scores') }}
-    where {{ in_increment(ref('fct_capacity_scores')) }}
+    where
+        {{ in_scored_range('as_of') }}
+        or scored_at = (select max(run.scored_at) from candidates as run)
 
 )
 

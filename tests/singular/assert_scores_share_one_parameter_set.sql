@@ -12,12 +12,12 @@ with run as (
 select
     scores.capacity_score_id,
     scores.parameter_set_id
-from {{ ref('int_capacity_scores') }} as scores
+from {{ ref('fct_capacity_scores') }} as scores
 cross join run
 where
     scores.as_of = (
         select max(final_scores.as_of)
-        from {{ ref('int_capacity_scores') }} as final_scores
+        from {{ ref('fct_capacity_scores') }} as final_scores
         where final_scores.as_of <= (select run.cutoff from run)
     )
     and scores.parameter_set_id <> run.parameter_set_id

@@ -7,7 +7,6 @@ with candidates as (
         n_traces < {{ scoring_parameter('min_traces') }} as is_insufficient,
         num_nulls(capacity_score, capacity_score_geometric, fragility_index, category) as n_nulls
     from {{ ref('int_capacity_scores') }}
-    where {{ in_increment(ref('int_capacity_scores')) }}
 
 ),
 

@@ -18,7 +18,6 @@ with factors as (
         ('I_inc', 4, candidates.i_inc_score),
         ('S', 5, candidates.s_score)
     ) as factor (name, place, score)
-    where {{ in_increment(ref('int_capacity_scores'), 'candidates') }}
 
 )
 

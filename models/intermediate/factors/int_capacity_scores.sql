@@ -1,21 +1,16 @@
 {{
   config(
     materialized='incremental',
-    meta={'scored_range': 'as_of', 'also_replaced_by': 'capacity_score_id'},
-    indexes=[
-      {'columns': ['agent_id_hash', 'window_days', 'as_of'], 'unique': true},
-      {'columns': ['as_of', 'window_days']},
-      {'columns': ['scored_at']},
-      {'columns': ['capacity_score_id']},
-    ],
+    meta={'rewritten': 'whole'},
+    indexes=[{'columns': ['agent_id_hash', 'window_days', 'as_of'], 'unique': true}],
     pre_hook="{{ set_for_heavy_work(joins_by_key=true) }}",
   )
 }}
 {#- capacity_score = C * max(I_int, floor) * R * I_inc * S, status, category and confidence (section 8), with every
     component and its limits (certainty, section 3): the candidates. The gate: the blocking tests end here, and every
-    mart descends from this model. An increment takes the as-ofs that the run scores, and older rows that waited for the
-    Python step when their turn came, or have not been published since. Grain and key: agent, as-of, window. With too
-    few traces the composites, the category and what is said about their certainty are null. -#}
+    mart descends from this model. It holds what this run publishes and nothing older: the as-ofs that the run scores, and
+    earlier ones that waited for the Python step when their turn came. Grain and key: agent, as-of, window. With too few
+    traces the composites, the category and what is said about their certainty are null. -#}
 {%- set in_reach = 'as_of ' ~ since_oldest_candidate() %}
 with scoring_run as (
 
@@ -40,22 +35,7 @@ resilience as (
         resilience.rho_regression,
         resilience.r_score
     from {{ ref('int_resilience') }} as resilience
-    {% if is_incremental() %}
-    where
-        resilience.{{ in_reach }}
-        and (
-            {{ in_scored_range('resilience.as_of') }}
-            or not exists (
-                select 1
-                from {{ this }} as scored
-                where
-                    scored.agent_id_hash = resilience.agent_id_hash
-                    and scored.as_of = resilience.as_of
-                    and scored.window_days = resilience.window_days
-                    and scored.scored_at <= (select run.last_published_at from {{ ref('int_scoring_run') }} as run)
-            )
-        )
-    {% endif %}
+    where {{ to_be_published('resilience') }}
 
 ),
 

@@ -4,15 +4,25 @@
     indexes=[{'columns': ['scoring_run_id'], 'unique': true}],
     post_hook=[
       "analyze {{ this }}",
-      {'sql': '{{ refuse_other_parameters(this) }}', 'transaction': false},
-      {'sql': '{{ refuse_larger_lookback(this) }}', 'transaction': false},
+      "{{ refuse_other_parameters(this) }}",
+      "{{ refuse_larger_lookback(this) }}",
     ],
   )
 }}
 {#- Grain: one row, the run that built the first half. Everything incremental descends from it, so that one as-of and
-    one cutoff hold for both halves of a run, however long the Python step takes between them. -#}
+    one cutoff hold for both halves of a run, however long the Python step takes between them. A run that is refused
+    leaves the row of the one before it. -#}
 {%- set published = last_publication() or {} -%}
 {%- set backfill = setting('backfill') -%}
+{%- set last = last_run() or {} -%}
+{#- What a run that did not end had begun to judge and score again, this one brings to its end. -#}
+{%- set begun = last if published and not (last.get('has_ended') or last.get('backfill_first')) else {} -%}
+{%- if published and not flags.FULL_REFRESH and backfill is none and last.get('judging_code') != judging_code() -%}
+  {%- do log(
+    "What judges traces has changed since the last run (models, macros, seeds or the version of this project): those of "
+    ~ "the lookback are judged again. Older ones keep their verdicts, so that scores which reach back to them may not be "
+    ~ "those of a full refresh: ciris-scoring run --full-refresh --allow-rescoring.", info=true) -%}
+{%- endif -%}
 
 with scoring_windows as (
 
@@ -121,10 +131,13 @@ select
     moment.as_of,
     moment.newest_published_as_of,
     {% if backfill is none %}
-    lookback.lookback_from as cutoff,
+    least(lookback.lookback_from, {{ utc_literal(begun.get('cutoff')) }}) as cutoff,
     case
         when isfinite(lookback.lookback_from)
-            then greatest(lookback.lookback_from, coalesce(first_change.changed_from, moment.as_of))
+            then least(
+                greatest(lookback.lookback_from, coalesce(first_change.changed_from, moment.as_of)),
+                {{ utc_literal(begun.get('rejudged_from')) }}
+            )
         else lookback.lookback_from
     end as rejudged_from,
     lookback.lookback_from,
@@ -150,8 +163,10 @@ select
     moment.published_parameter_set_id,
     moment.last_published_at,
     {{ final_until() }} as final_until,
-    {{ flags.FULL_REFRESH | string | lower }} as is_full_refresh,
+    {{ (flags.FULL_REFRESH and backfill is none) | string | lower }} as is_full_refresh,
     now() as started_at,
+    null::timestamptz as first_half_ended_at,
+    '{{ judging_code() }}' as judging_code,
     '{{ invocation_id }}' as invocation_id
 from moment
 cross join lookback

@@ -7,7 +7,8 @@
 {#- What the source holds of the periods inside the lookback, and which of them have changed since the last whole run
     judged them: the others need not be judged again (section 9). Read before anything is judged, so that what arrives
     meanwhile counts as a change of the next run.
-    Grain and key: period with a trace, now or then. row_versions is null where the source does not show any. -#}
+    Grain and key: period of the lookback, also one without traces: its last one may be gone. row_versions is null where
+    the source does not show any. -#}
 {%- set published = last_publication() or {} -%}
 {%- set last_run = relation_as_left('int_scoring_run') -%}
 {%- set last_read = relation_as_left('int_source_periods') -%}
@@ -17,6 +18,14 @@ with bounds as (
         {{ lookback_start(
             utc_literal(published['newest_published_as_of']) if published else as_of(), as_of()
         ) }} as lookback_from
+
+),
+
+periods as (
+
+    select {{ nth_period('bounds.lookback_from', 'period.n') }} as period_start
+    from bounds
+    cross join lateral {{ each_period('bounds.lookback_from', as_of() ~ ' - ' ~ period_length()) }} as period (n)
 
 ),
 
@@ -32,6 +41,17 @@ source_rows as (
         and traced_at < {{ as_of() }}
         and traced_at >= {{ traces_from() }}
     group by 1
+
+),
+
+source_periods as (
+
+    select
+        periods.period_start,
+        coalesce(source_rows.n_traces, 0) as n_traces,
+        case when source_rows.period_start is null then 0 else source_rows.row_versions end as row_versions
+    from periods
+    left join source_rows on periods.period_start = source_rows.period_start
 
 ),
 
@@ -79,19 +99,16 @@ judged_before as (
 )
 
 select
-    coalesce(source_rows.period_start, judged_before.period_start) as period_start,
-    coalesce(source_rows.n_traces, 0) as n_traces,
-    source_rows.row_versions,
+    source_periods.period_start,
+    source_periods.n_traces,
+    source_periods.row_versions,
     judges.judged_with,
     (
-        source_rows.n_traces = judged_before.n_traces
-        and source_rows.row_versions = judged_before.row_versions
+        source_periods.n_traces = judged_before.n_traces
+        and source_periods.row_versions = judged_before.row_versions
         and judges.judged_with = judged_before.judged_with
     ) is not true as is_changed,
     '{{ invocation_id }}' as invocation_id
-from source_rows
-full join judged_before on source_rows.period_start = judged_before.period_start
+from source_periods
+left join judged_before on source_periods.period_start = judged_before.period_start
 cross join judges
-where
-    source_rows.period_start is not null
-    or judged_before.n_traces > 0

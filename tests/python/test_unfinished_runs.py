@@ -1,0 +1,265 @@
+"""Every state that a run can die in, and every command that may come next: it ends published and equal to what nobody
+disturbed, or is refused with a command that works.
+
+`python tests/python/test_unfinished_runs.py` goes through all of them (part of `make soak`); `make test` through those
+that have failed once, or might again. A statement that is refused stands in for a kill, a full disk and a lost session:
+to the tables they are the same, a transaction that was rolled back. Real ones are in test_robust_runs.py.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import product
+from pathlib import Path
+
+import pytest
+
+from ciris_scoring import embedded
+from ciris_scoring.connection import one_row
+from ciris_scoring.embedded import SCHEMA, Server
+from conftest import Database
+from pipeline import RUN_TIMES
+from test_bad_input import dbt, fleet_database, marts, restore, run, saved
+from test_gate import FIRST_HALF, SECOND_HALF, published
+
+BEFORE, NEWEST = "2026-06-14T00:00:00Z", "2026-06-15T00:00:00Z"
+RANGE = ("--from", "2026-06-08T00:00:00Z", "--to", "2026-06-09T00:00:00Z")
+RESCORE = (*RANGE, "--allow-rescoring", "--step-days", "61")
+REFRESH = ("--full-refresh", "--allow-rescoring")
+LONGER_LOOKBACK = {"ciris_lookback_periods": 6, "ciris_allow_rescoring": True}
+
+# What ends a run: its nth making of a table of that name, or Python's writing to one.
+DIES = """
+    create sequence public.made;
+    create function public.refuse_to_make() returns event_trigger language plpgsql as $$
+    begin
+        if exists (
+            select from pg_event_trigger_ddl_commands() as made
+            where made.object_identity ~ '(^|[."]){table}($|"|__dbt)'
+        ) and nextval('public.made') = {nth} then
+            raise exception 'the disk is full';
+        end if;
+    end $$;
+    create event trigger refuse on ddl_command_end when tag in ('CREATE TABLE', 'CREATE TABLE AS')
+        execute function public.refuse_to_make();
+    """
+PYTHON_DIES = """
+    create function public.refuse_to_write() returns trigger language plpgsql as $$
+        begin raise exception 'the disk is full'; end $$;
+    create trigger refuse before insert on {schema}_intermediate.{table} execute function public.refuse_to_write();
+    """
+LIVES = """
+    drop event trigger if exists refuse;
+    drop function if exists public.refuse_to_make, public.refuse_to_write cascade;
+    drop sequence if exists public.made;
+    """
+OF_PYTHON = ("int_resilience_scores", "int_score_limits")
+TABLES = (
+    "int_trace_verdicts",
+    "int_window_sums",
+    "int_score_limits",
+    "int_capacity_scores",
+    "fct_capacity_scores",
+    "fct_fleet_capacity",
+    "int_score_publications",
+)
+
+
+@dataclass(frozen=True)
+class Death:
+    """A run, and the table at which it dies."""
+
+    run: str
+    table: str
+
+    def __str__(self) -> str:
+        return f"{self.run} that died at {self.table}"
+
+
+@dataclass
+class Fleet:
+    """A small fleet, the states that it is brought back to, and what undisturbed runs come to."""
+
+    database: Database
+    unscored: str
+    scored: str
+    expected: dict[str, dict[str, str]] = field(default_factory=dict)
+    """Fingerprints of the marts, by what was published last."""
+
+
+RUNS = {
+    "an increment": {"as_of": NEWEST},
+    "a run made twice": {"as_of": BEFORE},
+    "a run with a longer lookback": {"as_of": NEWEST, "variables": LONGER_LOOKBACK},
+    "a rescore": {"arguments": RESCORE, "as_of": None},
+    "a full refresh": {"arguments": REFRESH, "as_of": NEWEST},
+    "a first run": {"as_of": NEWEST},
+}
+NEXT = ("run", "earlier run", "rescore", "full refresh", "resilience", "plain dbt", "second half of plain dbt")
+
+
+@contextmanager
+def prepared(server: Server, folder: Path) -> Iterator[Fleet]:
+    """The fleet, scored up to the day before its last, and what is expected."""
+    with fleet_database(server, folder) as database, saved(database) as unscored:
+        assert run(database, *RANGE, as_of=None).exit_code == 0
+        expected = {_published(database): marts(database, without=RUN_TIMES)}
+        assert run(database, as_of=NEWEST).exit_code == 0
+        expected[_published(database)] = marts(database, without=RUN_TIMES)
+        restore(database, unscored)
+        assert run(database, as_of=BEFORE).exit_code == 0
+        with saved(database) as scored:
+            expected[_published(database)] = marts(database, without=RUN_TIMES)
+            assert run(database, as_of=NEWEST).exit_code == 0
+            expected[_published(database)] = marts(database, without=RUN_TIMES)
+            assert len(expected) == 4
+            yield Fleet(database, unscored, scored, expected)
+
+
+def _published(database: Database) -> str:
+    """Which as-ofs are published, of those that undisturbed runs publish."""
+    with database.connect() as connection:
+        return str(
+            one_row(
+                connection.execute(f"select min(as_of), max(as_of) from {SCHEMA}.fct_capacity_scores")
+            )
+        )
+
+
+def die(fleet: Fleet, death: Death) -> None:
+    """Bring a fleet to the state that a run has died in."""
+    database = fleet.database
+    restore(database, fleet.unscored if death.run == "a first run" else fleet.scored)
+    spoil = PYTHON_DIES if death.table in OF_PYTHON else DIES
+    nth = 2 if death.run == "a rescore" else 1  # in the step that scores
+    with database.connect() as connection:
+        connection.execute(spoil.format(table=death.table, nth=nth, schema=SCHEMA))
+        how = dict(RUNS[death.run])
+        result = run(database, *how.pop("arguments", ()), **how)
+        assert result.exit_code == 1 and "the disk is full" in result.output, result.output[-2000:]
+        connection.execute(LIVES)
+
+
+def go_on(fleet: Fleet, command: str) -> str | None:
+    """Give a command; what it says when it is refused."""
+    database, variables = fleet.database, {"ciris_as_of": NEWEST}
+    if command == "second half of plain dbt":
+        second = dbt(database, *SECOND_HALF)
+        return None if second.succeeded else second.said
+    if command == "plain dbt":
+        first = dbt(database, *FIRST_HALF, variables=variables)
+        if not first.succeeded:
+            return first.said
+        assert run(database, command="resilience", as_of=None).exit_code == 0
+        second = dbt(database, *SECOND_HALF)  # a day later, as it were
+        assert second.succeeded, second.said
+        return None
+    result = {
+        "run": lambda: run(database, as_of=NEWEST),
+        "earlier run": lambda: run(database, as_of=BEFORE),
+        "rescore": lambda: run(database, *RESCORE, as_of=None),
+        "full refresh": lambda: run(database, *REFRESH, as_of=NEWEST),
+        "resilience": lambda: run(database, command="resilience", as_of=None),
+    }[command]()
+    return None if result.exit_code == 0 else result.stderr
+
+
+def follow(fleet: Fleet, refusal: str) -> str | None:
+    """Do what a refusal says."""
+    advice = re.search(r"ciris-scoring run((?: --[\w-]+(?: \d[\dTZ:-]+)?)*)", refusal)
+    assert advice, f"no command: {refusal}"
+    options = shlex.split(advice[1])
+    result = run(fleet.database, *options, as_of=None if "--from" in options else NEWEST)
+    return None if result.exit_code == 0 else result.stderr
+
+
+def wrong_after(fleet: Fleet, death: Death, command: str) -> list[str]:
+    """What is not as it should be when a command follows a run that died."""
+    die(fleet, death)
+    database = fleet.database
+    found = marts(database, without=RUN_TIMES)
+    refusal = go_on(fleet, command)
+    if refusal is not None:
+        if published(marts(database, without=RUN_TIMES)) != published(found):
+            return [f"refused, but not without changes: {refusal}"]
+        refusal = follow(fleet, refusal)
+        if refusal is not None:
+            return [f"the advice is refused too: {refusal}"]
+    wrong = []
+    if command != "resilience":
+        wrong = differences(fleet)
+    if refused := go_on(fleet, "run"):  # whatever it was, the next day's run goes on from there
+        if "did not end" not in refused:
+            return [*wrong, f"the run after it is refused: {refused}"]
+        if refused := follow(fleet, refused) or go_on(fleet, "run"):
+            return [*wrong, f"the run after it is refused: {refused}"]
+    return wrong + [f"after one more run, {line}" for line in differences(fleet)]
+
+
+def differences(fleet: Fleet) -> list[str]:
+    """Marts that differ from those of undisturbed runs that have published the same as-ofs."""
+    found = marts(fleet.database, without=RUN_TIMES)
+    key = _published(fleet.database)
+    if key not in fleet.expected:
+        return [f"published is {key}"]
+    return [name for name, rows in fleet.expected[key].items() if found.get(name) != rows]
+
+
+# --- those that make test goes through --------------------------------------------------------------------------------
+
+CASES = [
+    (Death("a run made twice", "fct_capacity_scores"), "rescore"),
+    (Death("an increment", "int_window_sums"), "second half of plain dbt"),
+    (Death("an increment", "fct_fleet_capacity"), "earlier run"),
+    (Death("a run with a longer lookback", "fct_fleet_capacity"), "run"),
+    (Death("a rescore", "fct_capacity_scores"), "second half of plain dbt"),
+    (Death("a full refresh", "int_capacity_scores"), "rescore"),
+    (Death("a first run", "fct_fleet_capacity"), "rescore"),
+]
+
+
+@pytest.fixture(scope="module")
+def fleet(embedded_postgres: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
+    with prepared(embedded_postgres, tmp_path_factory.mktemp("fleet")) as fleet:
+        yield fleet
+
+
+@pytest.mark.parametrize(
+    ("death", "command"), CASES, ids=[f"{death}, then {command}" for death, command in CASES]
+)
+def test_what_comes_next_is_right_or_refused_with_a_command_that_works(
+    fleet: Fleet, death: Death, command: str
+) -> None:
+    assert wrong_after(fleet, death, command) == []
+
+
+def main() -> int:
+    """All of them; exit code 1 when anything is wrong."""
+    wanted = sys.argv[1:]
+    n = n_wrong = 0
+    with (
+        embedded.throw_away() as server,
+        tempfile.TemporaryDirectory() as folder,
+        prepared(server, Path(folder)) as fleet,
+    ):
+        for name, table, command in product(RUNS, TABLES, NEXT):
+            if wanted and name not in wanted:
+                continue
+            death = Death(name, table)
+            if name == "a first run" and table in OF_PYTHON:
+                continue  # there is no table yet to refuse Python's writing
+            wrong = wrong_after(fleet, death, command)
+            n, n_wrong = n + 1, n_wrong + bool(wrong)
+            print(f"{death}, then {command}: {'WRONG' if wrong else 'right'}", *wrong, sep="\n    ", flush=True)
+    print(f"unfinished runs: {n} pairs, {n_wrong} with something wrong")
+    return 1 if n_wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
