@@ -56,6 +56,7 @@ from ciris_scoring.project import Project, load_project
 from ciris_scoring.reading.evidence import COMPONENTS
 from ciris_scoring.reading.iso_text import iso_text
 from ciris_scoring.reading.lens import LENS_NAMES, NON_EXEMPT_ACTIONS, SORTED_BY
+from ciris_scoring.reading.publication import read_publication
 from ciris_scoring.simulation.sample import load_sample, sample_info
 from conftest import REPOSITORY, Database, fresh_database
 from pipeline import score
@@ -1073,6 +1074,28 @@ def test_an_answer_stands_until_something_is_published(client, marts):
         newer = client.get(path, headers={"If-None-Match": etag})
         assert newer.status_code == 200 and newer.headers["etag"] != etag
         assert 0.123 in {agent["composite_score"] for agent in newer.json()["agents"]}
+
+
+@pytest.mark.parametrize(
+    ("mart", "column"),
+    [
+        ("fct_capacity_alerts", "kind"),
+        ("dim_agents", "agent_id_hash"),
+        ("dim_capacity_categories", "category"),
+        ("dim_scoring_parameters", "parameter_name"),
+        ("dim_scoring_windows", "window_days"),
+    ],
+)
+def test_a_mart_that_is_rewritten_is_another_publication(served, marts, mart, column):
+    """Whatever its rows say: a run writes these marts whole, and after the scores."""
+
+    def identity() -> str:
+        return served.read(lambda connection: read_publication(connection, served.relations)).identity
+
+    before = identity()
+    assert identity() == before
+    assert marts.execute(f"update {mart} set {column} = {column}").rowcount > 0
+    assert identity() != before
 
 
 def test_answers_at_hand_are_those_that_were_made(served):
