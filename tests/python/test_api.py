@@ -827,8 +827,8 @@ def test_everything_is_described_and_has_an_example(app):
 
 
 def test_examples_are_what_the_server_answers(client):
-    changing = {"timestamp", "scored_at", "as_of_age_seconds", "history.csv", "cached"}
     """But for the last digits of limits: numpy computes logarithms with other instructions on other processors."""
+    changing = {"timestamp", "scored_at", "as_of_age_seconds", "history.csv", "cached"}
 
     def stable(value: Any, number: Callable[[float], Any] = float) -> Any:
         if isinstance(value, dict):
@@ -1125,8 +1125,10 @@ def test_answers_are_kept_within_bounds(served, marts):
                 assert asking.get(f"{SCORING}/{endpoint}/{row['agent_id_hash']}").status_code == 200
                 assert 0 < kept._n_bytes <= 20_000
                 assert kept._n_bytes == sum(answer.n_bytes for answer in kept._kept.values())
-        fleet = asking.get(f"{SCORING}/capacity/fleet")  # larger than a quarter of all
-        assert fleet.status_code == 200
+        before = list(kept._kept)
+        fleet = asking.get(f"{SCORING}/capacity/fleet")  # larger than all that is kept
+        assert fleet.status_code == 200 and len(fleet.content) > 20_000
+        assert list(kept._kept) == before, "it has driven others out"
         known = {"If-None-Match": fleet.headers["etag"]}
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(kept, "_make", lambda *_: 1 / 0)  # it is not made again to say that it stands
@@ -1134,6 +1136,22 @@ def test_answers_are_kept_within_bounds(served, marts):
         assert asking.get(f"{SCORING}/capacity/Link?x={'y' * 5_000}").status_code == 200
     assert not any(key[0] == "fleet" for key in kept._kept)
     assert kept._keys and all(len(path) + len(query) <= 500 for path, query, _ in kept._keys)
+
+
+def test_an_answer_of_more_than_a_quarter_of_the_cache_is_not_kept(served):
+    answers = create_app(served, Settings(cache_bytes=4_000)).state.answers
+    answers._publication = served.read(lambda connection: read_publication(connection, served.relations))
+
+    def keep(name: str, body: int, gzipped: int) -> None:
+        kept = answers_module.Kept(b"x" * body, b"x" * gzipped, {}, "text/csv")
+        answers._keep(answers._publication, name, kept)
+
+    keep("small", 10, 0)
+    keep("a quarter", 800, 200)
+    keep("a byte more", 800, 201)
+    keep("larger than all", 4_000, 1)
+    assert list(answers._kept) == ["small", "a quarter"]
+    assert answers._n_bytes == 1_010
 
 
 # --- who may ask -----------------------------------------------------------------------------------------------------
