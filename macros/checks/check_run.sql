@@ -69,8 +69,9 @@
         modules.datetime.datetime.fromisoformat(published['published_until'])) -%}
     {%- if as_of < newest -%}
       {{ exceptions.raise_compiler_error(
-        "The run's as-of " ~ as_of ~ " precedes the newest published one, " ~ newest ~ ". Leave as_of out, or give "
-        ~ "that time or a later one. To score earlier as-ofs again: ciris-scoring run --from TIME --to TIME.") }}
+        "The run's as-of " ~ as_of ~ " precedes the newest published one, " ~ newest ~ ". Leave --as-of (in plain "
+        ~ "dbt ciris_as_of) out, or give that time or a later one. To score earlier as-ofs again: ciris-scoring run "
+        ~ "--from TIME --to TIME.") }}
     {%- endif -%}
   {%- endif -%}
 {% endmacro %}

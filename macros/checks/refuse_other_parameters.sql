@@ -8,6 +8,6 @@
       "The parameters of this run (parameter_set_id " ~ rows[0]['parameter_set_id'] ~ ") are not those of the scores "
       ~ "published in schema " ~ target.schema ~ " (" ~ rows[0]['published_parameter_set_id'] ~ "). Go back to those, or "
       ~ "score everything again (--full-refresh with --allow-rescoring; in plain dbt --full-refresh --vars "
-      ~ "'allow_rescoring: true'), or publish under another schema.") }}
+      ~ "'ciris_allow_rescoring: true'), or publish under another schema.") }}
   {%- endif -%}
 {% endmacro %}

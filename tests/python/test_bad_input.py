@@ -476,7 +476,11 @@ TOO_EARLY = [
         as_of="9999-12-31T23:59-05:00",
     ),
 ]
-OLDER_EXPECTED = ["2026-06-14", "precedes the newest published one, 2026-06-15", "Leave as_of out"]
+OLDER_EXPECTED = [
+    "2026-06-14",
+    "precedes the newest published one, 2026-06-15",
+    "Leave --as-of (in plain dbt ciris_as_of) out",
+]
 REFRESH_EXPECTED = [
     "schema ciris",
     "int_trace_verdicts",
@@ -575,6 +579,7 @@ CHANGED_EXPECTED = [
     "Go back to those",
     "--full-refresh",
     "--allow-rescoring",
+    "'ciris_allow_rescoring: true'",
 ]
 # What describes the run that was tried, and holds nothing that a score is made of.
 OF_THE_RUN = {

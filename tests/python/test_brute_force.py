@@ -623,3 +623,25 @@ def test_future_and_infinite_traces_and_blank_agents():
     }
     rows = score_fleet(traces, [], KEYS, as_ofs=None, run_as_of=T, windows=WEEK)
     assert list(rows) == [(A, T, 7)] and rows[A, T, 7]["n_traces"] == 1
+
+
+def test_of_a_refused_row_its_ids_are_counted_alone():
+    long = "x" * 513
+    traces = [
+        trace(ago(1), agent=" ", trace_id=long, idma_phase=" ", coherence_level=2),
+        trace(ago(2), trace_id=long) | {"agent_id_hash": None},
+        trace(ago(3), trace_id=" ") | {"agent_id_hash": None},
+        trace(ago(4), agent=long, trace_id=long),
+        trace(ago(5), agent=long, trace_id=" ", signature=""),
+        trace(ago(6), trace_id=long),
+    ]
+    assert data_quality(traces, [], KEYS, run_as_of=T) == {
+        (None, ago(1), "blank_agent_id_hash"): 1,
+        (None, ago(1), "oversized_id"): 1,
+        (None, ago(2), "blank_agent_id_hash"): 1,
+        (None, ago(2), "oversized_id"): 1,
+        (None, ago(3), "blank_agent_id_hash"): 1,
+        (None, ago(4), "oversized_id"): 1,
+        (None, ago(5), "oversized_id"): 1,
+        (A, ago(6), "oversized_id"): 1,
+    }

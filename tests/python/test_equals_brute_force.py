@@ -46,6 +46,20 @@ def load(database: Database, seed: int, **size: int) -> None:
             'insert into cirislens.covenant_traces (agent_id_hash, "timestamp")'
             " values ('a', 'infinity'), ('a', '-infinity')"
         )
+        # Every way in which ids are refused, together with a blank name.
+        connection.execute(
+            "alter table cirislens.covenant_traces alter trace_id type text, alter agent_id_hash type text,"
+            " alter agent_id_hash drop not null"
+        )
+        connection.execute(
+            """
+            insert into cirislens.covenant_traces (agent_id_hash, trace_id, agent_name, "timestamp")
+            select agent, trace, ' ', %s
+            from unnest(array['a', ' ', null, repeat('a', 513)]) as agents (agent)
+            cross join unnest(array['t', ' ', repeat('t', 513)]) as traces (trace)
+            """,
+            [START + timedelta(hours=1)],
+        )
 
 
 def sample_differences(database: Database, *days_before: int) -> list[str]:

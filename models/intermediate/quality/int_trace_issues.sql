@@ -5,8 +5,9 @@
     indexes=[{'columns': ['period_start', 'trace_issue_id'], 'unique': true}],
   )
 }}
-{#- Grain: one row per agent, period and issue: repairs of traces, and traces set aside (section 8). A trace whose
-    agent is missing, blank or oversized is refused as such, whatever else was wrong with it. -#}
+{#- Grain: one row per agent, period and issue: repairs of traces, and traces set aside (section 8). Of a
+    trace whose agent is missing, blank or oversized only that and an oversized trace_id are counted, whatever else was
+    wrong with it. -#}
 with verdicts as (
 
     select
@@ -42,12 +43,16 @@ issues as (
 
     union all
 
+    -- A missing agent alone is no repair, so such a row may have none.
     select
-        agent_id_hash,
-        period_start,
-        case when 'oversized_id' = any(repairs) then 'oversized_id' else 'blank_agent_id_hash' end as issue
+        verdicts.agent_id_hash,
+        verdicts.period_start,
+        refusal.issue
     from verdicts
-    where agent_id_hash is null
+    cross join lateral unnest(coalesce(verdicts.repairs, array['blank_agent_id_hash'])) as refusal (issue)
+    where
+        verdicts.agent_id_hash is null
+        and refusal.issue in ('blank_agent_id_hash', 'oversized_id')
 
 )
 

@@ -16,11 +16,10 @@ select
     {% else %}
     {{ blank_to_null(text) }} as {{ column }},
     {% endif %}
-    {{ column }} is not null and {{ blank_to_null(text) }} is null as is_blank_{{ column }},
+    {% if column != 'agent_id_hash' %}{{ column }} is not null and {% endif -%}
+    {{ blank_to_null(text) }} is null as is_blank_{{ column }},
     {% endfor %}
-    {{ is_oversized_id('agent_id_hash::text') }} or (
-        {{ is_oversized_id('trace_id::text') }} and {{ clean_id('agent_id_hash::text') }} is not null
-    ) as is_oversized_id,
+    {{ is_oversized_id('agent_id_hash::text') }} or {{ is_oversized_id('trace_id::text') }} as is_oversized_id,
     {{ clean_action('selected_action::text') }} as selected_action,
     selected_action is not null and {{ clean_action('selected_action::text') }} is null as is_blank_selected_action,
     {% if is_distributed() %}

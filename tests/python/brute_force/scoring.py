@@ -311,6 +311,8 @@ def _clean_trace(row: Mapping[str, Any]) -> Trace:
         cleaned[column] = clean(row.get(column))
         if row.get(column) is not None and cleaned[column] is None:
             repairs.append(f"blank_{column}")
+    if row.get("agent_id_hash") is None:
+        repairs.append("blank_agent_id_hash")  # reading: a missing agent is a blank one
     for column in ("agent_id_hash", "trace_id"):
         if _oversized(cleaned[column]):
             cleaned[column] = None
@@ -1368,8 +1370,9 @@ def data_quality(
 ) -> dict[tuple[str | None, datetime | None, str], int]:
     """Section 8, data quality: counts by (agent or None, start of the period or None, issue).
 
-    Reading: a row with a missing, blank or oversized agent_id_hash is counted as such and for nothing else; a
-    deferral without a status has an unknown one. (``as_ofs``, ``windows`` and ``keys`` are not used.)
+    Reading: a row with a missing, blank or oversized agent_id_hash is counted as such, for an oversized trace_id if it
+    has one (two oversized ids count once), and for nothing else; a deferral without a status has an unknown one.
+    (``as_ofs``, ``windows`` and ``keys`` are not used.)
     """
     period_us, run_end = _PERIODS[period], _run_end(run_as_of, period)
     source = _read(traces or [], run_end)
@@ -1384,8 +1387,8 @@ def data_quality(
     for trace in source.implausible:
         count(trace.agent_id_hash, trace.at, "implausible_timestamp")
     for trace in source.no_agent:
-        oversized = "oversized_id" in trace.repairs and "blank_agent_id_hash" not in trace.repairs
-        count(None, trace.at, "oversized_id" if oversized else "blank_agent_id_hash")
+        for refusal in {"blank_agent_id_hash", "oversized_id"}.intersection(trace.repairs):
+            count(None, trace.at, refusal)
     for trace in source.duplicates:
         count(trace.agent_id_hash, trace.at, "duplicate_trace")
     for trace in [*(trace for kept in source.traces.values() for trace in kept), *source.duplicates]:
