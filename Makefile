@@ -60,9 +60,10 @@ test-citus: $(INSTALLED) ## Hold a Citus cluster against plain PostgreSQL; CIRIS
 		exit 2; }
 	CIRIS_CITUS_URL='$(CIRIS_CITUS_URL)' $(BIN)/pytest -m citus tests/python/test_citus.py
 
-soak: $(INSTALLED) ## Replay 60 daily and 24 hourly runs, kill 40, score three years of hours and 10,000 odd rows (about 40 minutes).
+soak: $(INSTALLED) ## Replay 60 daily and 24 hourly runs, kill 40, go on from 160 unfinished ones, score long and odd histories (about 75 minutes).
 	$(BIN)/python tests/python/replay.py
 	$(BIN)/python tests/python/kills.py
+	$(BIN)/python tests/python/test_unfinished_runs.py
 	$(BIN)/python tests/python/test_long_history.py
 	ODD_TRACES=10000 $(BIN)/pytest -q tests/python/test_odd_rows.py
 

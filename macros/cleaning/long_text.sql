@@ -34,6 +34,7 @@
   end
 {%- endmacro %}
 
+{#- What stands for a long text. -#}
 {% macro stand_in(column) -%}
   left({{ column }}, 100) || '... (MD5 ' || md5({{ column }}) || ')'
 {%- endmacro %}

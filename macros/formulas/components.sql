@@ -11,6 +11,7 @@
   }) }}
 {% endmacro %}
 
+{#- All of them in one list. -#}
 {% macro components() %}
   {{ return(components_by_factor().values() | sum(start=[])) }}
 {% endmacro %}

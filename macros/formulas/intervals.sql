@@ -41,6 +41,7 @@
             + drift_deltas()) }}
 {% endmacro %}
 
+{#- The drifts of the single metrics. -#}
 {% macro drift_deltas() %}
   {%- set names = [] -%}
   {%- for metric in drift_metrics() -%} {%- do names.append('delta_' ~ metric) -%} {%- endfor -%}
@@ -67,6 +68,7 @@
   case when {{ limit }} > {{ value }} then {{ value }} else {{ limit }} end
 {%- endmacro %}
 
+{#- The same for an upper limit. -#}
 {% macro high_limit(limit, value) -%}
   case when {{ limit }} < {{ value }} then {{ value }} else {{ limit }} end
 {%- endmacro %}

@@ -19,6 +19,7 @@
              'updated_status_detected': 'false', 'conscience_passed': 'true', 'action_was_overridden': 'false'}) }}
 {% endmacro %}
 
+{#- The same as a jsonb constant, which such a conscience_result contains. -#}
 {% macro usual_conscience() -%}
   jsonb '{ {%- for key, value in usual_conscience_values().items() -%}
     "{{ key }}": {{ value }}{% if not loop.last %}, {% endif %}
@@ -80,6 +81,7 @@
   end
 {%- endmacro %}
 
+{#- The same for a boolean. -#}
 {% macro replay_boolean(column, value) -%}
   case
     when {{ column }} is not null and {{ value }} is not null then case
@@ -90,6 +92,7 @@
   end
 {%- endmacro %}
 
+{#- The same for a text. -#}
 {% macro replay_text(column, value) -%}
   case
     when {{ column }} is not null and {{ value }} is not null then case

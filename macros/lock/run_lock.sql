@@ -3,6 +3,7 @@
   hashtext('ciris_scoring'), hashtext('{{ target.schema | replace("'", "''") }}')
 {%- endmacro %}
 
+{#- The second of them, which the transactions that write share. -#}
 {% macro writers_lock_key() -%}
   hashtext('ciris_scoring_writers'), hashtext('{{ target.schema | replace("'", "''") }}')
 {%- endmacro %}

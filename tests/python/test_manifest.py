@@ -3,6 +3,7 @@ kept by the tables themselves, and that increments find what they rewrite by ind
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -141,3 +142,14 @@ def test_every_increment_finds_its_rows_by_index(manifest: Manifest) -> None:
         for column in ranges[model.name]:
             first = [columns[0] for columns in index_columns(model)]
             assert column in first, f"no index of {model.name} begins with {column}"
+
+
+def test_every_macro_is_described_above_it() -> None:
+    bare = [
+        f"{path.stem}: {found[1]}"
+        for path in sorted((REPOSITORY / "macros").rglob("*.sql"))
+        for text in [path.read_text("utf-8")]
+        for found in re.finditer(r"{%-? macro (\w+)", text)
+        if not text[: found.start()].rstrip().endswith("#}")
+    ]
+    assert bare == []
