@@ -323,7 +323,7 @@ def resolve_as_of(project: Project, given: str | None) -> datetime:
 
 
 def _remarks(connection: psycopg.Connection, project: Project, moment: datetime) -> list[str]:
-    """What a person may wonder about: sources that hold nothing."""
+    """What a person may wonder about: sources that hold nothing, and what came too late for scores that are final."""
     empty = {
         "covenant_traces": f"no trace before {as_of_time.text(moment)}, so there is nothing to score",
         "wbd_deferrals": "no deferral, so the quality of deferrals counts as 1",
@@ -338,4 +338,27 @@ def _remarks(connection: psycopg.Connection, project: Project, moment: datetime)
         )
         if one_row(connection.execute(query)) == (False,):
             remarks.append(f"Note: {project.source_schema}.{project.source_tables[name]} holds {meaning}.")
-    return remarks
+    return remarks + _late_remarks(connection, project)
+
+
+def _late_remarks(connection: psycopg.Connection, project: Project) -> list[str]:
+    """What came too late for scores that are final, and the command that scores them again."""
+    query = sql.SQL(
+        """
+        select
+            coalesce(sum(n) filter (where issue = 'late_trace'), 0)::bigint,
+            coalesce(sum(n) filter (where issue = 'late_key'), 0)::bigint,
+            min(first_as_of),
+            max(last_as_of)
+        from {}
+        """
+    ).format(project.relations["fct_data_quality"])
+    n_traces, n_keys, first, last = one_row(connection.execute(query))
+    if first is None:
+        return []
+    first, last = as_of_time.text(first), as_of_time.text(last)
+    return [
+        f"Note: the scores as of {first} to {last} are not what they would be if they were made now (traces that came "
+        f"late: {n_traces:,}; traces whose key was changed in hindsight: {n_keys:,}). To score them again: "
+        f"ciris-scoring run --from {first} --to {last} --allow-rescoring"
+    ]

@@ -486,7 +486,8 @@ PROJECT = {
         from {{ ref('fct_capacity_scores') }} where false
         """,
     "models/marts/fct_data_quality.sql": """
-        select 'late_trace' as issue, 1 as n from {{ ref('fct_capacity_scores') }} where false
+        select 'late_trace' as issue, 1 as n, as_of as first_as_of, as_of as last_as_of
+        from {{ ref('fct_capacity_scores') }} where false
         """,
     "models/marts/fct_record_signs.sql": """
         select agent_id_hash, as_of, window_days, 'none' as sign, '' as field

@@ -77,7 +77,10 @@ DESIGN = {
         "fleet_coherence": DOUBLE,
         "cross_agent_divergence": DOUBLE,
     },
-    "fct_data_quality": {"agent_id_hash": TEXT, "period_start": TIME, "issue": TEXT, "n": BIGINT},
+    "fct_data_quality": {
+        **{"agent_id_hash": TEXT, "period_start": TIME, "issue": TEXT, "n": BIGINT},
+        **dict.fromkeys(["first_as_of", "last_as_of"], TIME),
+    },
 }
 # The marts whose columns design.md describes without naming them.
 DESCRIBED = {

@@ -59,6 +59,7 @@ def make_old(connection: psycopg.Connection) -> None:
         alter table ciris.fct_capacity_scores drop agent_label cascade;
         alter table ciris.dim_agents drop agent_label cascade, drop n_agents_of_name cascade;
         alter table ciris.fct_capacity_alerts drop agent_label cascade;
+        alter table ciris.fct_data_quality drop first_as_of cascade, drop last_as_of cascade;
         drop table ciris.dim_days;
         alter table ciris_intermediate.int_scoring_run drop longest_window cascade;
         alter table ciris_intermediate.int_scoring_run rename newest_published_as_of to newest_scored_as_of

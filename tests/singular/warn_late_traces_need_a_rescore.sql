@@ -1,9 +1,12 @@
 {{ config(severity='warn', fail_calc='coalesce(sum(n), 0)') }}
--- Traces that arrived when the scores of their period were final already. They are in no score until somebody scores
--- those periods again; the number of results is the number of traces.
+-- Traces that arrived, or whose key was changed, when the scores of their period were final already. These stay as they
+-- are until somebody scores the as-ofs from the first to the last again; the number of results is the number of traces.
 select
     agent_id_hash,
     period_start,
-    n
+    issue,
+    n,
+    first_as_of,
+    last_as_of
 from {{ ref('int_data_quality') }}
-where issue = 'late_trace'
+where issue in ('late_trace', 'late_key')

@@ -7,8 +7,8 @@
   )
 }}
 {#- What the signs of a polished record count in one period (certainty, section 5), so that any window is a sum.
-    Grain and key: agent and period with a trace that counts. Nothing is null. Traces that were judged before there was
-    a reporting are in no count by field. -#}
+    Grain and key: agent and period with a trace that counts. judged_keys is null where there is no key, nothing else is. Of
+    traces that were judged before there was a reporting nothing is counted by field, and no key is known. -#}
 with verdicts as (
 
     select
@@ -16,6 +16,7 @@ with verdicts as (
         period_start,
         reporting,
         key_hash,
+        is_key_registered,
         {{ is_trivial('selected_action', 'csdma_plausibility_score') }} as is_trivial,
         {{ is_renumbered('audit_sequence_number', 'previous_audit_sequence_number') }} as is_renumbered
     from {{ ref('int_trace_verdicts') }}
@@ -33,6 +34,7 @@ alike as (
         period_start,
         reporting,
         key_hash,
+        is_key_registered,
         count(*) as n_traces,
         count(*) filter (where is_trivial) as n_trivial,
         count(*) filter (where is_renumbered) as n_renumbered
@@ -41,7 +43,8 @@ alike as (
         agent_id_hash,
         period_start,
         reporting,
-        key_hash
+        key_hash,
+        is_key_registered
 
 ),
 
@@ -84,6 +87,7 @@ trace_sums as (
         sum(alike.n_trivial)::integer as n_trivial,
         sum(alike.n_renumbered)::integer as n_renumbered,
         coalesce(sum(alike.n_traces) filter (where shared_keys.key_hash is not null), 0)::integer as n_shared_key,
+        string_agg(distinct left(alike.is_key_registered::text, 1) || alike.key_hash, ',') as judged_keys,
         {% for field in record_sign_fields() %}
         {% set letter = 'substr(alike.reporting, ' ~ loop.index ~ ', 1)' %}
         coalesce(sum(alike.n_traces) filter (where {{ letter }} <> '-'), 0)::integer as n_checked_{{ field }},
@@ -111,7 +115,8 @@ select
     {% for counter in sign_counters() if counter != 'n_new_keys' %}
     trace_sums.{{ counter }},
     {% endfor %}
-    coalesce(new_keys.n_new_keys, 0)::integer as n_new_keys
+    coalesce(new_keys.n_new_keys, 0)::integer as n_new_keys,
+    trace_sums.judged_keys
 from trace_sums
 left join new_keys
     on

@@ -5,12 +5,11 @@
     pre_hook="{{ set_for_heavy_work() }}",
   )
 }}
-{#- Grain: one row per agent (null: fleet), period (null: no finite time) and issue. -#}
+{#- Grain: one row per agent (null: fleet), period (null: no finite time) and issue. The as-ofs are null but for what
+    calls for a rescore. -#}
 with scoring_run as (
 
-    select
-        latest_as_of,
-        lookback_from
+    select latest_as_of
     from {{ ref('int_scoring_run') }}
 
 ),
@@ -115,102 +114,6 @@ ingestion as (
 
 ),
 
-late_window as (
-
-    select
-        lookback_from - {{ setting('late_detection_periods') }} * {{ period_length() }} as late_from,
-        lookback_from as late_until
-    from scoring_run
-
-),
-
--- Where the source and the verdicts hold the same rows, their times have the same number and sum. Indexes on time are
--- enough to see that; only the periods where they differ are counted by agent.
-{% for times, traces in [
-    ('source_times', ref('stg_cirislens__covenant_traces')), ('verdict_times', ref('int_trace_verdicts')),
-] %}
-{{ times }} as (
-
-    select
-        {{ period_start('traced_at') }} as period_start,
-        count(*) as n,
-        sum(traced_at - {{ period_start('traced_at') }}) as time_in_period
-    from {{ traces }}
-    where
-        traced_at >= (select bounds.late_from from late_window as bounds)
-        and traced_at < (select bounds.late_until from late_window as bounds)
-        and traced_at >= {{ traces_from() }}
-    group by 1
-
-),
-
-{% endfor %}
-changed_periods as (
-
-    select source_times.period_start
-    from source_times
-    left join verdict_times on source_times.period_start = verdict_times.period_start
-    where
-        source_times.n is distinct from verdict_times.n
-        or source_times.time_in_period is distinct from verdict_times.time_in_period
-
-),
-
-{% for counts, traces, sign in [
-    ('source_counts', ref('stg_cirislens__covenant_traces'), ''), ('verdict_counts', ref('int_trace_verdicts'), '-'),
-] %}
-{{ counts }} as (
-
-    select
-        traces.agent_id_hash,
-        changed_periods.period_start,
-        {{ sign }}count(*) as n_more
-    from changed_periods
-    inner join {{ traces }} as traces
-        on
-            changed_periods.period_start <= traces.traced_at
-            and changed_periods.period_start + {{ period_length() }} > traces.traced_at
-    where traces.traced_at >= {{ traces_from() }}
-    group by
-        traces.agent_id_hash,
-        changed_periods.period_start
-
-),
-
-{% endfor %}
-differences as (
-
-    select
-        agent_id_hash,
-        period_start,
-        n_more
-    from source_counts
-
-    union all
-
-    select
-        agent_id_hash,
-        period_start,
-        n_more
-    from verdict_counts
-
-),
-
--- Rows that the source has by now and the verdicts, final before the lookback, do not (section 9).
-late_traces as (
-
-    select
-        agent_id_hash,
-        period_start,
-        sum(n_more) as n
-    from differences
-    group by
-        agent_id_hash,
-        period_start
-    having sum(n_more) > 0
-
-),
-
 all_issues as (
 
     select
@@ -261,14 +164,29 @@ all_issues as (
     from ingestion
     where n is not null
 
+),
+
+with_as_ofs as (
+
+    select
+        agent_id_hash,
+        period_start,
+        issue,
+        n,
+        null::timestamptz as first_as_of,
+        null::timestamptz as last_as_of
+    from all_issues
+
     union all
 
     select
         agent_id_hash,
         period_start,
-        'late_trace' as issue,
-        n
-    from late_traces
+        issue,
+        n,
+        first_as_of,
+        last_as_of
+    from {{ ref('int_late_arrivals') }}
 
 )
 
@@ -277,5 +195,7 @@ select
     agent_id_hash,
     period_start,
     issue,
-    n::bigint as n
-from all_issues
+    n::bigint as n,
+    first_as_of,
+    last_as_of
+from with_as_ofs

@@ -19,11 +19,9 @@
 {%- set salt = scoring_parameter('replay_sample_salt') | replace("'", "''") -%}
 with public_keys as (
 
-    -- A key that stands twice in the registry is as revoked and as expired as its strictest entry.
     select
         key_id,
-        min(revoked_at) as revoked_at,
-        min(expires_at) as expires_at
+        {{ registered_until() }} as registered_until
     from {{ ref('stg_cirislens__covenant_public_keys') }}
     where key_id is not null
     group by key_id
@@ -88,9 +86,7 @@ looked_up as (
     select
         {{ fence_column('looked_up') }}
         cleaned.*,
-        public_keys.key_id is not null
-        and (public_keys.revoked_at is null or public_keys.revoked_at > cleaned.traced_at)
-        and (public_keys.expires_at is null or public_keys.expires_at > cleaned.traced_at) as is_key_registered,
+        {{ is_key_registered('public_keys.registered_until', 'cleaned.traced_at') }} as is_key_registered,
         {% if replayed %}
         {% for name, value in replayed_json().items() %}
         {{ value }} as {{ name }},
@@ -177,7 +173,7 @@ judged as (
             when false = any(replay_comparisons) then array_to_string(replay_comparisons, '', '-')
         end as replay_outcome,
         {{ reporting() }} as reporting,
-        hashtextextended(signature_key_id, 0) as key_hash,
+        {{ key_hash('signature_key_id') }} as key_hash,
         repairs
     from compared
     {{ fence() }} -- noqa: AM09
