@@ -28,6 +28,7 @@
       {{ return('') }}
     {%- endif -%}
   {%- endfor -%}
+  {%- do write_under_lock() -%}
   {%- do run_query("update " ~ relation_as_left('int_scoring_run') ~ " set first_half_ended_at = now()") -%}
   {{ return('commit') }}
 {% endmacro %}
