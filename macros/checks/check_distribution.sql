@@ -9,13 +9,8 @@
   {%- do check_places() -%}
 {% endmacro %}
 
-{#- The extension, sources beside which our tables can stand, and that dbt asks us how to make a table. -#}
+{#- The extension, and sources beside which our tables can stand. -#}
 {% macro check_cluster() %}
-  {%- if adapter.dispatch('create_table_as', 'dbt').macro.package_name != 'ciris_scoring' -%}
-    {{ exceptions.raise_compiler_error(
-      "Variable ciris_distribution is citus, but dbt does not ask ciris_scoring how to make its tables. In the dbt_project.yml of "
-      ~ project_name ~ ", have dispatch with macro_namespace dbt and search_order [ciris_scoring, " ~ project_name ~ ", dbt].") }}
-  {%- endif -%}
   {%- if run_query("select to_regproc('create_distributed_table')")[0][0] is none -%}
     {{ exceptions.raise_compiler_error(
       "Variable ciris_distribution is citus, but database " ~ target.dbname ~ " has no extension citus. On the coordinator and "

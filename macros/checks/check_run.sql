@@ -111,7 +111,7 @@
     {%- for unique_id in models -%}
       {%- set model = graph.nodes[unique_id] -%}
       {#- int_scoring_run is no incremental model, but it tells them how much to rewrite. -#}
-      {%- set keeps_history = model.config.materialized == 'incremental' and 'rewritten' not in model.config.meta -%}
+      {%- set keeps_history = model.config.materialized == 'replace_range' and 'rewritten' not in model.config.meta -%}
       {%- if keeps_history or model.name == 'int_scoring_run' -%}
         {%- do incremental.append(model.name) -%}
       {%- endif -%}

@@ -1,10 +1,7 @@
-{#- The descriptions as comments on a table and its columns, where they have changed: a comment waits for an autovacuum of
+{#- The descriptions as comments on a relation and its columns, where they have changed: a comment waits for an autovacuum of
     the table, and an increment would write hundreds that are there already. dbt's own also asks which columns there
-    are; here a described column that is not there is an error. Other projects' models are left to dbt's own. -#}
-{% macro postgres__persist_docs(relation, model, for_relation, for_columns) %}
-  {%- if model.package_name != 'ciris_scoring' -%}
-    {{ return(dbt.default__persist_docs(relation, model, for_relation, for_columns)) }}
-  {%- endif -%}
+    are; here a described column that is not there is an error. -#}
+{% macro describe(relation) %}
   {%- set descriptions = {'': model.description} -%}
   {%- for column in model.columns.values() -%}
     {%- do descriptions.update({column.name: column.description}) -%}
@@ -25,5 +22,12 @@
   {%- endfor -%}
   {%- if changes -%}
     {%- do run_query(changes | join(';\n')) -%}
+  {%- endif -%}
+{% endmacro %}
+
+{#- dbt's macro, for views. Other projects' models are left to dbt's own. -#}
+{% macro postgres__persist_docs(relation, model, for_relation, for_columns) %}
+  {%- if model.package_name == 'ciris_scoring' and model.resource_type == 'model' -%} {%- do describe(relation) -%}
+  {%- else -%} {{ return(dbt.default__persist_docs(relation, model, for_relation, for_columns)) }}
   {%- endif -%}
 {% endmacro %}

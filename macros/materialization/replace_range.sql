@@ -1,21 +1,79 @@
-{#- Incremental strategy replace_range: rewrite the range of the run (in_rewritten_range), in the materialization's own
-    transaction. Unlike delete+insert it also removes keys that the source no longer has. The model names the column in
-    its meta: scored_range for as-ofs, judged_range for times. Rows from outside the range that the model selects are
-    added; it must select only such as are not there, or name in meta.also_replaced_by the columns by whose values they
-    replace. A small table without a range is rewritten whole (meta.rewritten): unlike a table that dbt swaps for a new
-    one, it keeps the views that others have made of it, and nobody who reads it waits. -#}
-{% macro get_incremental_replace_range_sql(arg_dict) %}
-  {%- set meta = config.get('meta') -%}
-  {%- set range = 'true' if meta.get('rewritten') == 'whole' else in_rewritten_range(meta) -%}
-  {%- set columns = get_quoted_csv(arg_dict['dest_columns'] | map(attribute='name')) %}
-  delete from {{ arg_dict['target_relation'] }}
-  where {{ range }};
-  {%- if 'also_replaced_by' in meta %}
+{#- How a table of this project is written, all of it in this file. In one transaction, under the lock and settings that the
+    pre-hook of everything that writes begins it with (write_under_lock):
+    a table that is not there, or a full refresh, is made beside the old one, with the columns, types and rules of its YAML,
+    filled, indexed, and takes the old one's name; of a mart, and where meta.keeps_views says so because a mart is a view of
+    it, the views that others have made of the old one turn to it;
+    any other run adds what an upgrade brings to columns and rules, deletes the rows of its range, and inserts what the model
+    selects straight into the table. Then come grants, descriptions and statistics.
+    A model says its range in its meta: scored_range, a column of as-ofs; judged_range, a column of times; rewritten: whole, anew (made
+    at every run), or nothing, for tables that Python writes and for logs; and with also_replaced_by the key by which rows from outside the
+    range replace older ones. -#}
+{% materialization replace_range, adapter='postgres' %}
+  {%- set table = this.incorporate(type='table') -%}
+  {%- set old = load_cached_relation(this) -%}
+  {%- set new = table if old is none else make_intermediate_relation(table) -%}
+  {%- set replaced = none if is_incremental() or old is none else make_backup_relation(table, old.type) -%}
 
-  delete from {{ arg_dict['target_relation'] }} as published
+  {%- if replaced is not none -%}
+    {%- do drop_relation_if_exists(load_cached_relation(new)) -%}
+    {%- do drop_relation_if_exists(load_cached_relation(replaced)) -%}
+  {%- endif -%}
+  {{ run_hooks(pre_hooks, inside_transaction=False) }}
+  {{ run_hooks(pre_hooks, inside_transaction=True) }}
+  {%- if is_incremental() -%}
+    {%- call statement('main') -%} {{ bring_up_to_date(table) }} {{ rewrite_range(table, sql) }} {%- endcall -%}
+  {%- else -%}
+    {%- if replaced is not none -%} {%- do run_query(alone_in_swapping()) -%} {%- endif -%}
+    {%- call statement('main') -%} {{ make_table(new, sql) }} {%- endcall -%}
+    {%- do create_indexes(new) -%}
+    {%- if replaced is not none -%}
+      {%- do adapter.rename_relation(old, replaced) -%}
+      {%- do adapter.rename_relation(new, table) -%}
+      {%- if 'marts' in model.fqn or config.get('meta').get('keeps_views') -%}
+        {%- do run_query(turn_views(replaced, table)) -%}
+      {%- endif -%}
+    {%- endif -%}
+  {%- endif -%}
+  {%- do apply_grants(table, config.get('grants'), should_revoke=should_revoke(old, replaced is not none)) -%}
+  {%- do describe(table) -%}
+  {%- do run_query(update_statistics()) -%}
+  {{ run_hooks(post_hooks, inside_transaction=True) }}
+  {%- do adapter.commit() -%}
+  {%- if replaced is not none -%} {%- do adapter.drop_relation(replaced) -%} {%- endif -%}
+  {{ run_hooks(post_hooks, inside_transaction=False) }}
+  {{ return({'relations': [table]}) }}
+{% endmaterialization %}
+
+{#- Whether the model's table is there and only a range of it is rewritten. dbt's own knows dbt's materialization alone. -#}
+{% macro is_incremental() %}
+  {%- if not execute or config.get('materialized') != 'replace_range' or config.get('meta').get('rewritten') == 'anew' -%}
+    {{ return(false) }}
+  {%- endif -%}
+  {%- set old = load_cached_relation(this) -%}
+  {{ return(old is not none and old.type == 'table' and not should_full_refresh()) }}
+{% endmacro %}
+
+{#- SQL that deletes the range of the run and inserts what the model selects. With meta.in_parallel it is selected into a
+    scratch table first, because PostgreSQL works out nothing in parallel that it inserts. -#}
+{% macro rewrite_range(table, select) %}
+  {%- set meta = config.get('meta') -%}
+  {%- set rewritten = meta.get('rewritten') -%}
+  {%- set range = 'true' if rewritten == 'whole' else none if rewritten == 'nothing' else in_rewritten_range(meta) -%}
+  {%- set columns = get_quoted_csv(columns_of_model().keys()) -%}
+  {%- if meta.get('in_parallel') and placement(model.name) == 'local' -%}
+    {%- set scratch = adapter.quote(model.alias ~ '__selected') %}
+  create temporary table {{ scratch }} on commit drop as
+  {{ select }};
+    {%- set select = 'select * from pg_temp.' ~ scratch -%}
+  {%- endif -%}
+  {%- if range is not none %}
+  delete from {{ table }} where {{ range }};
+  {%- endif %}
+  {%- if 'also_replaced_by' in meta %}
+  delete from {{ table }} as published
   using (
     select distinct {{ meta['also_replaced_by'] | join(', ') }}
-    from {{ arg_dict['temp_relation'] }}
+    from ({{ select }}) as selected
     where not ({{ range }})
   ) as older
   where
@@ -23,12 +81,120 @@
     published.{{ column }} = older.{{ column }}{% if not loop.last %} and{% endif %}
     {%- endfor %};
   {%- endif %}
+  insert into {{ table }} ({{ columns }})
+  select {{ columns }} from (
+  {{ select }}
+  ) as selected;
+{% endmacro %}
 
-  insert into {{ arg_dict['target_relation'] }} ({{ columns }})
-  select {{ columns }}
-  from {{ arg_dict['temp_relation'] }};
-  {%- if is_filled_first() %}
-
-  drop table {{ arg_dict['temp_relation'] }};
+{#- SQL that makes a table with the columns and rules of the YAML and fills it: from the query itself, which PostgreSQL
+    works out in parallel, as it does not what is inserted. On a cluster it is made empty and put in its place first, so that
+    rows go from worker to worker. -#}
+{% macro make_table(table, select) %}
+  {%- set place = placement(model.name) -%}
+  {%- set columns = [] -%}
+  {%- for name, type in columns_of_model().items() -%}
+    {%- do columns.append('selected.' ~ adapter.quote(name) ~ '::' ~ type ~ ' as ' ~ adapter.quote(name)) -%}
+  {%- endfor %}
+  create table {{ table }} as
+  select {{ columns | join(', ') }} from (
+  {{ select }}
+  ) as selected
+  {%- if place != 'local' %} with no data{% endif %};
+  {%- set rules = rules_of_model() | map(attribute='clause') | list %}
+  {%- if rules %}
+  alter table {{ table }} {{ rules | join(', ') }};
   {%- endif %}
+  {{ make_key(table) }}
+  {%- if place != 'local' %}
+  {{ 'select create_reference_table(' ~ literal(table) ~ ');' if place == 'reference' else distribute_by_agent(table) }}
+  insert into {{ table }} select {{ columns | join(', ') }} from ({{ select }}) as selected;
+  {%- endif %}
+{% endmacro %}
+
+{#- Columns of a table with their types: those of the YAML, and on a cluster the one by which verdicts are distributed. -#}
+{% macro columns_of_model() %}
+  {%- set columns = {} -%}
+  {%- if is_distributed() and distribution_column(model.name) == 'agent_key' -%}
+    {%- do columns.update({'agent_key': 'text'}) -%}
+  {%- endif -%}
+  {%- for column in model.columns.values() -%}
+    {%- do columns.update({column.name: column.data_type}) -%}
+  {%- endfor -%}
+  {{ return(columns) }}
+{% endmacro %}
+
+{#- The rules that the YAML has for a table's rows, in dbt's terms: constraints of a model, of types not_null and check. The
+    expression of a check follows each of its columns, or stands for itself where it names none. Each rule has its name,
+    its condition, and the clause of alter table that makes it. -#}
+{% macro rules_of_model() %}
+  {%- set rules = [] -%}
+  {%- for constraint in model.constraints if constraint.type != 'primary_key' -%}
+    {%- for column in constraint.columns or [none] -%}
+      {%- if constraint.type == 'not_null' -%}
+        {%- set name, condition, clause = column ~ ' not null', column ~ ' is not null', 'alter ' ~ column ~ ' set not null' -%}
+      {%- else -%}
+        {%- set name = (column or model.name) ~ ' ' ~ constraint.name -%}
+        {%- set condition = (column ~ ' ' if column else '') ~ constraint.expression -%}
+        {%- set clause = 'add constraint "' ~ name[:63] ~ '" check (' ~ condition ~ ')' -%}
+      {%- endif -%}
+      {%- do rules.append({'name': name[:63], 'condition': condition, 'clause': clause}) -%}
+    {%- endfor -%}
+  {%- endfor -%}
+  {{ return(rules) }}
+{% endmacro %}
+
+{#- SQL that gives a table the key of its YAML. On a cluster a key holds the column that the table is distributed by; an agent
+    as it was recorded may be longer than an index takes, and there the key is a test's. -#}
+{% macro make_key(table) %}
+  {%- for constraint in model.constraints if constraint.type == 'primary_key' -%}
+    {%- set by_agent = placement(model.name) == 'agent' -%}
+    {%- set column = distribution_column(model.name) -%}
+    {%- if by_agent and column == 'agent_key' %}
+  create index on {{ table }} ({{ constraint.columns | join(', ') }});
+    {%- else %}
+  alter table {{ table }} add primary key (
+    {{- (constraint.columns + ([column] if by_agent and column not in constraint.columns else [])) | join(', ') }});
+    {%- endif %}
+  {%- endfor %}
+{% endmacro %}
+
+{#- SQL that gives a table what its YAML has and it has not, because an earlier version made it: columns, null in older rows,
+    and rules, which older rows need not keep. -#}
+{% macro bring_up_to_date(table) %}
+  {%- set found = tables_as_found().get((table.schema, table.identifier), {'columns': [], 'rules': []}) -%}
+  {%- set changes = [] -%}
+  {%- for name, type in columns_of_model().items() if name not in found.columns -%}
+    {%- do changes.append('add column ' ~ adapter.quote(name) ~ ' ' ~ type) -%}
+  {%- endfor -%}
+  {%- for rule in rules_of_model() if rule.name not in found.rules -%}
+    {%- do changes.append('add constraint "' ~ rule.name ~ '" check (' ~ rule.condition ~ ') not valid') -%}
+  {%- endfor -%}
+  {%- if changes %}
+  alter table {{ table }} {{ changes | join(', ') }};
+  {%- endif %}
+{% endmacro %}
+
+{#- The columns and rules of every table of the database in the schemas of our models, looked up once per invocation. -#}
+{% macro tables_as_found() %}
+  {%- if graph.get('tables_as_found', {}).get('invocation_id') != invocation_id -%}
+    {%- set tables = {'invocation_id': invocation_id} -%}
+    {%- set schemas = graph.nodes.values() | selectattr('package_name', 'equalto', 'ciris_scoring')
+        | selectattr('resource_type', 'equalto', 'model') | map(attribute='schema') | unique | list -%}
+    {%- for row in run_query("
+        select
+          n.nspname, c.relname,
+          array(select a.attname::text from pg_attribute as a
+            where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped) as columns,
+          array(select a.attname || ' not null' from pg_attribute as a
+            where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped and a.attnotnull)
+          || array(select k.conname::text from pg_constraint as k where k.conrelid = c.oid) as rules
+        from pg_class as c
+        inner join pg_namespace as n on c.relnamespace = n.oid
+        where c.relkind in ('r', 'p') and n.nspname in ('" ~ schemas | join("', '") ~ "')") -%}
+      {%- do tables.update({(row[0], row[1]): {'columns': fromjson(row[2]), 'rules': fromjson(row[3])}}) -%}
+    {%- endfor -%}
+    {%- do graph.update({'tables_as_found': tables}) -%}
+  {%- endif -%}
+  {{ return(graph['tables_as_found']) }}
 {% endmacro %}

@@ -20,7 +20,7 @@
 {#- One of them, or -infinity for a model that is built from nothing. -#}
 {% macro bound_of_run(column) %}
   {%- set bounds = bounds_of_run() -%}
-  {%- set is_from_nothing = config.get('materialized') == 'incremental' and not is_incremental() -%}
+  {%- set is_from_nothing = config.get('materialized') == 'replace_range' and not is_incremental() and config.get('meta').get('rewritten') != 'anew' -%}
   {{ return("timestamptz '-infinity'" if is_from_nothing else bounds.get(column, "timestamptz '-infinity'")) }}
 {% endmacro %}
 

@@ -1,11 +1,4 @@
-{{
-  config(
-    materialized='incremental',
-    meta={'rewritten': 'whole'},
-    indexes=[{'columns': ['date_day'], 'unique': true}],
-    enabled=var('ciris_time_spine'),
-  )
-}}
+{{ config(materialized='replace_range', enabled=var('ciris_time_spine'), meta={'rewritten': 'whole'}) }}
 {#- Every day (UTC) from the first that a trace may be dated until the newest as-of: the time spine that MetricFlow
     cannot do without. Waits for the gate. Grain and key: date_day. Nothing is null. -#}
 -- depends_on: {{ ref('int_capacity_scores') }}

@@ -1,10 +1,4 @@
-{{
-  config(
-    materialized='incremental',
-    meta={'rewritten': 'whole'},
-    indexes=[{'columns': ['agent_id_hash']}],
-  )
-}}
+{{ config(materialized='replace_range', meta={'rewritten': 'whole'}, indexes=[{'columns': ['agent_id_hash']}]) }}
 {#- The agents that stand out at the fleet's latest as-of: value against threshold, and how severe that is (section
     8; certainty, section 4, for the severity of low_capacity and for falling). Grain and key: agent, window, kind.
     agent_name is null while the agent has sent none. -#}

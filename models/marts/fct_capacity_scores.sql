@@ -1,12 +1,8 @@
 {{
   config(
-    materialized='incremental',
+    materialized='replace_range',
     meta={'scored_range': 'as_of', 'also_replaced_by': ['agent_id_hash', 'window_days', 'as_of']},
-    indexes=[
-      {'columns': ['agent_id_hash', 'window_days', 'as_of'], 'unique': true},
-      {'columns': ['as_of', 'window_days']},
-      {'columns': ['scored_at']},
-    ],
+    indexes=[{'columns': ['as_of', 'window_days']}, {'columns': ['scored_at']}],
   )
 }}
 {#- capacity_score = C * I_int * R * I_inc * S (section 8): the candidates that passed every blocking test.

@@ -1,6 +1,6 @@
 {{
   config(
-    materialized='incremental',
+    materialized='replace_range',
     meta={'rewritten': 'whole'},
     indexes=[{'columns': ['agent_id_hash', 'period_start']}],
   )

@@ -1,10 +1,4 @@
-{{
-  config(
-    materialized='incremental',
-    meta={'judged_range': 'hour_start'},
-    indexes=[{'columns': ['hour_start'], 'unique': true}],
-  )
-}}
+{{ config(materialized='replace_range', meta={'judged_range': 'hour_start'}) }}
 {#- fleet_coherence = mean, cross_agent_divergence = sample standard deviation, over the agents of an hour, of each
     one's mean coherence level in it (section 7). Waits for the gate. Grain and key: hour_start (UTC), where an agent
     recorded a level. The divergence is null with one agent. -#}

@@ -1,12 +1,8 @@
 {{
   config(
-    materialized='incremental',
+    materialized='replace_range',
     meta={'scored_range': 'as_of', 'also_replaced_by': ['agent_id_hash', 'record_sign_id']},
-    indexes=[
-      {'columns': ['record_sign_id'], 'unique': true},
-      {'columns': ['as_of', 'window_days']},
-      {'columns': ['agent_id_hash']},
-    ],
+    indexes=[{'columns': ['as_of', 'window_days']}, {'columns': ['agent_id_hash']}],
   )
 }}
 {#- The signs of a polished record that are raised beside a published score: a count or share, what it is compared

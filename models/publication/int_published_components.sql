@@ -1,14 +1,8 @@
 {{
   config(
-    materialized='incremental',
-    meta={'scored_range': 'as_of'},
-    indexes=[
-      {'columns': ['agent_id_hash', 'window_days', 'as_of'], 'unique': true},
-      {'columns': ['as_of', 'window_days']},
-      {'columns': ['scored_at']},
-    ],
-    pre_hook="{{ swap_alone() }}",
-    post_hook="{{ keep_views(this) }}",
+    materialized='replace_range',
+    meta={'scored_range': 'as_of', 'keeps_views': true},
+    indexes=[{'columns': ['as_of', 'window_days']}, {'columns': ['scored_at']}],
   )
 }}
 {#- Grain: one row per agent, as-of and window. The components of the published scores with their limits, kept behind

@@ -1,10 +1,9 @@
 {{
   config(
-    materialized='incremental',
-    incremental_strategy='append',
+    materialized='replace_range',
+    meta={'rewritten': 'nothing'},
     full_refresh=false,
     contract={'enforced': true},
-    indexes=[{'columns': ['run_attempt_id'], 'unique': true}],
   )
 }}
 {#- Grain: one row per command of ciris-scoring that set out to publish. dbt owns the table and its columns,

@@ -1,7 +1,7 @@
 {{
   config(
-    materialized='incremental',
-    incremental_strategy='append',
+    materialized='replace_range',
+    meta={'rewritten': 'nothing'},
     full_refresh=false,
     contract={'enforced': true},
   )

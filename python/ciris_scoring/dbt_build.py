@@ -3,6 +3,7 @@
 import gc
 import json
 import os
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from copy import copy
@@ -35,6 +36,8 @@ _SHOWN = {
     "error": "ERROR",
 }
 _COLOURS = {"ok": "green", "skipped": "bright_black", "WARN": "yellow", "FAIL": "red", "ERROR": "red"}
+_LONG_ROW = re.compile(r"(Failing row contains \(.{160})[^$]*\)")
+"""What PostgreSQL shows of a row that breaks a rule: its key comes first."""
 _BEFORE_MARTS = "The marts stay as they were."
 _AMONG_MARTS = "Each mart is whole, some already of this run; the next run brings them together."
 _HINTS = {
@@ -221,7 +224,7 @@ def _core(message: str) -> str:
     lines = [line for line in lines[:stack] if line and not line.startswith("compiled code at ")]
     if len(lines) > 1 and " Error in " in lines[0]:
         lines = lines[1:]
-    return " ".join(lines)
+    return _LONG_ROW.sub(r"\1 ...)", " ".join(lines))
 
 
 @contextmanager

@@ -19,7 +19,7 @@ from ciris_scoring.api.app import create_app
 from ciris_scoring.api.database import Database as ServedDatabase
 from ciris_scoring.api.settings import Settings
 from ciris_scoring.embedded import SCHEMA, Server
-from ciris_scoring.errors import InputError, ProfileError, RunRefused
+from ciris_scoring.errors import InputError, ProfileError
 from ciris_scoring.explain import explain
 from ciris_scoring.project import Project, load_project
 from ciris_scoring.project_files import copy_project
@@ -148,24 +148,6 @@ def test_views_of_the_marts_outlive_every_run(consumer, marts):
         for view in ("of_their_own.about_views", "public.in_their_search_path"):
             assert marts.execute(f"select 1 from {view} limit 1").fetchone()
         assert marts.execute(options).fetchall() == [(["security_invoker=true"],)]
-
-
-def test_a_cluster_needs_their_dispatch_entry(consumer):
-    file = consumer.folder / "dbt_project.yml"
-    before = file.read_text()
-    file.write_text(
-        before.replace("search_order: [consumer, ciris_scoring, dbt]", "search_order: [consumer, dbt]")
-    )
-    try:
-        with pytest.raises(RunRefused, match=r"search_order \[ciris_scoring, consumer, dbt\]"):
-            run(
-                consumer.load(ciris_distribution="citus"),
-                SECOND.isoformat(),
-                full_refresh=False,
-                allow_rescoring=False,
-            )
-    finally:
-        file.write_text(before)
 
 
 def test_their_variables_decide_where_things_go(consumer):

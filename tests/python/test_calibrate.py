@@ -436,6 +436,8 @@ def test_labels_are_read_in_any_order_of_columns(tmp_path):
 
 def test_tables_fit_their_width_and_nothing_is_written(scored):
     database, connection = scored
+    connection.execute("alter system set autovacuum to off")  # which writes, too
+    connection.execute("select pg_reload_conf(), pg_sleep(0.2)")
     written = "select pg_snapshot_xmax(pg_current_snapshot())"  # the next transaction that writes
     before = connection.execute(written).fetchall()
     result = calibrate(database)
@@ -447,6 +449,8 @@ def test_tables_fit_their_width_and_nothing_is_written(scored):
     assert result.stdout.count(" today ") + result.stdout.count("  today") >= len(COVERED)
     assert "decay_per_day" in result.stdout and "--vars '{ciris_scoring_parameters:" in result.stdout
     assert connection.execute(written).fetchall() == before
+    connection.execute("alter system reset autovacuum")
+    connection.execute("select pg_reload_conf()")
 
 
 def test_the_read_only_transaction_refuses_to_write(scored):

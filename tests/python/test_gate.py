@@ -133,7 +133,7 @@ FAILURES = {
     "the gate itself": Failure(
         trigger("_intermediate.int_capacity_scores", "new.capacity_score := 2; return new;"),
         NO_TRIGGER,
-        ["at test "],
+        ["at model int_capacity_scores", "capacity_score in [0, 1]", "Failing row contains ("],
     ),
 }
 

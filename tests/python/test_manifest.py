@@ -23,7 +23,7 @@ NOT_BLOCKING = {
 BLOCKING_FROM_A_THRESHOLD_ON = {
     "assert_every_source_row_is_judged": "traces arrive while a run is at work; from 1 % on something is wrong",
 }
-TABLES_WITHOUT_UNIQUE_INDEX = {
+TABLES_WITHOUT_KEY = {
     "int_score_publications": "a log: every run appends its row",
     "dim_scoring_windows": "a copy of a seed that has one",
     "dim_capacity_categories": "a copy of a seed that has one",
@@ -31,18 +31,23 @@ TABLES_WITHOUT_UNIQUE_INDEX = {
     "fct_data_quality": "a copy of int_data_quality, which has one",
     "fct_capacity_alerts": "a few rows, each kind's of tables that have one by agent, as-of and window",
 }
-INCREMENTAL_WITHOUT_RANGE = {
-    "int_resilience_scores": "ciris-scoring resilience writes its rows, dbt none",
-    "int_score_limits": "ciris-scoring resilience writes its rows, dbt none",
-    "int_interval_fleet_values": "ciris-scoring resilience writes its rows, dbt none",
-    "int_score_publications": "a log: every run appends its row and rewrites none",
-    "int_run_attempts": "a log: ciris-scoring writes its rows, dbt none",
+REWRITTEN = {
+    # Python writes the rows, or each run appends its own.
+    "nothing": {
+        *["int_resilience_scores", "int_score_limits", "int_interval_fleet_values"],
+        *["int_score_publications", "int_run_attempts"],
+    },
+    # As many rows as agents, days or parameters, each of which a run may change; and what one run publishes.
+    "whole": {
+        *["int_agents", "dim_agents", "dim_days", "dim_scoring_windows", "dim_capacity_categories"],
+        *["dim_scoring_parameters", "fct_data_quality", "fct_capacity_alerts", "int_capacity_scores"],
+    },
+    # What describes one run.
+    "anew": {
+        *["int_scoring_run", "int_scoring_parameters", "int_source_periods", "int_agent_spine"],
+        *["int_deferral_verdicts", "int_data_quality"],
+    },
 }
-REWRITTEN_WHOLE = {
-    *["int_agents", "dim_agents", "dim_days", "dim_scoring_windows", "dim_capacity_categories"],
-    *["dim_scoring_parameters", "fct_data_quality", "fct_capacity_alerts", "int_capacity_scores"],
-}
-"""As many rows as agents, days or parameters, each of which a run may change; and what one run publishes."""
 
 
 @pytest.fixture(scope="module")
@@ -72,10 +77,9 @@ def is_mart(model: ModelNode) -> bool:
     return Path(model.original_file_path).parts[:2] == ("models", "marts")
 
 
-def index_columns(model: ModelNode, *, unique: bool = False) -> list[list[str]]:
-    """Columns of each index in a model's config, of the unique ones only if asked."""
-    indexes = model.config.get("indexes") or []
-    return [index["columns"] for index in indexes if index.get("unique") or not unique]
+def index_columns(model: ModelNode) -> list[list[str]]:
+    """Columns of each index of a table, its key's first."""
+    return [primary_key(model), *(index["columns"] for index in model.config.get("indexes") or [])]
 
 
 def primary_key(model: ModelNode) -> list[str]:
@@ -92,7 +96,7 @@ def test_every_data_test_before_the_marts_blocks(manifest: Manifest) -> None:
         for node in manifest.nodes.values()
         if isinstance(node, GenericTestNode | SingularTestNode) and before.intersection(node.depends_on.nodes)
     }
-    assert len(tests) > 30
+    assert len(tests) > 20
     not_blocking = {name for name, config in tests.items() if config.severity.upper() != "ERROR"}
     assert not_blocking == NOT_BLOCKING.keys()
     with_thresholds = {
@@ -109,38 +113,38 @@ def test_every_data_test_before_the_marts_blocks(manifest: Manifest) -> None:
     assert disabled == set()
 
 
-def test_every_declared_key_is_a_unique_index(manifest: Manifest) -> None:
-    for model in models(manifest):
-        if key := primary_key(model):
-            unique = [sorted(columns) for columns in index_columns(model, unique=True)]
-            assert sorted(key) in unique, f"{model.name} has no unique index on {key}"
+def tables(manifest: Manifest) -> list[ModelNode]:
+    return [model for model in models(manifest) if model.config.materialized == "replace_range"]
 
 
-def test_every_table_has_a_key(manifest: Manifest) -> None:
-    tables = [model for model in models(manifest) if model.config.materialized in ("table", "incremental")]
-    without_index = {model.name for model in tables if not index_columns(model, unique=True)}
-    assert without_index == TABLES_WITHOUT_UNIQUE_INDEX.keys()
-    # With an enforced contract dbt would make the constraint too, a second index on the same columns.
-    undeclared = {model.name for model in tables if not primary_key(model) and not model.contract.enforced}
-    assert undeclared == set()
+def test_every_table_is_written_by_one_materialization(manifest: Manifest) -> None:
+    assert {model.config.materialized for model in models(manifest)} == {"replace_range", "view"}
+
+
+def test_every_table_has_a_key_and_columns_with_types(manifest: Manifest) -> None:
+    without_key = {model.name for model in tables(manifest) if not primary_key(model)}
+    assert without_key == TABLES_WITHOUT_KEY.keys()
+    without_type = [
+        f"{model.name}.{column.name}"
+        for model in tables(manifest)
+        for column in model.columns.values()
+        if not column.data_type
+    ]
+    assert without_type == []
 
 
 def test_every_increment_finds_its_rows_by_index(manifest: Manifest) -> None:
-    incremental = [model for model in models(manifest) if model.config.materialized == "incremental"]
-    whole = {model.name for model in incremental if model.config.meta.get("rewritten") == "whole"}
-    assert whole == REWRITTEN_WHOLE
-    incremental = [model for model in incremental if model.name not in whole]
-    ranges = {
-        model.name: [
+    by_rewriting: dict[str | None, set[str]] = {}
+    for model in tables(manifest):
+        by_rewriting.setdefault(model.config.meta.get("rewritten"), set()).add(model.name)
+    assert {how: names for how, names in by_rewriting.items() if how} == REWRITTEN
+    for model in tables(manifest):
+        ranges = [
             model.config.meta[name] for name in ("scored_range", "judged_range") if name in model.config.meta
         ]
-        for model in incremental
-    }
-    assert {name for name, columns in ranges.items() if not columns} == INCREMENTAL_WITHOUT_RANGE.keys()
-    for model in incremental:
-        assert len(ranges[model.name]) <= 1, f"{model.name} declares two ranges"
-        for column in ranges[model.name]:
-            first = [columns[0] for columns in index_columns(model)]
+        assert len(ranges) == (model.name in by_rewriting[None]), model.name
+        for column in ranges:
+            first = [columns[0] for columns in index_columns(model) if columns]
             assert column in first, f"no index of {model.name} begins with {column}"
 
 

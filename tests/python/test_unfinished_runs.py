@@ -24,7 +24,7 @@ from ciris_scoring import embedded
 from ciris_scoring.connection import one_row
 from ciris_scoring.embedded import SCHEMA, Server
 from conftest import Database
-from pipeline import RUN_TIMES
+from pipeline import MARTS, RUN_TIMES
 from test_bad_input import dbt, fleet_database, marts, restore, run, saved
 from test_gate import FIRST_HALF, SECOND_HALF, published
 
@@ -34,30 +34,33 @@ RESCORE = (*RANGE, "--allow-rescoring", "--step-days", "61")
 REFRESH = ("--full-refresh", "--allow-rescoring")
 LONGER_LOOKBACK = {"ciris_lookback_periods": 6, "ciris_allow_rescoring": True}
 
-# What ends a run: its nth making of a table of that name, or Python's writing to one.
+# What ends a run: its nth writing of a table, or, of one that is not there or made anew, its making.
 DIES = """
-    create sequence public.made;
+    create sequence public.written;
     create function public.refuse_to_make() returns event_trigger language plpgsql as $$
     begin
         if exists (
             select from pg_event_trigger_ddl_commands() as made
-            where made.object_identity ~ '(^|[."]){table}($|"|__dbt)'
-        ) and nextval('public.made') = {nth} then
+            where made.object_identity ~ '[."]{table}($|"|__dbt)'
+        ) then
             raise exception 'the disk is full';
         end if;
     end $$;
     create event trigger refuse on ddl_command_end when tag in ('CREATE TABLE', 'CREATE TABLE AS')
         execute function public.refuse_to_make();
-    """
-PYTHON_DIES = """
     create function public.refuse_to_write() returns trigger language plpgsql as $$
-        begin raise exception 'the disk is full'; end $$;
-    create trigger refuse before insert on {schema}_intermediate.{table} execute function public.refuse_to_write();
+    begin
+        if nextval('public.written') = {nth} then raise exception 'the disk is full'; end if;
+        return null;
+    end $$;
+    """
+WRITING_DIES = """
+    create trigger refuse before insert on {relation} for each statement execute function public.refuse_to_write();
     """
 LIVES = """
     drop event trigger if exists refuse;
     drop function if exists public.refuse_to_make, public.refuse_to_write cascade;
-    drop sequence if exists public.made;
+    drop sequence if exists public.written;
     """
 OF_PYTHON = ("int_resilience_scores", "int_score_limits")
 TABLES = ("int_window_sums", "int_score_limits", "fct_capacity_scores", "int_score_publications")
@@ -135,10 +138,11 @@ def die(fleet: Fleet, death: Death) -> None:
     """Bring a fleet to the state that a run has died in."""
     database = fleet.database
     restore(database, fleet.unscored if death.run == "a first run" else fleet.scored)
-    spoil = PYTHON_DIES if death.table in OF_PYTHON else DIES
-    nth = 2 if death.run == "a rescore" else 1  # in the step that scores
+    nth = 2 if death.run == "a rescore" and death.table not in OF_PYTHON else 1  # in the step that scores
     with database.connect() as connection:
-        connection.execute(spoil.format(table=death.table, nth=nth, schema=SCHEMA))
+        connection.execute(DIES.format(table=death.table, nth=nth))
+        if death.run != "a first run":
+            connection.execute(WRITING_DIES.format(relation=MARTS.places[death.table]))
         how = dict(RUNS[death.run])
         result = run(database, *how.pop("arguments", ()), **how)
         assert result.exit_code == 1 and "the disk is full" in result.output, result.output[-2000:]

@@ -1,8 +1,7 @@
 {{
   config(
-    materialized='incremental',
+    materialized='replace_range',
     meta={'rewritten': 'whole'},
-    indexes=[{'columns': ['agent_id_hash', 'window_days', 'as_of'], 'unique': true}],
     pre_hook="{{ set_for_heavy_work(joins_by_key=true) }}",
   )
 }}

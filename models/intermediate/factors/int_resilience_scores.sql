@@ -1,14 +1,11 @@
 {{
   config(
-    materialized='incremental',
-    incremental_strategy='append',
+    materialized='replace_range',
+    meta={'rewritten': 'nothing'},
     full_refresh=false,
-    pre_hook="{{ move_to_its_place(this) }}",
     contract={'enforced': true},
-    indexes=[
-      {'columns': ['agent_id_hash', 'as_of', 'window_days'], 'unique': true},
-      {'columns': ['computed_at']},
-    ],
+    indexes=[{'columns': ['computed_at']}],
+    pre_hook="{{ move_to_its_place(this) }}",
   )
 }}
 {#- Grain: one row per agent, as-of and window that the Python step has scored. dbt owns the table and its columns,

@@ -1,8 +1,8 @@
 {{
   config(
-    materialized='incremental',
+    materialized='replace_range',
     meta={'scored_range': 'as_of'},
-    indexes=[{'columns': ['agent_id_hash', 'as_of', 'window_days'], 'unique': true}, {'columns': ['as_of']}],
+    indexes=[{'columns': ['as_of']}],
     pre_hook="{{ set_for_heavy_work(joins_by_key=true) }}",
   )
 }}

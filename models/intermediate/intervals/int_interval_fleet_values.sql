@@ -1,12 +1,11 @@
 {{
   config(
-    materialized='incremental',
-    incremental_strategy='append',
+    materialized='replace_range',
+    meta={'rewritten': 'nothing'},
     full_refresh=false,
-    pre_hook="{{ move_to_its_place(this) }}",
-    on_schema_change='append_new_columns',
     contract={'enforced': true},
-    indexes=[{'columns': ['as_of', 'window_days'], 'unique': true}, {'columns': ['computed_at']}],
+    indexes=[{'columns': ['computed_at']}],
+    pre_hook="{{ move_to_its_place(this) }}",
   )
 }}
 {#- Grain: one row per as-of and window whose limits the Python step has computed: what an agent's limits take from the

@@ -1,8 +1,8 @@
 {{
   config(
-    materialized='incremental',
+    materialized='replace_range',
     meta={'judged_range': 'period_start'},
-    indexes=[{'columns': ['agent_id_hash', 'period_start'], 'unique': true}, {'columns': ['period_start']}],
+    indexes=[{'columns': ['period_start']}],
     pre_hook="{{ set_for_heavy_work() }}",
   )
 }}

@@ -1,15 +1,11 @@
 {{
   config(
-    materialized='incremental',
-    incremental_strategy='append',
+    materialized='replace_range',
+    meta={'rewritten': 'nothing'},
     full_refresh=false,
-    pre_hook="{{ move_to_its_place(this) }}",
-    on_schema_change='append_new_columns',
     contract={'enforced': true},
-    indexes=[
-      {'columns': ['agent_id_hash', 'as_of', 'window_days'], 'unique': true},
-      {'columns': ['as_of', 'window_days']},
-    ],
+    indexes=[{'columns': ['as_of', 'window_days']}],
+    pre_hook="{{ move_to_its_place(this) }}",
   )
 }}
 {#- Grain: one row per agent, as-of and window whose limits the Python step has computed. Like

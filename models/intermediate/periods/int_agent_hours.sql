@@ -1,12 +1,4 @@
-{{
-  config(
-    materialized='incremental',
-    meta={'judged_range': 'hour_start'},
-    indexes=[{'columns': ['hour_start', 'agent_id_hash'], 'unique': true}],
-    pre_hook=["{{ swap_alone() }}", "{{ set_for_heavy_work() }}"],
-    post_hook="{{ keep_views(this) }}",
-  )
-}}
+{{ config(materialized='replace_range', meta={'judged_range': 'hour_start', 'keeps_views': true}, pre_hook="{{ set_for_heavy_work() }}") }}
 {#- Grain: one row per agent and UTC hour with a signal or a coherence level: the hour is the unit of corroboration
     (section 7), whatever the scoring period. -#}
 with verdicts as (

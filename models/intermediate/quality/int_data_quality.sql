@@ -1,10 +1,4 @@
-{{
-  config(
-    materialized='table',
-    indexes=[{'columns': ['data_quality_id'], 'unique': true}],
-    pre_hook="{{ set_for_heavy_work() }}",
-  )
-}}
+{{ config(materialized='replace_range', meta={'rewritten': 'anew'}, pre_hook="{{ set_for_heavy_work() }}") }}
 {#- Grain: one row per agent (null: fleet), period (null: no finite time) and issue. The as-ofs are null but for what
     calls for a rescore. -#}
 with scoring_run as (

@@ -1,12 +1,8 @@
 {{
   config(
-    materialized='table',
-    indexes=[{'columns': ['scoring_run_id'], 'unique': true}],
-    post_hook=[
-      "analyze {{ this }}",
-      "{{ refuse_other_parameters(this) }}",
-      "{{ refuse_larger_lookback(this) }}",
-    ],
+    materialized='replace_range',
+    meta={'rewritten': 'anew'},
+    post_hook=["{{ refuse_other_parameters(this) }}", "{{ refuse_larger_lookback(this) }}"],
   )
 }}
 {#- Grain: one row, the run that built the first half. Everything incremental descends from it, so that one as-of and

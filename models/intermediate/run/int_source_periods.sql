@@ -1,9 +1,4 @@
-{{
-  config(
-    materialized='table',
-    indexes=[{'columns': ['period_start'], 'unique': true}],
-  )
-}}
+{{ config(materialized='replace_range', meta={'rewritten': 'anew'}) }}
 {#- What the source holds of the periods inside the lookback, and which of them have changed since the last whole run
     judged them: the others need not be judged again (section 9). Read before anything is judged, so that what arrives
     meanwhile counts as a change of the next run.

@@ -1,12 +1,4 @@
-{{
-  config(
-    materialized='incremental',
-    meta={'rewritten': 'whole'},
-    indexes=[{'columns': ['agent_id_hash'], 'unique': true}],
-    pre_hook="{{ swap_alone() }}",
-    post_hook="{{ keep_views(this) }}",
-  )
-}}
+{{ config(materialized='replace_range', meta={'rewritten': 'whole', 'keeps_views': true}) }}
 {#- Every agent with a trace that counts, when its first one was (section 1), and a label that is the agent's alone and
     stays: the name that its first trace bore and the beginning of its hash; of agents that have both in common, the
     first one's, and the others' with the whole hash and a number. Grain and key: agent. Nothing is null. -#}

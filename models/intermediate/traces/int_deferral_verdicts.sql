@@ -1,9 +1,9 @@
 {{
   config(
-    materialized='table',
-    indexes=[{'columns': ['deferral_verdict_id'], 'unique': true}, {'columns': ['agent_id_hash']}],
+    materialized='replace_range',
+    meta={'rewritten': 'anew'},
+    indexes=[{'columns': ['agent_id_hash']}],
     pre_hook="{{ set_for_heavy_work() }}",
-    post_hook="analyze {{ this }}",
   )
 }}
 {#- Grain: one row per source row of wbd_deferrals created before the latest as-of, or never dated. To which agent it

@@ -1,8 +1,8 @@
 {{
   config(
-    materialized='incremental',
+    materialized='replace_range',
     meta={'judged_range': 'traced_at'},
-    indexes=[{'columns': ['agent_id_hash', 'traced_at']}, {'columns': ['traced_at', 'fragility_event_id'], 'unique': true}],
+    indexes=[{'columns': ['agent_id_hash', 'traced_at']}],
     pre_hook="{{ set_for_heavy_work() }}",
   )
 }}

@@ -1,8 +1,8 @@
 {{
   config(
-    materialized='incremental',
+    materialized='replace_range',
     meta={'judged_range': 'traced_at'},
-    indexes=[{'columns': ['agent_id_hash', 'traced_at']}, {'columns': ['traced_at', 'identity_event_id'], 'unique': true}],
+    indexes=[{'columns': ['agent_id_hash', 'traced_at']}],
   )
 }}
 {#- Grain: one row per trace at which an agent appeared, was first named, or changed its name. Sparse: the few facts

@@ -1,12 +1,8 @@
 {{
   config(
-    materialized='incremental',
+    materialized='replace_range',
     meta={'judged_range': 'traced_at'},
-    indexes=[
-      {'columns': ['agent_id_hash', 'key_hash', 'traced_at'], 'unique': true},
-      {'columns': ['key_hash', 'traced_at']},
-      {'columns': ['traced_at']},
-    ],
+    indexes=[{'columns': ['key_hash', 'traced_at']}, {'columns': ['traced_at']}],
     pre_hook="{{ set_for_heavy_work() }}",
   )
 }}

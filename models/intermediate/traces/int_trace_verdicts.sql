@@ -1,14 +1,9 @@
 {{
   config(
-    materialized='incremental',
-    meta={'judged_range': 'traced_at'},
-    indexes=[
-      {'columns': ['agent_id_hash', 'traced_at']},
-      {'columns': ['traced_at', 'trace_verdict_id'], 'unique': true},
-      {'columns': ['delivery_hash', 'traced_at']},
-    ],
-    pre_hook=["{{ swap_alone() }}", "{{ forget_other_readings(ref('int_source_periods')) }}", "{{ set_for_heavy_work(costly_rows=true) }}"],
-    post_hook="{{ keep_views(this) }}",
+    materialized='replace_range',
+    meta={'judged_range': 'traced_at', 'keeps_views': true, 'in_parallel': true},
+    indexes=[{'columns': ['agent_id_hash', 'traced_at']}, {'columns': ['delivery_hash', 'traced_at']}],
+    pre_hook=["{{ forget_other_readings(ref('int_source_periods')) }}", "{{ set_for_heavy_work(costly_rows=true) }}"],
   )
 }}
 {#- Every verdict a score needs, once per trace; the only reader of the wide rows. Sets nothing aside silently: rows

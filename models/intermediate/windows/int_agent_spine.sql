@@ -1,10 +1,4 @@
-{{
-  config(
-    materialized='table',
-    indexes=[{'columns': ['agent_id_hash', 'period_start'], 'unique': true}],
-    post_hook="analyze {{ this }} (agent_id_hash, period_start, as_of, span_start)",
-  )
-}}
+{{ config(materialized='replace_range', meta={'rewritten': 'anew'}) }}
 {#- Every period at which a window of some score may end: from a period with a trace to the last as-of whose windows
     hold it, without gaps, so that every running total has a row to stand on. Where an agent was silent for longer than
     any score remembers, a new span begins, in which totals start over: years of silence cost nothing.
