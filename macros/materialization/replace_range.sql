@@ -5,9 +5,9 @@
     it, the views that others have made of the old one turn to it;
     any other run adds what an upgrade brings to columns and rules, deletes the rows of its range, and inserts what the model
     selects straight into the table. Then come grants, descriptions and statistics.
-    A model says its range in its meta: scored_range, a column of as-ofs; judged_range, a column of times; rewritten: whole, anew (made
-    at every run), or nothing, for tables that Python writes and for logs; and with also_replaced_by the key by which rows from outside the
-    range replace older ones. -#}
+    A model says its range in its meta: scored_range, a column of as-ofs; judged_range, a column of times; or rewritten: whole,
+    anew (made at every run), or nothing, for logs and for tables that Python writes; and with also_replaced_by the key by
+    which rows from outside the range replace older ones. -#}
 {% materialization replace_range, adapter='postgres' %}
   {%- set table = this.incorporate(type='table') -%}
   {%- set old = load_cached_relation(this) -%}
@@ -179,8 +179,11 @@
 {% macro tables_as_found() %}
   {%- if graph.get('tables_as_found', {}).get('invocation_id') != invocation_id -%}
     {%- set tables = {'invocation_id': invocation_id} -%}
-    {%- set schemas = graph.nodes.values() | selectattr('package_name', 'equalto', 'ciris_scoring')
-        | selectattr('resource_type', 'equalto', 'model') | map(attribute='schema') | unique | list -%}
+    {%- set schemas = [] -%}
+    {%- for schema in graph.nodes.values() | selectattr('package_name', 'equalto', 'ciris_scoring')
+        | selectattr('resource_type', 'equalto', 'model') | map(attribute='schema') | unique -%}
+      {%- do schemas.append(literal(schema)) -%}
+    {%- endfor -%}
     {%- for row in run_query("
         select
           n.nspname, c.relname,
@@ -191,7 +194,7 @@
           || array(select k.conname::text from pg_constraint as k where k.conrelid = c.oid) as rules
         from pg_class as c
         inner join pg_namespace as n on c.relnamespace = n.oid
-        where c.relkind in ('r', 'p') and n.nspname in ('" ~ schemas | join("', '") ~ "')") -%}
+        where c.relkind in ('r', 'p') and n.nspname in (" ~ schemas | join(', ') ~ ")") -%}
       {%- do tables.update({(row[0], row[1]): {'columns': fromjson(row[2]), 'rules': fromjson(row[3])}}) -%}
     {%- endfor -%}
     {%- do graph.update({'tables_as_found': tables}) -%}

@@ -1,4 +1,10 @@
-{{ config(materialized='replace_range', meta={'judged_range': 'hour_start', 'keeps_views': true}, pre_hook="{{ set_for_heavy_work() }}") }}
+{{
+  config(
+    materialized='replace_range',
+    meta={'judged_range': 'hour_start', 'keeps_views': true},
+    pre_hook="{{ set_for_heavy_work() }}",
+  )
+}}
 {#- Grain: one row per agent and UTC hour with a signal or a coherence level: the hour is the unit of corroboration
     (section 7), whatever the scoring period. -#}
 with verdicts as (
