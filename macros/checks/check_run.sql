@@ -138,14 +138,22 @@
   {%- endif -%}
 {% endmacro %}
 
+{#- The command that brings a run to its end which did not. -#}
+{% macro command_of(last) %}
+  {%- if last['is_full_refresh'] -%} {{ return('ciris-scoring run --full-refresh --allow-rescoring') }} {%- endif -%}
+  {%- if last['backfill_first'] is none -%} {{ return('ciris-scoring run') }} {%- endif -%}
+  {{ return('ciris-scoring run --from ' ~ shown_time(last['backfill_first']) ~ ' --to ' ~ shown_time(last['backfill_last'])
+            ~ ' --allow-rescoring') }}
+{% endmacro %}
+
 {#- A full refresh that did not end leaves part of the old history and part of the new in the tables that scores are
     made of. Only its repetition can follow. -#}
 {% macro refuse_after_full_refresh(last) %}
   {%- if last['is_full_refresh'] -%}
     {{ exceptions.raise_compiler_error(
       "The full refresh that began at " ~ shown_time(last['started_at']) ~ " did not end, so the tables behind the scores in "
-      ~ "schema " ~ target.schema ~ " are part old, part new. Repeat it, with the same variables: ciris-scoring run "
-      ~ "--full-refresh --allow-rescoring (in plain dbt --full-refresh --vars 'ciris_allow_rescoring: true').") }}
+      ~ "schema " ~ target.schema ~ " are part old, part new. Repeat it, with the same variables: " ~ command_of(last)
+      ~ " (in plain dbt --full-refresh --vars 'ciris_allow_rescoring: true').") }}
   {%- endif -%}
 {% endmacro %}
 
@@ -156,8 +164,7 @@
   {%- if last['backfill_first'] is not none and (backfill.get('first'), backfill.get('last')) != (first, last_as_of) -%}
     {{ exceptions.raise_compiler_error(
       "The backfill from " ~ first ~ " to " ~ last_as_of ~ " did not end, so some traces in schema " ~ target.schema
-      ~ " are judged again and those after them are not. Go on with it: ciris-scoring run --from " ~ first ~ " --to "
-      ~ last_as_of ~ " --allow-rescoring.") }}
+      ~ " are judged again and those after them are not. Go on with it: " ~ command_of(last) ~ ".") }}
   {%- endif -%}
 {% endmacro %}
 
@@ -168,7 +175,7 @@
   {%- if last is not none and not last['has_ended'] and last['first_half_ended_at'] is none and gate | length > 0 -%}
     {{ exceptions.raise_compiler_error(
       "The first half of the run that began at " ~ shown_time(last['started_at']) ~ " did not end, so what it would publish "
-      ~ "in schema " ~ target.schema ~ " is part old, part new. Run again from the beginning: ciris-scoring run (in plain "
-      ~ "dbt: dbt build --selector before_resilience).") }}
+      ~ "in schema " ~ target.schema ~ " is part old, part new. Run again from the beginning: " ~ command_of(last)
+      ~ ("." if last['is_full_refresh'] or last['backfill_first'] else " (in plain dbt: dbt build --selector before_resilience).")) }}
   {%- endif -%}
 {% endmacro %}

@@ -222,6 +222,7 @@ CASES = [
     (Death("an increment", "fct_fleet_capacity"), "earlier run"),
     (Death("a run with a longer lookback", "fct_fleet_capacity"), "run"),
     (Death("a rescore", "fct_capacity_scores"), "second half of plain dbt"),
+    (Death("a rescore", "int_window_sums"), "second half of plain dbt"),
     (Death("a full refresh", "int_capacity_scores"), "rescore"),
     (Death("a first run", "fct_fleet_capacity"), "rescore"),
 ]
