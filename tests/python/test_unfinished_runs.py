@@ -55,7 +55,7 @@ DIES = """
     end $$;
     """
 WRITING_DIES = """
-    create trigger refuse before insert on {relation} for each statement execute function public.refuse_to_write();
+    create trigger refuse before insert on {relation} for each {what} execute function public.refuse_to_write();
     """
 LIVES = """
     drop event trigger if exists refuse;
@@ -142,7 +142,9 @@ def die(fleet: Fleet, death: Death) -> None:
     with database.connect() as connection:
         connection.execute(DIES.format(table=death.table, nth=nth))
         if death.run != "a first run":
-            connection.execute(WRITING_DIES.format(relation=MARTS.places[death.table]))
+            # dbt writes no row of Python's tables, but it does write.
+            what = "row" if death.table in OF_PYTHON else "statement"
+            connection.execute(WRITING_DIES.format(relation=MARTS.places[death.table], what=what))
         how = dict(RUNS[death.run])
         result = run(database, *how.pop("arguments", ()), **how)
         assert result.exit_code == 1 and "the disk is full" in result.output, result.output[-2000:]
@@ -195,7 +197,8 @@ def wrong_after(fleet: Fleet, death: Death, command: str) -> list[str]:
         if refusal is not None:
             return [f"the advice is refused too: {refusal}"]
     wrong = []
-    if command != "resilience":
+    waits = death.table in OF_PYTHON and command == "second half of plain dbt"  # for Python, and a warning says so
+    if command != "resilience" and not waits:
         wrong = differences(fleet)
     if refused := go_on(fleet, "run"):  # whatever it was, the next day's run goes on from there
         if "did not end" not in refused:
@@ -256,8 +259,8 @@ def main() -> int:
             if wanted and name not in wanted:
                 continue
             death = Death(name, table)
-            if name == "a first run" and table in OF_PYTHON:
-                continue  # there is no table yet to refuse Python's writing
+            if table in OF_PYTHON and name in ("a first run", "a run made twice", "a rescore"):
+                continue  # there is no table yet to refuse Python's writing, or nothing to write
             wrong = wrong_after(fleet, death, command)
             n, n_wrong = n + 1, n_wrong + bool(wrong)
             print(
