@@ -197,7 +197,8 @@ def wrong_after(fleet: Fleet, death: Death, command: str) -> list[str]:
         if refusal is not None:
             return [f"the advice is refused too: {refusal}"]
     wrong = []
-    waits = death.table in OF_PYTHON and command == "second half of plain dbt"  # for Python, and a warning says so
+    # Scores that wait for Python are in no mart, and a warning says so.
+    waits = death.table in OF_PYTHON and command == "second half of plain dbt"
     if command != "resilience" and not waits:
         wrong = differences(fleet)
     if refused := go_on(fleet, "run"):  # whatever it was, the next day's run goes on from there
