@@ -171,8 +171,8 @@
 {#- The second half of a run in plain dbt publishes what its first half has built and tested, all of it. -#}
 {% macro check_first_half(models) %}
   {%- set last = last_run() -%}
-  {%- set gate = models | select('in', after_resilience()) | list -%}
-  {%- if last is not none and not last['has_ended'] and last['first_half_ended_at'] is none and gate | length > 0 -%}
+  {%- if last is not none and not last['has_ended'] and last['first_half_ended_at'] is none
+      and models | select('in', after_resilience()) | list -%}
     {{ exceptions.raise_compiler_error(
       "The first half of the run that began at " ~ shown_time(last['started_at']) ~ " did not end, so what it would publish "
       ~ "in schema " ~ target.schema ~ " is part old, part new. Run again from the beginning: " ~ command_of(last)

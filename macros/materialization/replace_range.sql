@@ -36,7 +36,8 @@
   {%- endif -%}
   {%- do apply_grants(table, config.get('grants'), should_revoke=should_revoke(old, replaced is not none)) -%}
   {%- do describe(table) -%}
-  {%- do run_query(update_statistics()) -%}
+  {%- set statistics = update_statistics() | trim -%}
+  {%- if statistics -%} {%- do run_query(statistics) -%} {%- endif -%}
   {{ run_hooks(post_hooks, inside_transaction=True) }}
   {%- do adapter.commit() -%}
   {%- if replaced is not none -%} {%- do adapter.drop_relation(replaced) -%} {%- endif -%}

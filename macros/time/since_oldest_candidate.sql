@@ -1,13 +1,13 @@
 {#- The rows of a factor that this run publishes: as-ofs that it scores, and earlier ones that are not published although R
     and limits are there, because they waited for the Python step when their turn came. The components are published after
-    the scores, so whoever has those has both. -#}
-{% macro to_be_published(rows) %}
+    the scores, so whoever has those has both. in_reach: the condition made of since_oldest_candidate. -#}
+{% macro to_be_published(rows, in_reach) %}
   {%- set published = relation_as_left('int_published_components') if is_incremental() else none -%}
   (
         {{ in_scored_range(rows ~ '.as_of') }}
         {%- if published is not none %}
         or (
-            {{ rows }}.as_of {{ since_oldest_candidate() }}
+            {{ rows }}.{{ in_reach }}
             and {{ rows }}.as_of <= {{ cutoff() }}
             and not exists (
                 select 1

@@ -34,7 +34,7 @@ resilience as (
         resilience.rho_regression,
         resilience.r_score
     from {{ ref('int_resilience') }} as resilience
-    where {{ to_be_published('resilience') }}
+    where {{ to_be_published('resilience', in_reach) }}
 
 ),
 
