@@ -44,21 +44,14 @@
   coalesce({{ audit_sequence_number }} = 1 and {{ previous_audit_sequence_number }} > 1, false)
 {%- endmacro %}
 
-{#- The counters of int_sign_periods that windows and baselines sum. -#}
-{% macro sign_counters() %}
-  {%- set counters = ['n_traces', 'n_trivial', 'n_renumbered', 'n_shared_key', 'n_new_keys'] -%}
-  {%- for field in record_sign_fields() -%}
-    {%- do counters.extend(['n_checked_' ~ field, 'n_unreported_' ~ field, 'n_contradicted_' ~ field]) -%}
-  {%- endfor -%}
-  {{ return(counters) }}
-{% endmacro %}
-
-{#- What of how many traces each sign that counts traces looks at: sign, field (none where it has none), found, of. -#}
+{#- What of how many traces each sign that counts traces looks at, in columns of int_window_sums: sign, field (none where it
+    has none), found, of. -#}
 {% macro counted_signs() %}
   {%- set counts = [] -%}
   {%- for field in record_sign_fields() -%}
-    {%- do counts.append({'sign': 'contradicted_null', 'field': field, 'found': 'n_contradicted_' ~ field, 'of': 'n_traces'}) -%}
-    {%- do counts.append({'sign': 'unreported', 'field': field, 'found': 'n_unreported_' ~ field, 'of': 'n_checked_' ~ field}) -%}
+    {%- set place = '[' ~ loop.index ~ ']' -%}
+    {%- do counts.append({'sign': 'contradicted_null', 'field': field, 'found': 'n_contradicted' ~ place, 'of': 'n_traces'}) -%}
+    {%- do counts.append({'sign': 'unreported', 'field': field, 'found': 'n_unreported' ~ place, 'of': 'n_checked' ~ place}) -%}
   {%- endfor -%}
   {%- for sign, found in {'shared_key': 'n_shared_key', 'renumbered': 'n_renumbered', 'key_turnover': 'n_new_keys',
                           'volume_jump': 'n_trivial'}.items() -%}

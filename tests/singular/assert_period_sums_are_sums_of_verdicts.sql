@@ -1,7 +1,8 @@
--- Every counted trace is in exactly one row of int_agent_periods, and every counter there is what a direct count of
--- the verdicts gives. Windows, factors and scores rest on these sums.
-{%- set counters = counted_verdicts().keys() | list + ['n_traces', 'n_fields_present', 'n_signals',
-    'n_coherent_signals', 'replay_success_weight', 'last_traced_at'] %}
+-- Every counted trace is in exactly one row of int_agent_periods, and every sum there is what a direct count of the
+-- verdicts gives; each score and each judged trace is in exactly one bin. Windows, factors and scores rest on these.
+{%- set sums = counted_verdicts().keys() | list + ['n_traces', 'n_fields_present', 'n_signals', 'n_coherent_signals',
+    'replay_success_weight', 'last_traced_at', 'n_judged', 'n_judged_in_bins', 'confidence', 'n_successes']
+    + drift_metrics() %}
 with direct_sums as (
 
     select
@@ -18,7 +19,14 @@ with direct_sums as (
             'count(*)', 'count(*) filter (where is_replay_sampled and is_replayable)',
             'count(*) filter (where is_replay_sampled)',
         ) }} as replay_success_weight,
-        max(traced_at) as last_traced_at
+        max(traced_at) as last_traced_at,
+        {% for metric in drift_metrics() %}
+        count({{ metric }}) as {{ metric }},
+        {% endfor %}
+        count(csdma_plausibility_score) filter (where action_success is not null) as n_judged,
+        count(csdma_plausibility_score) filter (where action_success is not null) as n_judged_in_bins,
+        coalesce(sum(csdma_plausibility_score) filter (where action_success is not null), 0) as confidence,
+        count(csdma_plausibility_score) filter (where action_success) as n_successes
     from {{ ref('int_trace_verdicts') }}
     where
         {{ in_increment(ref('int_trace_verdicts')) }}
@@ -34,7 +42,15 @@ period_sums as (
     select
         *,
         n_signals_corroborated + n_signals_uncorroborated as n_signals,
-        n_coherent_corroborated + n_coherent_uncorroborated as n_coherent_signals
+        n_coherent_corroborated + n_coherent_uncorroborated as n_coherent_signals,
+        {% for name, array in {
+            'n_judged_in_bins': 'judged_by_bin', 'confidence': 'confidence_by_bin', 'n_successes': 'successes_by_bin',
+        }.items() %}
+        (select sum(bins.n) from unnest({{ array }}) as bins (n)) as {{ name }},
+        {% endfor %}
+        {% for metric in drift_metrics() %}
+        (select sum(bins.n) from unnest({{ metric }}_histogram) as bins (n)) as {{ metric }}{% if not loop.last %},{% endif %}
+        {% endfor %}
     from {{ ref('int_agent_periods') }}
     where {{ in_increment(ref('int_agent_periods')) }}
 
@@ -48,6 +64,6 @@ select
 from direct_sums
 full join period_sums using (agent_id_hash, period_start)
 where
-    {% for counter in counters %}
-    direct_sums.{{ counter }} is distinct from period_sums.{{ counter }}{% if not loop.last %} or{% endif %}
+    {% for name in sums %}
+    direct_sums.{{ name }} is distinct from period_sums.{{ name }}{% if not loop.last %} or{% endif %}
     {% endfor %}

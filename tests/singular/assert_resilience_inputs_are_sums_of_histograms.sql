@@ -52,7 +52,7 @@ direct_sums as (
         ]::integer[] as {{ metric }}_baseline{% if not loop.last %},{% endif %}
         {% endfor %}
     from inputs
-    left join {{ ref('int_score_histograms') }} as histograms
+    left join {{ ref('int_agent_periods') }} as histograms
         on
             inputs.agent_id_hash = histograms.agent_id_hash
             and inputs.baseline_start <= histograms.period_start

@@ -126,7 +126,7 @@ judged_keys as (
         periods.period_start,
         substr(judged.key, 2)::bigint as key_hash,
         left(judged.key, 1)::boolean as is_key_registered
-    from {{ ref('int_sign_periods') }} as periods
+    from {{ ref('int_agent_periods') }} as periods
     cross join lateral string_to_table(periods.judged_keys, ',') as judged (key)
     where
         periods.period_start >= (select bounds.late_from from late_window as bounds)
