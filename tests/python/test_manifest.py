@@ -118,7 +118,7 @@ def tables(manifest: Manifest) -> list[ModelNode]:
 
 
 def test_every_table_is_written_by_one_materialization(manifest: Manifest) -> None:
-    assert {model.config.materialized for model in models(manifest)} == {"replace_range", "view"}
+    assert {model.config.materialized for model in models(manifest)} == {"replace_range", "view", "ephemeral"}
 
 
 def test_every_table_has_a_key_and_columns_with_types(manifest: Manifest) -> None:

@@ -1,5 +1,6 @@
+{{ config(materialized='ephemeral') }}
 {#- What came when the scores of its period were final already (section 9), and the as-ofs whose scores it would change:
-    from the period's end on, for as long as any score remembers it. A view, for int_data_quality.
+    from the period's end on, for as long as any score remembers it. A step of fct_data_quality.
     Grain: one row per agent (null: nobody), period and issue, late_trace or late_key. -#}
 with scoring_run as (
 
