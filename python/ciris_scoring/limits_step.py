@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -192,6 +192,34 @@ def run_limits_step(
     if waiting + deleted >= ANALYZE_ROWS:
         analyze(connection, relations["int_score_limits"])
     return StepResult(waiting, waiting, deleted, time.monotonic() - started)
+
+
+def first_waiting(connection: psycopg.Connection, relations: Relations) -> datetime:
+    """The first as-of at which something may wait for Python: of those that the last run scored, or one left before it.
+
+    What an agent's limits are made from holds what its R is made from, so that whatever waits shows in the fleets' few
+    digests.
+
+    :returns: the end of all days when nothing does.
+    :raises StepError: a relation is missing.
+    """
+    with connection.transaction(), connection.cursor() as cursor:
+        require_relations(cursor, relations, (*NEEDED, "int_scoring_run"))
+        query = sql.SQL("""
+            select min(as_of)
+            from {inputs} as inputs
+            full join {fleet_values} as fleet_values using ({key})
+            where
+                as_of > (select run.cutoff from {scoring_run} as run)
+                or fleet_values.inputs_digest is distinct from inputs.inputs_digest
+            """).format(
+            key=column_list(FLEET_KEY),
+            inputs=relations["int_interval_inputs"],
+            fleet_values=relations["int_interval_fleet_values"],
+            scoring_run=relations["int_scoring_run"],
+        )
+        [first] = one_row(cursor.execute(query))
+    return first or datetime.max.replace(tzinfo=UTC)
 
 
 def read_setting(cursor: psycopg.Cursor, relations: Relations) -> Setting:

@@ -16,7 +16,7 @@ from ciris_scoring.closing import Closing
 from ciris_scoring.connection import LOST_HINT, connect, one_row
 from ciris_scoring.dbt_build import DbtBuild, Half
 from ciris_scoring.errors import DbtFailed, InputError
-from ciris_scoring.limits_step import run_limits_step
+from ciris_scoring.limits_step import first_waiting, run_limits_step
 from ciris_scoring.project import PREFIX, Project, find_project, load_project
 from ciris_scoring.resilience_step import run_step
 from ciris_scoring.rights import check_rights
@@ -293,7 +293,8 @@ def resilience(project: Project) -> StepResult:
 
 def _run_steps(connection: psycopg.Connection, project: Project) -> StepResult:
     """Compute R, then the intervals, and say what was done; return the numbers of R and the seconds of both."""
-    resilience = run_step(connection, project.relations, report=report)
+    since = first_waiting(connection, project.relations)
+    resilience = run_step(connection, project.relations, since=since, report=report)
     _report_step("resilience", resilience)
     limits = run_limits_step(connection, project.relations, report=report)
     _report_step("intervals", limits)
