@@ -5,9 +5,10 @@
     it, the views that others have made of the old one turn to it;
     any other run adds what an upgrade brings to columns and rules, deletes the rows of its range, and inserts what the model
     selects straight into the table. Then come grants, descriptions and statistics.
-    A model says its range in its meta: scored_range, a column of as-ofs; judged_range, a column of times; or rewritten: whole,
-    anew (made at every run), or nothing, for logs and for tables that Python writes; and with also_replaced_by the key by
-    which rows from outside the range replace older ones. -#}
+    A model says its range in its meta: scored_range, a column of as-ofs; judged_range, a column of times; or rewritten: whole;
+    constant (whole, but the same at every run with the same code, seeds and variables: ciris-scoring runs it only after a
+    change of one); anew (made at every run); appended; or nothing, for tables whose rows Python writes. And with
+    also_replaced_by the key by which rows from outside the range replace older ones. -#}
 {% materialization replace_range, adapter='postgres' %}
   {%- set table = this.incorporate(type='table') -%}
   {%- set old = load_cached_relation(this) -%}
@@ -59,7 +60,8 @@
 {% macro rewrite_range(table, select) %}
   {%- set meta = config.get('meta') -%}
   {%- set rewritten = meta.get('rewritten') -%}
-  {%- set range = 'true' if rewritten == 'whole' else none if rewritten == 'nothing' else in_rewritten_range(meta) -%}
+  {%- set range = 'true' if rewritten in ['whole', 'constant'] else none if rewritten in ['appended', 'nothing']
+      else in_rewritten_range(meta) -%}
   {%- set columns = get_quoted_csv(columns_of_model().keys()) -%}
   {%- if meta.get('in_parallel') and placement(model.name) == 'local' -%}
     {%- set scratch = adapter.quote(model.alias ~ '__selected') %}
