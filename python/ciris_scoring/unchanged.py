@@ -15,7 +15,9 @@ from ciris_scoring.project import PREFIX, Project
 from ciris_scoring.relations import PACKAGE
 from ciris_scoring.run_log import Attempt
 
-VARIABLES_OF_ONE_RUN = frozenset({"allow_rescoring", "as_of", "backfill", "lock_holder_pid", "unchanged_nodes"})
+VARIABLES_OF_ONE_RUN = frozenset(
+    {"allow_rescoring", "as_of", "backfill", "lock_holder_pid", "unchanged_nodes"}
+)
 """Variables that differ from run to run; no view says anything of them."""
 _FILLED_BY_OTHERS = "nothing"
 _CONSTANT = "constant"
@@ -149,9 +151,7 @@ def _digest_of_last_run(connection: psycopg.Connection, project: Project, attemp
 def _code(project: Project) -> list[Any]:
     """Every file that dbt reads, the profile's target, environment variables, versions, and the variables in force."""
     manifest = project.manifest
-    lasting = {
-        name: value for name, value in project.variables.items() if name not in VARIABLES_OF_ONE_RUN
-    }
+    lasting = {name: value for name, value in project.variables.items() if name not in VARIABLES_OF_ONE_RUN}
     others = {name: value for name, value in project.cli_vars.items() if not name.startswith(PREFIX)}
     return [
         sorted((name, file.checksum.checksum) for name, file in manifest.files.items()),

@@ -38,7 +38,12 @@ REWRITTEN = {
     "appended": {"int_score_publications"},
     # What follows from code, seeds and variables alone.
     "constant": {
-        *["int_scoring_parameters", "dim_scoring_parameters", "dim_scoring_windows", "dim_capacity_categories"],
+        *[
+            "int_scoring_parameters",
+            "dim_scoring_parameters",
+            "dim_scoring_windows",
+            "dim_capacity_categories",
+        ],
     },
     # As many rows as agents or days, each of which a run may change; and what one run publishes.
     "whole": {
