@@ -38,6 +38,7 @@ _SHOWN = {
 _COLOURS = {"ok": "green", "skipped": "bright_black", "WARN": "yellow", "FAIL": "red", "ERROR": "red"}
 _LONG_ROW = re.compile(r"(Failing row contains \(.{160})[^$]*\)")
 """What PostgreSQL shows of a row that breaks a rule: its key comes first."""
+_PLACE = ("> ", "CONTEXT:  PL/pgSQL function inline_code_block")
 _BEFORE_MARTS = "The marts stay as they were."
 _AMONG_MARTS = "Each mart is whole, some already of this run; the next run brings them together."
 _HINTS = {
@@ -220,9 +221,9 @@ class _Progress:
 
 
 def _core(message: str) -> str:
-    """dbt's message on one line, without its heading and the call stack of macros below it."""
+    """dbt's message on one line, without its heading and the place below it in macros, or in SQL of theirs."""
     lines = [line.strip() for line in str(message).splitlines()]
-    stack = next((i for i, line in enumerate(lines) if line.startswith("> ")), len(lines))
+    stack = next((i for i, line in enumerate(lines) if line.startswith(_PLACE)), len(lines))
     lines = [line for line in lines[:stack] if line and not line.startswith("compiled code at ")]
     if len(lines) > 1 and " Error in " in lines[0]:
         lines = lines[1:]
