@@ -29,7 +29,15 @@ PARSED_VARIABLES = frozenset(
 decide what its SQL says."""
 
 NEVER_OLD = frozenset(
-    f"{PREFIX}{name}" for name in ("backfill", "distribution", "lock_holder_pid", "time_spine", "traces_from")
+    f"{PREFIX}{name}"
+    for name in (
+        "backfill",
+        "distribution",
+        "lock_holder_pid",
+        "time_spine",
+        "traces_from",
+        "unchanged_nodes",
+    )
 )
 """Variables that nobody has set by a name without the prefix."""
 

@@ -32,19 +32,27 @@ TABLES_WITHOUT_KEY = {
     "fct_capacity_alerts": "a few rows, each kind's of tables that have one by agent, as-of and window",
 }
 REWRITTEN = {
-    # Python writes the rows, or each run appends its own.
-    "nothing": {
-        *["int_resilience_scores", "int_score_limits", "int_interval_fleet_values"],
-        *["int_score_publications", "int_run_attempts"],
+    # Python writes the rows.
+    "nothing": {"int_resilience_scores", "int_score_limits", "int_interval_fleet_values", "int_run_attempts"},
+    # Each run adds its own.
+    "appended": {"int_score_publications"},
+    # What follows from code, seeds and variables alone.
+    "constant": {
+        *[
+            "int_scoring_parameters",
+            "dim_scoring_parameters",
+            "dim_scoring_windows",
+            "dim_capacity_categories",
+        ],
     },
-    # As many rows as agents, days or parameters, each of which a run may change; and what one run publishes.
+    # As many rows as agents or days, each of which a run may change; and what one run publishes.
     "whole": {
-        *["int_agents", "dim_agents", "dim_days", "dim_scoring_windows", "dim_capacity_categories"],
-        *["dim_scoring_parameters", "fct_data_quality", "fct_capacity_alerts", "int_capacity_scores"],
+        *["int_agents", "dim_agents", "dim_days", "fct_data_quality", "fct_capacity_alerts"],
+        "int_capacity_scores",
     },
     # What describes one run.
     "anew": {
-        *["int_scoring_run", "int_scoring_parameters", "int_source_periods", "int_agent_spine"],
+        *["int_scoring_run", "int_source_periods", "int_agent_spine"],
         *["int_deferral_verdicts", "int_data_quality"],
     },
 }
