@@ -1,8 +1,19 @@
 -- Every counted trace is in exactly one row of int_agent_periods, and every counter there is what a direct count of
--- the verdicts gives. Windows, factors and scores rest on these sums.
+-- the verdicts gives; each sampled trace has its replay. Windows, factors and scores rest on these sums.
 {%- set counters = counted_verdicts().keys() | list + ['n_traces', 'n_fields_present', 'n_signals',
-    'n_coherent_signals', 'replay_success_weight', 'last_traced_at'] %}
-with direct_sums as (
+    'n_coherent_signals', 'n_replayed', 'replay_success_weight', 'last_traced_at'] %}
+with replays as (
+
+    select
+        traced_at,
+        trace_verdict_id,
+        is_replayable
+    from {{ ref('int_replays') }}
+    where {{ in_increment(ref('int_replays')) }}
+
+),
+
+direct_sums as (
 
     select
         agent_id_hash,
@@ -14,12 +25,13 @@ with direct_sums as (
         sum(n_fields_present) as n_fields_present,
         count(*) filter (where is_signal) as n_signals,
         count(*) filter (where is_coherent_signal) as n_coherent_signals,
+        count(replays.trace_verdict_id) as n_replayed,
         {{ replay_stratum(
-            'count(*)', 'count(*) filter (where is_replay_sampled and is_replayable)',
-            'count(*) filter (where is_replay_sampled)',
+            'count(*)', 'count(*) filter (where replays.is_replayable)', 'count(*) filter (where is_replay_sampled)',
         ) }} as replay_success_weight,
         max(traced_at) as last_traced_at
     from {{ ref('int_trace_verdicts') }}
+    left join replays using (traced_at, trace_verdict_id)
     where
         {{ in_increment(ref('int_trace_verdicts')) }}
         and is_counted
@@ -34,7 +46,8 @@ period_sums as (
     select
         *,
         n_signals_corroborated + n_signals_uncorroborated as n_signals,
-        n_coherent_corroborated + n_coherent_uncorroborated as n_coherent_signals
+        n_coherent_corroborated + n_coherent_uncorroborated as n_coherent_signals,
+        n_replay_sampled as n_replayed
     from {{ ref('int_agent_periods') }}
     where {{ in_increment(ref('int_agent_periods')) }}
 

@@ -26,7 +26,6 @@ with verdicts as (
         is_chain_duplicate,
         n_fields_present,
         is_replay_sampled,
-        is_replayable,
         is_unsafe
     from {{ ref('int_trace_verdicts') }}
     where
@@ -55,9 +54,22 @@ trace_sums as (
         count(*) filter (where is_chain_duplicate)::integer as n_chain_duplicates,
         sum(n_fields_present)::bigint as n_fields_present,
         count(*) filter (where is_replay_sampled)::integer as n_replay_sampled,
-        count(*) filter (where is_replay_sampled and is_replayable)::integer as n_replay_succeeded,
         count(*) filter (where is_unsafe)::integer as n_unsafe
     from verdicts
+    group by
+        agent_id_hash,
+        period_start
+
+),
+
+replay_sums as (
+
+    select
+        agent_id_hash,
+        period_start,
+        count(*) filter (where is_replayable)::integer as n_replay_succeeded
+    from {{ ref('int_replays') }}
+    where {{ in_judged_range('traced_at') }}
     group by
         agent_id_hash,
         period_start
@@ -116,8 +128,10 @@ select
     trace_sums.n_chain_duplicates,
     trace_sums.n_fields_present,
     trace_sums.n_replay_sampled,
-    trace_sums.n_replay_succeeded,
-    {{ replay_stratum('n_traces', 'n_replay_succeeded', 'n_replay_sampled') }} as replay_success_weight,
+    coalesce(replay_sums.n_replay_succeeded, 0) as n_replay_succeeded,
+    {{ replay_stratum(
+        'trace_sums.n_traces', 'coalesce(replay_sums.n_replay_succeeded, 0)', 'trace_sums.n_replay_sampled'
+    ) }} as replay_success_weight,
     trace_sums.n_unsafe,
     coalesce(signal_sums.n_signals_corroborated, 0) as n_signals_corroborated,
     coalesce(signal_sums.n_signals_uncorroborated, 0) as n_signals_uncorroborated,
@@ -126,6 +140,10 @@ select
     coalesce(recovery_sums.n_recoveries, 0) as n_recoveries,
     coalesce(recovery_sums.recovery_microseconds, 0) as recovery_microseconds
 from trace_sums
+left join replay_sums
+    on
+        trace_sums.agent_id_hash = replay_sums.agent_id_hash
+        and trace_sums.period_start = replay_sums.period_start
 left join signal_sums
     on
         trace_sums.agent_id_hash = signal_sums.agent_id_hash
