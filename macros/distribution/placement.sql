@@ -4,7 +4,7 @@
 {% macro placement(name) %}
   {%- if not is_distributed() -%} {{ return('local') }} {%- endif -%}
   {%- set by_agent = [
-      'int_trace_verdicts', 'int_agents',
+      'int_trace_verdicts', 'int_replays', 'int_agents',
       'int_agent_hours', 'int_agent_periods', 'int_agent_totals',
       'int_fragility_events', 'int_identity_events', 'int_agent_spine', 'int_window_sums', 'int_window_episodes',
       'int_incompleteness_awareness', 'int_sustained_coherence',

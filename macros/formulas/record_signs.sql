@@ -6,7 +6,8 @@
 
 {#- A letter per verdict of a trace: r reported (a value that cleaning set aside was sent), c null though the JSON
     components hold it, u null though the action is one that is checked, - null by design. Agents of every version check
-    coherence for SPEAK and TOOL, some for DEFER, and leave nothing else out by design. -#}
+    coherence for SPEAK and TOOL, some for DEFER, and leave nothing else out by design. A component is unpacked for a null
+    alone. -#}
 {% macro reporting() -%}
   {%- set fields = record_sign_fields() -%}
   case
@@ -19,8 +20,7 @@
         when is_out_of_range_{{ field }} then 'r'
         {% endif %}
         {% if scoring_parameter('replay_enabled') %}
-        {%- set json = "dma_results #> '{idma,fragility_flag}'" if field == 'idma_fragility_flag' else 'json_' ~ field %}
-        when not {{ is_json_absent(json) }} then 'c'
+        when not {{ is_json_absent(components_of_columns()[field]) }} then 'c'
         {% endif %}
         {% if field == 'coherence_passed' %}
         when selected_action in ('SPEAK', 'TOOL') then 'u'

@@ -1,7 +1,7 @@
 """A database that version 0.1.0 filled: the next run goes on from it, and what is published stays.
 
 Its tables are made from today's: in 0.1.0 they had a surrogate key, no recoveries in the sums, no labels, and
-neither episodes nor signs a model.
+neither episodes nor signs nor replays a model.
 """
 
 from __future__ import annotations
@@ -52,7 +52,14 @@ def make_old(connection: psycopg.Connection) -> None:
         drop view ciris_intermediate.int_scored_windows cascade;
         drop table ciris.fct_record_signs, ciris_intermediate.int_record_signs, ciris_intermediate.int_sign_periods,
             ciris_intermediate.int_key_uses cascade;
-        alter table ciris_intermediate.int_trace_verdicts drop reporting cascade, drop key_hash cascade;
+        alter table ciris_intermediate.int_trace_verdicts drop reporting cascade, drop key_hash cascade,
+            add is_replayable boolean, add is_thought_start_recorded boolean, add replay_outcome text;
+        update ciris_intermediate.int_trace_verdicts as verdicts
+        set is_replayable = replays.is_replayable, is_thought_start_recorded = replays.is_thought_start_recorded,
+            replay_outcome = replays.replay_outcome
+        from ciris_intermediate.int_replays as replays
+        where verdicts.trace_verdict_id = replays.trace_verdict_id and verdicts.traced_at = replays.traced_at;
+        drop table ciris_intermediate.int_replays cascade;
         drop table ciris_intermediate.int_agents cascade;
         create view ciris_intermediate.int_agents as select 'x' as agent_id_hash;
         drop view ciris_intermediate.int_agent_names cascade;
@@ -88,7 +95,15 @@ def test_a_run_goes_on_from_an_older_version(database: Database, tmp_path) -> No
         published = unlabelled(score_rows(connection, SCHEMA))
         make_old(connection)
 
+        # Of the oldest traces only the verdicts are left, and what those know of replay.
+        connection.execute("create table older as table cirislens.covenant_traces with no data")
+        connection.execute(
+            "with gone as (delete from cirislens.covenant_traces where timestamp < %s returning *)"
+            " insert into older table gone",
+            [before - timedelta(days=20)],
+        )
         score(database.profiles_dir, as_of)
+        connection.execute("insert into cirislens.covenant_traces table older")
         scores = unlabelled(score_rows(connection, SCHEMA))
         final = before - timedelta(days=3)
         assert published.items() >= {k: v for k, v in scores.items() if k[1] <= final}.items()

@@ -1,13 +1,25 @@
 -- Every counted trace is in exactly one row of int_agent_periods, and every sum there is what a direct count of the
--- verdicts gives; each score and each judged trace is in exactly one bin. Windows, factors and scores rest on these.
+-- verdicts gives; each score and each judged trace is in exactly one bin, each sampled trace has its replay. Windows, factors and scores rest on these.
 {%- set sums = counted_verdicts().keys() | list + ['n_traces', 'n_fields_present', 'n_signals', 'n_coherent_signals',
-    'replay_success_weight', 'last_traced_at', 'n_judged', 'n_judged_in_bins', 'confidence', 'n_successes']
+    'n_replayed', 'replay_success_weight', 'last_traced_at', 'n_judged', 'n_judged_in_bins', 'confidence', 'n_successes']
     + drift_metrics() %}
-with direct_sums as (
+with replays as (
 
     select
         agent_id_hash,
-        period_start,
+        traced_at,
+        trace_verdict_id,
+        is_replayable
+    from {{ ref('int_replays') }}
+    where {{ in_increment(ref('int_replays')) }}
+
+),
+
+direct_sums as (
+
+    select
+        verdicts.agent_id_hash,
+        verdicts.period_start,
         count(*) as n_traces,
         {% for counter, verdict in counted_verdicts().items() %}
         count(*) filter (where {{ verdict }}) as {{ counter }},
@@ -15,11 +27,11 @@ with direct_sums as (
         sum(n_fields_present) as n_fields_present,
         count(*) filter (where is_signal) as n_signals,
         count(*) filter (where is_coherent_signal) as n_coherent_signals,
+        count(replays.trace_verdict_id) as n_replayed,
         {{ replay_stratum(
-            'count(*)', 'count(*) filter (where is_replay_sampled and is_replayable)',
-            'count(*) filter (where is_replay_sampled)',
+            'count(*)', 'count(*) filter (where replays.is_replayable)', 'count(*) filter (where is_replay_sampled)',
         ) }} as replay_success_weight,
-        max(traced_at) as last_traced_at,
+        max(verdicts.traced_at) as last_traced_at,
         {% for metric in drift_metrics() %}
         count({{ metric }}) as {{ metric }},
         {% endfor %}
@@ -27,13 +39,18 @@ with direct_sums as (
         count(csdma_plausibility_score) filter (where action_success is not null) as n_judged_in_bins,
         coalesce(sum(csdma_plausibility_score) filter (where action_success is not null), 0) as confidence,
         count(csdma_plausibility_score) filter (where action_success) as n_successes
-    from {{ ref('int_trace_verdicts') }}
+    from {{ ref('int_trace_verdicts') }} as verdicts
+    left join replays
+        on
+            verdicts.{{ agent_key() }} = replays.agent_id_hash
+            and verdicts.traced_at = replays.traced_at
+            and verdicts.trace_verdict_id = replays.trace_verdict_id
     where
-        {{ in_increment(ref('int_trace_verdicts')) }}
-        and is_counted
+        {{ in_increment(ref('int_trace_verdicts'), 'verdicts') }}
+        and verdicts.is_counted
     group by
-        agent_id_hash,
-        period_start
+        verdicts.agent_id_hash,
+        verdicts.period_start
 
 ),
 
@@ -43,6 +60,7 @@ period_sums as (
         *,
         n_signals_corroborated + n_signals_uncorroborated as n_signals,
         n_coherent_corroborated + n_coherent_uncorroborated as n_coherent_signals,
+        n_replay_sampled as n_replayed,
         {% for name, array in {
             'n_judged_in_bins': 'judged_by_bin', 'confidence': 'confidence_by_bin', 'n_successes': 'successes_by_bin',
         }.items() %}

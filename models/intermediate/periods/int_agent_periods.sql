@@ -32,7 +32,6 @@ with verdicts as (
         is_chain_duplicate,
         n_fields_present,
         is_replay_sampled,
-        is_replayable,
         is_unsafe,
         action_success,
         csdma_plausibility_score as confidence,
@@ -70,7 +69,6 @@ trace_sums as (
         count(*) filter (where is_chain_duplicate)::integer as n_chain_duplicates,
         sum(n_fields_present)::bigint as n_fields_present,
         count(*) filter (where is_replay_sampled)::integer as n_replay_sampled,
-        count(*) filter (where is_replay_sampled and is_replayable)::integer as n_replay_succeeded,
         count(*) filter (where is_unsafe)::integer as n_unsafe,
         count(*) filter (where is_trivial)::integer as n_trivial,
         count(*) filter (where is_renumbered)::integer as n_renumbered,
@@ -83,6 +81,20 @@ trace_sums as (
         {{ array_of_each(10, 'count(*) filter (where judged_bin = $i and action_success)') }}::integer[]
         as successes_by_bin
     from verdicts
+    group by
+        agent_id_hash,
+        period_start
+
+),
+
+replay_sums as (
+
+    select
+        agent_id_hash,
+        period_start,
+        count(*) filter (where is_replayable)::integer as n_replay_succeeded
+    from {{ ref('int_replays') }}
+    where {{ in_judged_range('traced_at') }}
     group by
         agent_id_hash,
         period_start
@@ -218,8 +230,10 @@ joined as (
 
     select
         trace_sums.*,
-        {{ replay_stratum('trace_sums.n_traces', 'trace_sums.n_replay_succeeded', 'trace_sums.n_replay_sampled') }}
-        as replay_success_weight,
+        coalesce(replay_sums.n_replay_succeeded, 0) as n_replay_succeeded,
+        {{ replay_stratum(
+            'trace_sums.n_traces', 'coalesce(replay_sums.n_replay_succeeded, 0)', 'trace_sums.n_replay_sampled'
+        ) }} as replay_success_weight,
         report_sums.n_shared_key,
         report_sums.judged_keys,
         report_sums.n_checked,
@@ -239,7 +253,7 @@ joined as (
         on
             trace_sums.agent_id_hash = report_sums.agent_id_hash
             and trace_sums.period_start = report_sums.period_start
-    {% for sums in ['new_keys', 'signal_sums', 'recovery_sums'] %}
+    {% for sums in ['replay_sums', 'new_keys', 'signal_sums', 'recovery_sums'] %}
     left join {{ sums }}
         on
             trace_sums.agent_id_hash = {{ sums }}.agent_id_hash
