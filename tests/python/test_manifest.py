@@ -17,7 +17,6 @@ from conftest import REPOSITORY
 
 # Each exception with its reason. One that is no longer needed fails too.
 NOT_BLOCKING = {
-    "warn_late_traces_need_a_rescore": "late traces are known to be in no final score; somebody may rescore",
     "warn_scores_waiting_for_ciris_scoring_resilience": "true between the two halves of every run in plain dbt",
 }
 BLOCKING_FROM_A_THRESHOLD_ON = {
@@ -28,7 +27,6 @@ TABLES_WITHOUT_KEY = {
     "dim_scoring_windows": "a copy of a seed that has one",
     "dim_capacity_categories": "a copy of a seed that has one",
     "dim_scoring_parameters": "a copy of int_scoring_parameters, which has one",
-    "fct_data_quality": "a copy of int_data_quality, which has one",
     "fct_capacity_alerts": "a few rows, each kind's of tables that have one by agent, as-of and window",
 }
 REWRITTEN = {
@@ -53,7 +51,7 @@ REWRITTEN = {
     # What describes one run.
     "anew": {
         *["int_scoring_run", "int_source_periods", "int_agent_spine"],
-        *["int_deferral_verdicts", "int_data_quality"],
+        "int_deferral_verdicts",
     },
 }
 
