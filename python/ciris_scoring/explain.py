@@ -3,7 +3,7 @@
 Everything is read in one read-only transaction; the numbers are those of the marts. Of the intermediate relations only
 int_fragility_events is read, for the durations of fragile episodes, which no mart has.
 
-docs/operations.md, "Explanations as JSON", has the shape of an explanation.
+docs/serving.md, "Explanations as JSON", has the shape of an explanation.
 """
 
 import difflib
@@ -74,7 +74,7 @@ Row = dict[str, Any]
 def explain(
     project: Project, agent: str, as_of: str | None, window_days: int | None, since: str | None
 ) -> dict[str, Any]:
-    """Read what there is to say about a score; docs/operations.md has the shape.
+    """Read what there is to say about a score; docs/serving.md has the shape.
 
     :param agent: hash, the beginning of one, or a name.
     :param as_of: of the score; None for the agent's newest.

@@ -80,7 +80,7 @@ def own_server() -> Iterator[Server]:
 
 @pytest.fixture(scope="module")
 def sample(own_server: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
-    """The sample, scored; the role READER may read the marts, as docs/operations.md grants it."""
+    """The sample, scored; the role READER may read the marts, as docs/serving.md grants it."""
     with fresh_database(own_server, tmp_path_factory.mktemp("api")) as database:
         with database.connect() as connection:
             connection.execute(f"create role {READER} login")

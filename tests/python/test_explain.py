@@ -65,6 +65,11 @@ def refused(result: Result) -> tuple[str, str]:
     return error.removeprefix("Error: "), hint.removeprefix("Hint: ")
 
 
+def squeezed(line: str) -> str:
+    """Without the spaces that align columns."""
+    return " ".join(line.split())
+
+
 def assert_fits(text: str) -> None:
     """Whatever it holds, it is a page: narrow enough, and without characters that are not seen."""
     for line in text.splitlines():
@@ -85,9 +90,7 @@ def test_the_page_of_an_agent_with_a_broken_chain(sample):
         "as-of 2026-06-15T00:00:00Z, window of 7 days, 162 traces",
     ]
     assert "Capacity 0.536, moderate. Status final, confidence high." in lines
-    assert any(
-        line.split() == [*"broken chain of evidence i_chain I_int 0.205 #### 39".split()] for line in lines
-    )
+    assert "broken chain of evidence i_chain I_int 0.205 #### 39" in map(squeezed, lines)
     assert any("one window before: 0.635 -> 0.536, -0.099" in line for line in lines)
     assert (
         "    by part: deferrals judged poor (q_deferral) -0.107, confidence that misleads (ece) +0.005,"
