@@ -67,9 +67,9 @@ def test_readme_shows_the_explanation_that_the_command_prints(scored_sample):
         done = CliRunner().invoke(main, [*arguments, "--project-dir", str(REPOSITORY)])
     assert done.exit_code == 0, done.output
     rest = done.stdout
-    for excerpt in "\n".join([*lines, ""]).split("...\n"):
-        assert excerpt.strip("\n") in rest
-        rest = rest.partition(excerpt.strip("\n"))[2]
+    for excerpt in filter(None, map(str.strip, "\n".join([*lines, ""]).split("...\n"))):
+        _, found, rest = rest.partition(excerpt)
+        assert found, excerpt
 
 
 # --- queries ---------------------------------------------------------------------------------------------------------
