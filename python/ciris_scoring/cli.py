@@ -160,8 +160,8 @@ def main() -> None:
     "--on-alert",
     "alert_command",
     metavar="COMMAND",
-    help="At the end, start this where there are alerts that the last run had not; it reads them as JSON on its "
-    "standard input. Not through a shell.",
+    help="At the end, start this program if there are alerts that the last run did not have. It reads them as JSON "
+    "from its standard input. No shell runs it.",
 )
 @click.option(
     "--json",

@@ -149,7 +149,9 @@ def test_the_parameters_are_those_that_are_published(marts):
         for name in re.findall(r"\w+", names)
         if not name.startswith("ciris_")
     }
-    published = marts.execute(f"select parameter_name, parameter_value from {SCHEMA}.dim_scoring_parameters").fetchall()
+    published = marts.execute(
+        f"select parameter_name, parameter_value from {SCHEMA}.dim_scoring_parameters"
+    ).fetchall()
     assert listed.keys() == {name for name, _ in published}
     for name, value in published:
         default = listed[name][0].removesuffix(" each").replace("empty", "")
