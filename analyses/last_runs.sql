@@ -1,5 +1,5 @@
 select
-    coalesce(started_at, ended_at) as at,
+    coalesce(started_at, ended_at) as happened_at,
     command,
     outcome,
     message,
@@ -8,5 +8,5 @@ select
     n_scores,
     n_late_traces
 from {{ ref('fct_scoring_runs') }}
-order by at desc
+order by happened_at desc
 limit 5
