@@ -41,12 +41,12 @@ lint: $(INSTALLED) parse ## Check the style of Python and SQL, Python's types an
 	$(BIN)/mypy
 	$(BIN)/dbt-bouncer --show-all-failures
 	$(BIN)/dbt-score lint --show failing-rules
-	$(WITH_DATABASE) $(BIN)/sqlfluff lint --processes 2 --disable-progress-bar models tests/singular
+	$(WITH_DATABASE) $(BIN)/sqlfluff lint --processes 2 --disable-progress-bar analyses models tests/singular
 
 format: $(INSTALLED) ## Correct the style of Python and SQL.
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
-	$(WITH_DATABASE) $(BIN)/sqlfluff fix --disable-progress-bar models tests/singular
+	$(WITH_DATABASE) $(BIN)/sqlfluff fix --disable-progress-bar analyses models tests/singular
 
 parse: $(INSTALLED) ## Check that dbt can read the project.
 	$(WITH_DATABASE) $(BIN)/dbt --quiet parse

@@ -12,6 +12,26 @@
   }) }}
 {% endmacro %}
 
+{#- The parts in words, as messages name them; ciris_scoring.reading.words says the same. -#}
+{% macro part_words() %}
+  {{ return({
+    'd_identity': 'changes of name', 'k_contradiction': 'overridden actions', 'i_chain': 'broken chain of evidence',
+    'i_coverage': 'missing fields', 'i_replay': 'decisions that do not replay', 'r_ceiling': 'what no agent avoids',
+    'delta_drift': 'drift', 'mttr_hours': 'slow recovery', 'rho_regression': 'relapses',
+    'ece': 'confidence that misleads', 'u_unsafe': 'unsafe actions', 'q_deferral': 'deferrals judged poor',
+    's_score': 'incoherent signals',
+  }) }}
+{% endmacro %}
+
+{#- SQL for a part in words, with its column beside them. -#}
+{% macro named_part(part) -%}
+  case {{ part }}
+    {%- for name, words in part_words().items() %}
+    when '{{ name }}' then '{{ words }} ({{ name }})'
+    {%- endfor %}
+  end
+{%- endmacro %}
+
 {#- The parts that share the loss of R beyond its ceiling. -#}
 {% macro resilience_parts() %}
   {{ return(['delta_drift', 'mttr_hours', 'rho_regression']) }}

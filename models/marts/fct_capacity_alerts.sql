@@ -170,7 +170,7 @@ falling as (
             trunc(falls.earlier_score::numeric, 3),
             trunc(falls.capacity_score::numeric, 3),
             falls.window_days,
-            '; most was lost to ' || greatest_losses.part
+            '. What cost most: ' || {{ named_part('greatest_losses.part') }}
         ) as message
     from falls
     left join greatest_losses

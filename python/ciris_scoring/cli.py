@@ -160,8 +160,8 @@ def main() -> None:
     "--on-alert",
     "alert_command",
     metavar="COMMAND",
-    help="At the end, start this where there are alerts that the last run had not; it reads them as JSON on its "
-    "standard input. Not through a shell.",
+    help="At the end, start this program if there are alerts that the last run did not have. It reads them as JSON "
+    "from its standard input. No shell runs it.",
 )
 @click.option(
     "--json",
@@ -269,7 +269,7 @@ def explain(
     """Explain a published score on a page: what took points, what changed, and which traces cost most.
 
     AGENT is a hash, the beginning of one, or a name. Nothing is computed anew and nothing is written; the role needs to
-    read the marts and the intermediate schema. docs/operations has the shape of the JSON.
+    read the marts and the intermediate schema. docs/serving.md has the shape of the JSON.
 
     \b
     Examples:
@@ -476,7 +476,7 @@ def serve(
     """Serve the published scores over HTTP, until it is told to stop.
 
     The endpoints are the specification's, under /api/v1/scoring; /openapi.json describes them. It reads the marts and
-    writes nothing: give it a role of its own that may do no more (docs/operations). While the database is away it
+    writes nothing: give it a role of its own that may do no more (docs/serving.md). While the database is away it
     answers 503, and goes on when it is back.
 
     Needs the extra: pip install 'ciris-scoring[api]'. On an address that other machines reach it demands the API key in
@@ -608,7 +608,7 @@ def bench(
 
     It works in a database of its own, ciris_bench, on the server of the profile, which it creates and drops; the role
     needs the right to create databases. Without options it simulates a million traces, which takes a few minutes and
-    5 GB of disk. docs/operations explains each line that it prints.
+    5 GB of disk. docs/measuring.md explains each line that it prints.
 
     The exit code is 1 when a target is missed; the last line says which. Targets are stated for 200 agents and
     60 days of a million traces, and for 10,000 agents and 90 days of ten million.

@@ -30,7 +30,7 @@ class Closing:
 
     :param attempt: the run.
     :param report_file: where to write a report.
-    :param alert_command: what to start where there are new alerts, which it reads as JSON on its standard input.
+    :param alert_command: program to start if there are new alerts, which it reads as JSON from its standard input.
     :param for_machines: print nothing on stdout but one JSON object, whatever became of the run.
     """
 

@@ -3,7 +3,7 @@
 Everything is read in one read-only transaction; the numbers are those of the marts. Of the intermediate relations only
 int_fragility_events is read, for the durations of fragile episodes, which no mart has.
 
-docs/operations.md, "Explanations as JSON", has the shape of an explanation.
+docs/serving.md, "Explanations as JSON", has the shape of an explanation.
 """
 
 import difflib
@@ -23,11 +23,12 @@ from ciris_scoring.errors import DatabaseError, InputError, shown
 from ciris_scoring.project import Project
 from ciris_scoring.reading import agents
 from ciris_scoring.reading.factors import FACTORS
+from ciris_scoring.reading.words import PART_WORDS, named
 from ciris_scoring.relations import Relations
 from ciris_scoring.terminal import aligned, fitted, printable, width
 
 PAGE_WIDTH = 100
-BAR_WIDTH = 40
+BAR_WIDTH = 20
 MAX_LISTED = 5
 """Renames and episodes shown on the page, the newest; the rest is counted."""
 MAX_TRACES = 10
@@ -52,19 +53,19 @@ PARTS_OF_TRACES = {
 """Parts that single traces lower, and how a trace that did is described."""
 COMPARED = {"window": "one window before", "as_of": "the as-of before", "since": "as asked"}
 NOT_COMPARABLE = {
-    "no_earlier_score": "the agent has no row there",
+    "no_earlier_score": "the agent was not scored then",
     "other_parameter_set": "it was made with other parameters",
-    "no_score": "one of the two has no score (insufficient data)",
+    "no_score": "one of the two has too few traces for a score",
 }
 MARTS = (
     *("dim_agents", "fct_capacity_scores", "fct_score_attribution", "fct_score_comparisons"),
     *("fct_score_changes", "fct_trace_verdicts"),
 )
 RULE = (
-    "Rule: the points of a part are divided equally among the window's traces that lowered it; those of",
-    "i_coverage by missing fields, those of mttr_hours by hours of the episodes that the traces began.",
-    "What s_score lost may come from before the window. delta_drift, ece, q_deferral and r_ceiling belong",
-    "to no single trace.",
+    "How points are shared out: each part's equally among the traces of the window that lowered it, those",
+    "of missing fields by the number of fields, those of slow recovery by the hours of the episodes that",
+    "a trace began. Incoherent signals may have come before the window. What no agent avoids, drift,",
+    "confidence that misleads and deferrals judged poor belong to no single trace.",
 )
 
 Row = dict[str, Any]
@@ -73,7 +74,7 @@ Row = dict[str, Any]
 def explain(
     project: Project, agent: str, as_of: str | None, window_days: int | None, since: str | None
 ) -> dict[str, Any]:
-    """Read what there is to say about a score; docs/operations.md has the shape.
+    """Read what there is to say about a score; docs/serving.md has the shape.
 
     :param agent: hash, the beginning of one, or a name.
     :param as_of: of the score; None for the agent's newest.
@@ -560,12 +561,12 @@ def _score_lines(score: Row) -> list[str]:
             driver = score.get("interval_driver")
             lines.append(
                 f"The category is {score.get('category_certainty')}."
-                + (f" What widens the interval most: {driver}." if driver else "")
+                + (f" What widens the interval most: {named(driver)}." if driver else "")
             )
     factors = "  ".join(f"{name} {score[column]:.3f}" for name, column in FACTORS.items())
     lines.append(f"Factors: {factors}; weakest {score['weakest_factor']}.")
     if score["unmeasured_components"]:
-        lines.append(f"Too little data for: {', '.join(score['unmeasured_components'])}.")
+        lines += _wrapped(map(named, score["unmeasured_components"]), "Too little data to measure: ")
     return lines
 
 
@@ -577,6 +578,7 @@ def _part_lines(parts: Sequence[Row], score: Row) -> list[str]:
     shown_parts = [row for row in parts if row["points_lost"] > 0]
     rows = [
         (
+            PART_WORDS[row["part"]],
             row["part"],
             row["factor"],
             f"{row['points_lost']:.3f}",
@@ -585,8 +587,8 @@ def _part_lines(parts: Sequence[Row], score: Row) -> list[str]:
         )
         for row in shown_parts
     ]
-    headings = ("part", "factor", "points", f"of 1 ({BAR_WIDTH} #)", "traces")
-    rest = [row["part"] for row in parts if row["points_lost"] == 0]
+    headings = ("part", "column", "factor", "points", f"of 1 ({BAR_WIDTH} #)", "traces")
+    rest = [named(row["part"]) for row in parts if row["points_lost"] == 0]
     lines = ["Points lost, by part", *aligned(headings, rows, {"points", "traces"})]
     return [*lines, *(_wrapped(rest, "Nothing lost by: ") if rest else [])]
 
@@ -604,7 +606,9 @@ def _change_lines(comparisons: Sequence[Row], since: Row | None) -> list[str]:
         if row["parts"]:
             moved = sorted(row["parts"], key=lambda part: -abs(part["points"]))
             told = [
-                f"{part['part']} {part['points']:+.3f}" for part in moved if abs(part["points"]) >= 0.0005
+                f"{named(part['part'])} {part['points']:+.3f}"
+                for part in moved
+                if abs(part["points"]) >= 0.0005
             ]
             lines += _wrapped(told or ["no part moved by 0.001 or more"], "    by part: ")
         elif row.get("factors"):

@@ -64,7 +64,7 @@ def _check_published(connection: psycopg.Connection, relations: Relations, windo
 
 
 def as_json(connection: psycopg.Connection, relations: Relations, window_days: int | None) -> str:
-    """Write what a report shows as a JSON object, with full precision; docs/operations.md has the shape.
+    """Write what a report shows as a JSON object, with full precision; docs/serving.md has the shape.
 
     :raises psycopg.Error: the marts cannot be read.
     """

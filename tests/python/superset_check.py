@@ -30,6 +30,7 @@ from psycopg import sql
 
 from ciris_scoring import embedded
 from ciris_scoring.embedded import SCHEMA
+from ciris_scoring.reading.words import PART_WORDS, named
 from ciris_scoring.simulation.sample import load_sample, sample_info
 from conftest import REPOSITORY, Database, fresh_database
 from pipeline import score
@@ -53,6 +54,7 @@ LOG_LEVEL = "WARNING"
 """
 NEWEST = f"as_of = (select max(as_of) from {SCHEMA}.fct_capacity_scores) and window_days = {WINDOW_DAYS}"
 SCORES = f"{SCHEMA}.fct_capacity_scores"
+NAMED_PART = " ".join(["case part", *(f"when '{part}' then '{named(part)}'" for part in PART_WORDS), "end"])
 FACTORS = "c_score, i_int_score, r_score, i_inc_score, s_score"
 BY_SQL = {
     "Agents": f"select count(*) from {SCORES} where {NEWEST}",
@@ -67,7 +69,7 @@ BY_SQL = {
     f" where window_days = {WINDOW_DAYS}",
     "Agents at the newest as-of": "select agent_label, capacity_score, capacity_score_low, capacity_score_high,"
     f" {FACTORS}, category, category_certainty, score_status, weakest_factor, n_traces from {SCORES} where {NEWEST}",
-    "What the scores lost, by part": f"select part, sum(points_lost) from {SCHEMA}.fct_score_attribution"
+    "What the scores lost, by part": f"select {NAMED_PART}, sum(points_lost) from {SCHEMA}.fct_score_attribution"
     f" where {NEWEST} group by part",
     "Alerts": "select severity, agent_label, kind, value, threshold, message"
     f" from {SCHEMA}.fct_capacity_alerts where window_days = {WINDOW_DAYS}",

@@ -80,7 +80,7 @@ def own_server() -> Iterator[Server]:
 
 @pytest.fixture(scope="module")
 def sample(own_server: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
-    """The sample, scored; the role READER may read the marts, as docs/operations.md grants it."""
+    """The sample, scored; the role READER may read the marts, as docs/serving.md grants it."""
     with fresh_database(own_server, tmp_path_factory.mktemp("api")) as database:
         with database.connect() as connection:
             connection.execute(f"create role {READER} login")
@@ -374,9 +374,9 @@ def test_factors_are_explained_from_the_marts(client, marts):
         ).fetchall()
         assert weighs_most["parts"] == [{**part, "part": lens_name(part["part"])} for part in parts]
     words = get(client, "/factors/Link")["weighs_most"]["words"]
-    assert (
-        words
-        == "I_chain (I_int) took most: 0.205 of the 0.463 missing from 1; then Q_deferral (I_inc) with 0.135."
+    assert words == (
+        "Of the 0.463 missing from 1, broken chain of evidence (I_chain) cost 0.205, deferrals judged poor "
+        "(Q_deferral) 0.135."
     )
 
 

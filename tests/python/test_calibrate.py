@@ -353,8 +353,12 @@ def test_a_part_that_only_disturbs_is_named(fleet, ranges, today):
     assert found.without["s_score"].auc.value == 1
     assert found.without["k_contradiction"].difference.high < 0
     lines = verdict(found)
-    assert "without s_score" in lines[0] and "without k_contradiction" in lines[0]
-    assert "without s_score" in lines[-1] and "without k_contradiction" not in lines[-1]
+    incoherent, overridden = (
+        "without incoherent signals (s_score)",
+        "without overridden actions (k_contradiction)",
+    )
+    assert incoherent in lines[0] and overridden in lines[0]
+    assert incoherent in lines[-1] and overridden not in lines[-1]
 
 
 def test_few_agents_are_not_judged(fleet, ranges, today):

@@ -16,6 +16,7 @@ import yaml
 from psycopg.rows import dict_row
 
 from ciris_scoring.embedded import SCHEMA
+from ciris_scoring.reading.words import PART_WORDS, named
 from ciris_scoring.simulation.sample import sample_info
 from conftest import REPOSITORY, Database
 
@@ -84,6 +85,22 @@ def test_the_panels_say_what_the_marts_say(marts):
     [alerts] = rows(marts, "Alerts")[:1]
     assert alerts["severity"] == "critical"
     assert rows(marts, "Agents") == [{"n_agents": len(scores)}]
+
+
+@pytest.mark.parametrize("title", ["What the score lost, by part", "What changed since one window ago"])
+def test_grafana_names_parts_in_words(title):
+    [override] = [o for o in PANELS[title]["fieldConfig"]["overrides"] if o["matcher"]["options"] == "part"]
+    [mapping] = override["properties"][0]["value"]
+    assert {part: shown["text"] for part, shown in mapping["options"].items()} == {
+        part: named(part) for part in PART_WORDS
+    }
+
+
+def test_superset_names_parts_in_words(marts):
+    path = "dashboards/superset/ciris_capacity/datasets/ciris/newest_points_lost.yaml"
+    dataset = yaml.safe_load((REPOSITORY / path).read_text("utf-8"))
+    marts.execute(f"set search_path = {SCHEMA}")
+    assert {row["part"] for row in marts.execute(dataset["sql"])} == {named(part) for part in PART_WORDS}
 
 
 def test_no_chart_is_keyed_by_a_name():

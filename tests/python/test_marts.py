@@ -21,7 +21,7 @@ TEXT, INTEGER, BIGINT, DOUBLE, TEXTS = "text", "integer", "bigint", "double prec
 TIME = "timestamp with time zone"
 KEY = {"agent_id_hash": TEXT, "as_of": TIME, "window_days": INTEGER}
 
-# The columns that design.md names, in its order.
+# The columns that are a contract, in its order.
 DESIGN = {
     "fct_capacity_scores": {
         "capacity_score_id": TEXT,
@@ -46,7 +46,7 @@ DESIGN = {
         "unmeasured_components": TEXTS,
         "parameter_set_id": TEXT,
         "scored_at": TIME,
-        # Of certainty.md; new columns come last.
+        # What docs/certainty.md adds; new columns come last.
         **{f"capacity_score_{side}": DOUBLE for side in ("low", "high")},
         **{
             f"{f}_score_{side}": DOUBLE for f in ("c", "i_int", "r", "i_inc", "s") for side in ("low", "high")
@@ -82,7 +82,7 @@ DESIGN = {
         **dict.fromkeys(["first_as_of", "last_as_of"], TIME),
     },
 }
-# The marts whose columns design.md describes without naming them.
+# The marts whose columns are described without being named.
 DESCRIBED = {
     "dim_days": {"date_day": "date"},
     "fct_trace_verdicts": {"agent_id_hash": TEXT, "trace_id": TEXT, "traced_at": TIME, "agent_label": TEXT},
@@ -161,7 +161,7 @@ VIEWS = {
     *["fct_factor_components", "fct_trace_verdicts"],
     *["fct_score_attribution", "fct_score_comparisons", "fct_score_changes", "fct_scoring_runs"],
 }
-# Columns of the project's own beside those of design.md: the surrogate keys.
+# Columns of the project's own beside those of the contract: the surrogate keys.
 SURROGATE_KEYS = {
     "fct_factor_components": "factor_component_id",
     "fct_capacity_alerts": "capacity_alert_id",
@@ -182,7 +182,7 @@ COMPONENTS = {
     "S": ["sigma", "n_signals"],
 }
 
-# What design.md says of a score, computed from the evidence: counted traces in the half-open window.
+# What the descriptions say of a score, computed from the evidence: counted traces in the half-open window.
 EXPLAINED = """
 select
     count(v.*)::float8 as n_traces,

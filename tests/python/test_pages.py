@@ -29,6 +29,7 @@ from ciris_scoring.pages import charts, words
 from ciris_scoring.pages.links import ReportLinks
 from ciris_scoring.reading import agent as agent_reading
 from ciris_scoring.reading import agents, fleet, history
+from ciris_scoring.reading.words import PART_WORDS, named
 from ciris_scoring.run_lock import run_lock
 from ciris_scoring.simulation.sample import sample_info
 from conftest import REPOSITORY, Database, copy_of
@@ -196,7 +197,7 @@ def test_an_agent_is_that_of_the_marts(marts):
     lost = [part for part in parts if part["points_lost"] >= 0.001]
     [*waterfall, total] = page.table_rows(4)
     assert [row[:3] for row in waterfall] == [
-        [words.PARTS[part["part"]], part["factor"], shown(part["points_lost"])] for part in lost
+        [named(part["part"]), part["factor"], shown(part["points_lost"])] for part in lost
     ]
     [score] = read(marts, f"select * from fct_capacity_scores {key}", LINK, AS_OF)
     assert total[2] == shown(score["capacity_score"]) == "0.536"
@@ -213,13 +214,22 @@ def test_an_agent_is_that_of_the_marts(marts):
     )
     assert [row[1] for row in table] == [shown(row["capacity_score"]) for row in history_rows]
     assert "chain broken, 225 traces" in page.text
-    assert "What weighs most: broken chain of evidence (I_int, 0.205)" in page.text
+    assert (
+        "What weighs most: broken chain of evidence (i_chain) 0.205, deferrals judged poor (q_deferral) 0.135"
+        in page.text
+    )
     assert "0.635 to 0.536 (−0.098)" in page.text
 
 
 def test_every_part_has_words(marts):
     parts = {row["part"] for row in read(marts, "select distinct part from fct_score_attribution")}
-    assert parts == set(words.PARTS)
+    assert parts == set(PART_WORDS)
+
+
+def test_messages_of_the_database_use_the_same_words():
+    macros = (REPOSITORY / "macros/formulas/attribution.sql").read_text()
+    [macro] = re.findall(r"macro part_words\(\).*?endmacro", macros, re.DOTALL)
+    assert dict(re.findall(r"'(\w+)': '([^']+)'", macro)) == PART_WORDS
 
 
 def test_alerts_and_parameters_are_those_of_the_marts(marts):

@@ -13,6 +13,7 @@ from ciris_scoring import as_of
 from ciris_scoring.calibration.discrimination import Estimate
 from ciris_scoring.calibration.effects import LEAST_AGENTS, CategoryCounts, Drivers, Judgement, Setting, Told
 from ciris_scoring.calibration.parameters import REMEDY, shown_value
+from ciris_scoring.reading.words import named
 from ciris_scoring.terminal import aligned, fitted, printable
 
 COLUMNS = 110
@@ -97,7 +98,7 @@ def _drivers_table(found: Drivers) -> list[str]:
             else "all scores are the same"
         )
         return [*_wrapped(title), f"No shares: {reason}."]
-    rows = [(printable(part), _percent(share)) for part, share in found.shares.items()]
+    rows = [(printable(named(part)), _percent(share)) for part, share in found.shares.items()]
     return [*_wrapped(title), "", *aligned(("part", "share"), rows, {"share"})]
 
 
@@ -121,7 +122,7 @@ def _judgement_tables(found: Judgement) -> list[list[str]]:
     )
     without = aligned(
         ("without", *measured),
-        [(printable(part), *_told_cells(told)) for part, told in found.without.items()],
+        [(printable(named(part)), *_told_cells(told)) for part, told in found.without.items()],
         right,
     )
     return [
@@ -162,7 +163,7 @@ def _differences(found: Judgement) -> list[tuple[str, Told]]:
         for setting, told in found.settings
         if not setting.in_force
     ]
-    return by_value + [(f"without {printable(part)}", told) for part, told in found.without.items()]
+    return by_value + [(f"without {printable(named(part))}", told) for part, told in found.without.items()]
 
 
 def verdict(found: Judgement) -> list[str]:

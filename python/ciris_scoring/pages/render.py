@@ -18,6 +18,7 @@ from ciris_scoring.decimals import cut
 from ciris_scoring.pages import words
 from ciris_scoring.pages.charts import percent
 from ciris_scoring.reading.factors import FACTOR_NAMES
+from ciris_scoring.reading.words import named
 
 COUNTS = ("n_", "chain_")
 COLOUR = re.compile(r"#[0-9a-fA-F]{6}")
@@ -75,6 +76,7 @@ def _environment() -> Environment:
     )
     environment.filters |= {
         "ago": words.ago,
+        "named": named,
         "breakable": _breakable,
         "change": _change,
         "component": _component,

@@ -2,22 +2,6 @@
 
 from collections.abc import Mapping
 
-PARTS: Mapping[str, str] = {
-    "d_identity": "Changes of name",
-    "k_contradiction": "Overridden actions",
-    "i_chain": "Broken chain of evidence",
-    "i_coverage": "Missing fields",
-    "i_replay": "Decisions that do not replay",
-    "r_ceiling": "Ceiling of resilience, for every agent",
-    "delta_drift": "Drift",
-    "mttr_hours": "Slow recovery",
-    "rho_regression": "Relapses",
-    "ece": "Confidence that misleads",
-    "q_deferral": "Deferrals judged poor",
-    "u_unsafe": "Unsafe actions",
-    "s_score": "Incoherent signals",
-}
-"""The parts that a score loses points to."""
 STATUS: Mapping[str, str] = {
     "final": "final",
     "provisional": "provisional",
@@ -42,7 +26,7 @@ OUTCOMES: Mapping[str, str] = {
 }
 """What became of a run that published nothing."""
 NOT_COMPARABLE: Mapping[str, str] = {
-    "no_earlier_score": "no row then",
+    "no_earlier_score": "not scored then",
     "other_parameter_set": "other parameters then",
     "no_score": "too few traces",
 }

@@ -1,6 +1,6 @@
-"""What the five factors are, in words, and what weighs most in a score."""
+"""What factors and parts of a score are, in words, and what weighs most in a score."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import ROUND_DOWN, Decimal
 from typing import Any
@@ -57,6 +57,32 @@ FACTOR_WORDS = {
     ),
 }
 
+PART_WORDS: Mapping[str, str] = {
+    "d_identity": "changes of name",
+    "k_contradiction": "overridden actions",
+    "i_chain": "broken chain of evidence",
+    "i_coverage": "missing fields",
+    "i_replay": "decisions that do not replay",
+    "r_ceiling": "what no agent avoids",
+    "delta_drift": "drift",
+    "mttr_hours": "slow recovery",
+    "rho_regression": "relapses",
+    "ece": "confidence that misleads",
+    "q_deferral": "deferrals judged poor",
+    "u_unsafe": "unsafe actions",
+    "s_score": "incoherent signals",
+}
+"""The parts that a score loses points to, by their names in the marts; the macro ``part_words`` says the same."""
+
+
+def named(part: str) -> str:
+    """Name a part in words, with its column beside them.
+
+    :param part: as the marts or the API spell it.
+    """
+    words = PART_WORDS.get(part.lower())
+    return f"{words} ({part})" if words else part
+
 
 def weighs_most(score: dict[str, Any], parts: Sequence[dict[str, Any]], min_traces: int) -> str:
     """Say what took most from a score; numbers are cut, not rounded.
@@ -72,16 +98,8 @@ def weighs_most(score: dict[str, Any], parts: Sequence[dict[str, Any]], min_trac
     if not costly:
         return "Nothing took anything from the score."
     first, *others = costly
-    words = (
-        f"{_named(first)} took most: {_cut(first['points_lost'])} of the {_cut(1 - composite)} missing from 1"
-    )
-    return words + (f"; then {_named(others[0])} with {_cut(others[0]['points_lost'])}." if others else ".")
-
-
-def _named(part: dict[str, Any]) -> str:
-    if part["part"] == "r_ceiling":
-        return "the ceiling of R, which no agent avoids,"
-    return f"{part['part']} ({part['factor']})"
+    words = f"Of the {_cut(1 - composite)} missing from 1, {named(first['part'])} cost {_cut(first['points_lost'])}"
+    return words + (f", {named(others[0]['part'])} {_cut(others[0]['points_lost'])}." if others else ".")
 
 
 def _cut(value: float) -> str:

@@ -1,4 +1,4 @@
-"""An independent, brute-force reference implementation of ``spec/scoring.md`` (plain Python, no SQL)."""
+"""An independent, brute-force reference implementation of ``docs/scoring.md`` (plain Python, no SQL)."""
 
 from .scoring import (
     DEFAULT_DEFERRAL_OUTCOMES,

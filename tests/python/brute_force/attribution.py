@@ -1,4 +1,4 @@
-"""Reference implementation of attribution (``spec/certainty.md``, sections 1 and 2), straight from the text.
+"""Reference implementation of attribution (``docs/certainty.md``, sections 1 and 2), straight from the text.
 
 Standard library only. A state is the dictionary of a score's components; unmeasured ones hold their neutral value,
 but for an unmeasured S, which is 0.

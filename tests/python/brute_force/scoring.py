@@ -1,4 +1,4 @@
-"""Brute-force reference implementation of ``spec/scoring.md``, section by section, straight from the text.
+"""Brute-force reference implementation of ``docs/scoring.md``, section by section, straight from the text.
 
 Standard library only. It was written from the text alone, without a look at the SQL it is compared with.
 Sums, means, bins and roundings are exact (``Fraction``); floats appear only where exp, log, a root or a

@@ -1,0 +1,202 @@
+"""What the documents say: outputs, tables and links. REWRITE_DOCUMENTS=1 writes docs/queries.md anew."""
+
+from __future__ import annotations
+
+import os
+import re
+import tomllib
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+import yaml
+from click.testing import CliRunner
+from dbt.cli.main import dbtRunner
+
+from ciris_scoring.cli import main
+from ciris_scoring.embedded import SCHEMA
+from ciris_scoring.fleet_table import fleet_tables
+from ciris_scoring.simulation.sample import sample_info
+from ciris_scoring.terminal import aligned, fitted
+from conftest import REPOSITORY, Database
+from pipeline import MARTS, kept_parsed
+
+DOCUMENTS = sorted([*REPOSITORY.glob("*.md"), *(REPOSITORY / "docs").glob("*.md")])
+README = (REPOSITORY / "README.md").read_text()
+QUERIES = REPOSITORY / "docs/queries.md"
+ROWS_SHOWN = 5
+CELL_WIDTH = 60
+OF_THE_RUN = "last_runs"
+"""The analysis whose rows are of the run that was made, and no other's."""
+
+
+@pytest.fixture
+def marts(scored_sample: Database) -> Iterator[psycopg.Connection]:
+    with scored_sample.connect() as connection:
+        connection.read_only = True
+        yield connection
+
+
+def blocks(text: str, language: str = "") -> list[str]:
+    """The code blocks of a document."""
+    return re.findall(rf"^```{language}\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
+
+
+# --- README ----------------------------------------------------------------------------------------------------------
+
+
+def test_readme_is_short():
+    assert len(README.splitlines()) <= 220
+
+
+def test_readme_shows_the_fleet_that_a_run_prints(marts):
+    [shown] = [block for block in blocks(README) if block.startswith("Fleet at ")]
+    printed = fleet_tables(marts, MARTS, datetime.fromisoformat(sample_info()["as_of"]))
+    assert shown.strip() == printed.split("\n\nFleet at ")[0]
+
+
+def test_readme_shows_the_explanation_that_the_command_prints(scored_sample):
+    [shown] = [block for block in blocks(README) if block.startswith("$ ciris-scoring explain")]
+    command, *lines = shown.splitlines()
+    arguments = [*command.split()[2:], "--profiles-dir", str(scored_sample.profiles_dir)]
+    with kept_parsed(scored_sample.profiles_dir):
+        done = CliRunner().invoke(main, [*arguments, "--project-dir", str(REPOSITORY)])
+    assert done.exit_code == 0, done.output
+    rest = done.stdout
+    for excerpt in filter(None, map(str.strip, "\n".join([*lines, ""]).split("...\n"))):
+        _, found, rest = rest.partition(excerpt)
+        assert found, excerpt
+
+
+# --- queries ---------------------------------------------------------------------------------------------------------
+
+
+def test_the_queries_and_their_results_are_those_of_the_analyses(scored_sample, marts):
+    page = queries_page(marts, compiled_analyses(scored_sample))
+    if os.environ.get("REWRITE_DOCUMENTS"):
+        QUERIES.write_text(page)
+    assert QUERIES.read_text() == page, "REWRITE_DOCUMENTS=1 pytest tests/python/test_documents.py"
+
+
+def compiled_analyses(database: Database) -> dict[str, str]:
+    """The SQL of each analysis, by name."""
+    with kept_parsed(database.profiles_dir):
+        outcome = dbtRunner().invoke(
+            ["compile", "--select", "resource_type:analysis", "--project-dir", str(REPOSITORY)]
+            + ["--profiles-dir", str(database.profiles_dir), "--quiet"]
+        )
+    assert outcome.exception is None
+    return {result.node.name: result.node.compiled_code.strip() for result in outcome.result}
+
+
+def queries_page(marts: psycopg.Connection, compiled: dict[str, str]) -> str:
+    """docs/queries.md: what stands before the first query, then each with its first rows."""
+    head = QUERIES.read_text().partition("\n## ")[0].rstrip()
+    analyses = yaml.safe_load((REPOSITORY / "analyses/_analyses.yml").read_text())["analyses"]
+    assert {analysis["name"] for analysis in analyses} == set(compiled)
+    sections = [head]
+    for analysis in analyses:
+        name = analysis["name"]
+        cursor = marts.execute(compiled[name])
+        columns = [column.name for column in cursor.description or ()]
+        query = re.sub(rf'"\w+"\."({SCHEMA})"\."(\w+)"', r"\1.\2", compiled[name])
+        result = "" if name == OF_THE_RUN else f"```\n{result_text(columns, cursor.fetchall())}\n```\n"
+        sections.append(
+            f"## {name.replace('_', ' ').capitalize()}\n\n{analysis['description']}\n\n```sql\n{query}\n```\n{result}"
+        )
+    return "\n\n".join(section.rstrip() for section in sections) + "\n"
+
+
+def result_text(columns: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> str:
+    """The first rows, and how many more there are."""
+    lines = aligned(columns, [[cell(value) for value in row] for row in rows[:ROWS_SHOWN]])
+    more = len(rows) - ROWS_SHOWN
+    return "\n".join([*lines, *([f"... and {more} more"] if more > 0 else [])]) if rows else "(no rows)"
+
+
+def cell(value: Any) -> str:
+    """A value as people read it: numbers to four decimals, times in UTC to the second, long text cut."""
+    match value:
+        case None:
+            return ""
+        case bool():
+            return "yes" if value else "no"
+        case float() | Decimal():
+            return f"{round(float(value), 4) + 0.0:.4f}".rstrip("0").rstrip(".")  # + 0.0: no -0
+        case datetime():
+            return f"{value:%Y-%m-%d %H:%M:%S}".removesuffix(" 00:00:00")
+        case list():
+            return ", ".join(map(str, value))
+        case _:
+            return fitted(str(value), CELL_WIDTH)
+
+
+# --- tables, links, versions -----------------------------------------------------------------------------------------
+
+
+def test_the_parameters_are_those_that_are_published(marts):
+    listed = {
+        name: (default, allowed)
+        for names, default, allowed in re.findall(
+            r"^\| (`[\w`, ]+`) \| ([^|]*) \| (.*?) \| ",
+            (REPOSITORY / "docs/configuration.md").read_text(),
+            re.MULTILINE,
+        )
+        for name in re.findall(r"\w+", names)
+        if not name.startswith("ciris_")
+    }
+    published = marts.execute(
+        f"select parameter_name, parameter_value from {SCHEMA}.dim_scoring_parameters"
+    ).fetchall()
+    assert listed.keys() == {name for name, _ in published}
+    for name, value in published:
+        default = listed[name][0].removesuffix(" each").replace("empty", "")
+        if default in ("true", "false", "") or value is None:
+            assert default == (value or "")
+        else:
+            assert float(default) == float(value), name
+
+
+def anchors(document: Path) -> set[str]:
+    """The anchors of a document's headings, as GitHub makes them."""
+    headings = re.findall(r"^#+ (.*)$", document.read_text(), re.MULTILINE)
+    plain = (re.sub(r"\[(.*?)\]\(.*?\)", r"\1", heading).replace("`", "").lower() for heading in headings)
+    return {re.sub(r"[^\w\- ]", "", heading).replace(" ", "-") for heading in plain}
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda document: document.name)
+def test_every_link_leads_somewhere(document):
+    without_code = re.sub(r"^```.*?^```$", "", document.read_text(), flags=re.DOTALL | re.MULTILINE)
+    for target in re.findall(r"\]\(([^)\s]+)\)", without_code):
+        if re.match(r"\w+:", target):
+            continue
+        name, _, anchor = target.partition("#")
+        goal = (document.parent / name).resolve() if name else document
+        assert goal.exists(), target
+        assert not anchor or anchor in anchors(goal), target
+
+
+def test_every_document_that_a_file_names_is_there():
+    tracked = [
+        path
+        for folder in ("models", "macros", "seeds", "python", "analyses", "dashboards", "tests")
+        for path in (REPOSITORY / folder).rglob("*")
+        if path.suffix in (".py", ".sql", ".yml", ".yaml", ".json", ".html")
+    ]
+    named = {name for path in tracked for name in re.findall(r"docs/\w+\.md", path.read_text())}
+    assert named
+    assert [name for name in sorted(named) if not (REPOSITORY / name).exists()] == []
+
+
+def test_the_newest_entry_of_the_changelog_is_the_version():
+    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
+    assert (
+        re.findall(r"^## (.*)$", (REPOSITORY / "CHANGELOG.md").read_text(), re.MULTILINE)[0]
+        == project["version"]
+    )
+    dbt_project = yaml.safe_load((REPOSITORY / "dbt_project.yml").read_text())
+    assert dbt_project["version"] == project["version"]
