@@ -10,7 +10,7 @@ from nasty_fleet import START, Row
 from pipeline import create_loose_sources, insert_rows, score
 
 TRUE, FALSE = Decimal("0.9"), Decimal("0.1")
-"""Plausibility that agrees with the component of every trace, and one that does not: by it a verdict says whose it is."""
+"""Plausibility that agrees with the component of every trace, and one that does not. It tells the rows apart."""
 
 
 def row(trace_id: str | None, signature: str, plausibility: Decimal) -> Row:
