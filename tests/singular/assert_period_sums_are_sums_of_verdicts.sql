@@ -16,28 +16,32 @@ with replays as (
 direct_sums as (
 
     select
-        agent_id_hash,
-        period_start,
+        verdicts.agent_id_hash,
+        verdicts.period_start,
         count(*) as n_traces,
         {% for counter, verdict in counted_verdicts().items() %}
-        count(*) filter (where {{ verdict }}) as {{ counter }},
+        count(*) filter (where verdicts.{{ verdict }}) as {{ counter }},
         {% endfor %}
-        sum(n_fields_present) as n_fields_present,
-        count(*) filter (where is_signal) as n_signals,
-        count(*) filter (where is_coherent_signal) as n_coherent_signals,
+        sum(verdicts.n_fields_present) as n_fields_present,
+        count(*) filter (where verdicts.is_signal) as n_signals,
+        count(*) filter (where verdicts.is_coherent_signal) as n_coherent_signals,
         count(replays.trace_verdict_id) as n_replayed,
         {{ replay_stratum(
-            'count(*)', 'count(*) filter (where replays.is_replayable)', 'count(*) filter (where is_replay_sampled)',
+            'count(*)', 'count(*) filter (where replays.is_replayable)',
+            'count(*) filter (where verdicts.is_replay_sampled)',
         ) }} as replay_success_weight,
-        max(traced_at) as last_traced_at
-    from {{ ref('int_trace_verdicts') }}
-    left join replays using (traced_at, trace_verdict_id)
+        max(verdicts.traced_at) as last_traced_at
+    from {{ ref('int_trace_verdicts') }} as verdicts
+    left join replays
+        on
+            verdicts.traced_at = replays.traced_at
+            and verdicts.trace_verdict_id = replays.trace_verdict_id
     where
-        {{ in_increment(ref('int_trace_verdicts')) }}
-        and is_counted
+        {{ in_increment(ref('int_trace_verdicts'), 'verdicts') }}
+        and verdicts.is_counted
     group by
-        agent_id_hash,
-        period_start
+        verdicts.agent_id_hash,
+        verdicts.period_start
 
 ),
 
