@@ -6,9 +6,9 @@
     pre_hook=["{{ forget_other_readings(ref('int_source_periods')) }}", "{{ set_for_heavy_work(costly_rows=true) }}"],
   )
 }}
-{#- Every verdict a score needs, once per trace, but for replay's, which int_replays has of the traces sampled here. Sets
-    nothing aside silently: rows that do not count stay, with is_counted false. An offset of 0 makes PostgreSQL work a step out before the next one: each
-    value is cleaned or looked up once, and only narrow rows reach the sorts.
+{#- Every verdict a score needs, once per trace, but for replay's, which int_replays has of the traces sampled here.
+    Sets nothing aside silently: rows that do not count stay, with is_counted false. An offset of 0 makes PostgreSQL
+    work a step out before the next one: each value is cleaned once, and only narrow rows reach the sorts.
     Grain: source row dated in [traces_from, as-of). Key: traced_at, trace_verdict_id. Null is what was not sent. -#}
 {%- set salt = scoring_parameter('replay_sample_salt') | replace("'", "''") -%}
 with public_keys as (
@@ -83,8 +83,8 @@ looked_up as (
 
 -- One narrow row per source row. Hashes stand in for the text that is sorted below: delivery_hash brings rows of one
 -- delivery (agent, trace_id, audit_sequence_number) together; sampling_hash orders as its hexadecimal digits do;
--- content_hash settles complete ties. Sort keys of fixed length come first, where PostgreSQL finds them without looking at
--- what stands before.
+-- content_hash settles complete ties. Sort keys of fixed length come first, where PostgreSQL finds them without looking
+-- at what stands before.
 judged as (
 
     select
