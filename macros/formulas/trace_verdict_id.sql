@@ -24,6 +24,7 @@
   end
 {%- endmacro %}
 
+{#- The key. It needs the columns occurrence_id, content_hash and copy_number. -#}
 {% macro trace_verdict_id() -%}
   case
     when copy_number is null then occurrence_id

@@ -2,7 +2,8 @@
 {#- What SQL knows of R = norm((1 - delta_drift) * 1 / (1 + MTTR / tau) * (1 - rho_regression)) (section 5): histograms
     of the three drift metrics in the scoring window and its baseline, MTTR and rho. The Python step adds delta_drift
     and R.
-    Grain and key: agent, as-of, window. Nothing is null; inputs_digest names these inputs and the step's parameters. -#}
+    Grain and key: agent, as-of, window, but for those whose sums an earlier version of the project made, without a
+    baseline. Nothing is null; inputs_digest names these inputs and the step's parameters. -#}
 {%- set step_parameters = [
     scoring_parameter_text('drift_pseudo_count'), scoring_parameter_text('drift_min_sample'),
     scoring_parameter_text('mttr_scale_hours'), scoring_parameter_text('norm_k'), scoring_parameter_text('norm_x0'),
@@ -20,6 +21,7 @@ with window_sums as (
         n_recoveries,
         recovery_microseconds
     from {{ ref('int_window_sums') }}
+    where baseline_start is not null
 
 ),
 
