@@ -14,7 +14,7 @@ import click
 
 from ciris_scoring.connection import SETTINGS_NOT_TO_INHERIT, settings_of_cluster
 from ciris_scoring.errors import DbtFailed, RunRefused
-from ciris_scoring.project import PARSED_VARIABLES, PREFIX, Project
+from ciris_scoring.project import PARSED_VARIABLES, PREFIX, Project, without_garbage_collection
 from ciris_scoring.relations import PACKAGE
 from ciris_scoring.terminal import printable, say
 
@@ -55,6 +55,7 @@ def _with_run(project: Project, run_variables: Mapping[str, Any]) -> dict[str, A
     return {**project.cli_vars, **{f"{PREFIX}{name}": value for name, value in run_variables.items()}}
 
 
+@without_garbage_collection()
 def parse(project: Project) -> Any:
     """Return dbt's manifest of a project.
 
@@ -87,8 +88,8 @@ class DbtBuild:
         self.full_refresh = full_refresh
         self._manifest = project.manifest
         # The parsed project is a million objects that stay: looking through them for garbage took a tenth of a run.
-        gc.collect()
         gc.freeze()
+        gc.set_threshold(20_000)
 
     def with_variables(self, run_variables: Mapping[str, Any], full_refresh: bool = False) -> "DbtBuild":
         """Return a build of the same parsed project with other variables of its own."""
@@ -130,6 +131,9 @@ def invoke(project: Project, command: list[str], variables: Mapping[str, Any], *
     from dbt.cli.main import dbtRunner
     from dbt_common.exceptions import CompilationError
 
+    from ciris_scoring.dbt_events import leave_out_debug_messages
+
+    leave_out_debug_messages()
     options = [
         *("--project-dir", str(project.project_dir)),
         *("--profiles-dir", str(project.profiles_dir)),
