@@ -6,9 +6,9 @@
     pre_hook="{{ set_for_heavy_work(joins_by_key=true) }}",
   )
 }}
-{#- What SQL knows of R = norm((1 - delta_drift) * 1 / (1 + MTTR / tau) * (1 - rho_regression)) (section 5): histograms
-    of the three drift metrics in the scoring window and its baseline, MTTR and rho. The Python step adds delta_drift
-    and R.
+{#- What SQL knows of R = norm((1 - delta_drift) * 1 / (1 + MTTR / tau) * (1 - rho_regression)) (scoring.md §5):
+    histograms of the three drift metrics in the scoring window and its baseline, MTTR and rho. The Python step adds
+    delta_drift and R.
     Grain and key: agent, as-of, window. Nothing is null; inputs_digest names these inputs and the step's parameters. -#}
 {%- set step_parameters = [
     scoring_parameter_text('drift_pseudo_count'), scoring_parameter_text('drift_min_sample'),

@@ -6,7 +6,7 @@
     pre_hook="{{ set_for_heavy_work() }}",
   )
 }}
-{#- What intervals need of a period beside what the score needs (certainty, section 3): how long recoveries took, and a
+{#- What intervals need of a period beside what the score needs (certainty.md §3): how long recoveries took, and a
     hash of all additive sums of the period, which says whether an interval has to be computed again.
     Grain and key: agent and period with a trace that counts. Nothing is null. -#}
 with agent_periods as (

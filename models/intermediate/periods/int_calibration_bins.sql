@@ -7,7 +7,8 @@
   )
 }}
 {#- Grain: one row per agent and period with a trace that has a plausibility score and an outcome. Arrays of ten, one
-    element per confidence bin (section 6, ECE). An offset of 0 makes PostgreSQL work each bin out once, not once per use. -#}
+    element per confidence bin (scoring.md §6, ECE). An offset of 0 makes PostgreSQL work each bin out once, not once
+    per use. -#}
 with judged as (
 
     select

@@ -7,7 +7,7 @@
   )
 }}
 {#- Grain: one row per agent and period with any of the three drift metrics. Arrays of ten, one element per bin
-    (section 5). An offset of 0 makes PostgreSQL work each bin out once, not once per use. -#}
+    (scoring.md §5). An offset of 0 makes PostgreSQL work each bin out once, not once per use. -#}
 with scores as (
 
     select

@@ -6,7 +6,7 @@
     pre_hook="{{ set_for_heavy_work() }}",
   )
 }}
-{#- What the signs of a polished record count in one period (certainty, section 5), so that any window is a sum.
+{#- What the signs of a polished record count in one period (certainty.md §5), so that any window is a sum.
     Grain and key: agent and period with a trace that counts. judged_keys is null where there is no key, nothing else is. Of
     traces that were judged before there was a reporting nothing is counted by field, and no key is known. -#}
 with verdicts as (

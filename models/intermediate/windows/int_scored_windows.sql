@@ -1,5 +1,5 @@
-{#- The rows of every factor (section 1): as-ofs T that this run scores, those after the cutoff, and windows [T - W, T)
-    that hold a trace. Grain and key: agent, as-of, window. Nothing is null. -#}
+{#- The rows of every factor (scoring.md §1): as-ofs T that this run scores, those after the cutoff, and windows [T - W,
+    T) that hold a trace. Grain and key: agent, as-of, window. Nothing is null. -#}
 with scoring_run as (
 
     select cutoff

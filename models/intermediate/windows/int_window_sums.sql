@@ -6,7 +6,7 @@
     pre_hook="{{ set_for_heavy_work(joins_by_key=true) }}",
   )
 }}
-{#- Every sum over a window [T - W, T) that needs nothing but a sum (section 1), and who the agent was at T.
+{#- Every sum over a window [T - W, T) that needs nothing but a sum (scoring.md §1), and who the agent was at T.
     Grain and key: agent, as-of, window. agent_name is null while the agent has sent no name. -#}
 with spine_periods as (
 
