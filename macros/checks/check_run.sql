@@ -45,7 +45,7 @@
   {%- endif -%}
 {% endmacro %}
 
-{#- Scores are published for the past, never for an as-of before the newest published one (section 9), or before any
+{#- Scores are published for the past, never for an as-of before the newest published one (scoring.md §9), or before any
     trace. -#}
 {% macro check_as_of() %}
   {%- set as_of = as_of_datetime() -%}

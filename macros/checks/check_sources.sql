@@ -1,5 +1,5 @@
-{#- Every table and column that the models read must be there, of a type that they can read (section 10). All that is
-    wrong with a table is said at once. -#}
+{#- Every table and column that the models read must be there, of a type that they can read (scoring.md §10). All that
+    is wrong with a table is said at once. -#}
 {% macro check_sources() %}
   {%- for node in graph.sources.values() if node.unique_id.startswith('source.ciris_scoring.') -%}
     {%- set table = node.schema ~ "." ~ node.identifier -%}

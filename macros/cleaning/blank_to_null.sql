@@ -1,4 +1,4 @@
-{#- Empty or whitespace-only text becomes null (section 2); anything else stays as it is. Unicode's white space
+{#- Empty or whitespace-only text becomes null (scoring.md §2); anything else stays as it is. Unicode's white space
     counts. The first test settles nearly every value without looking further than its first character. Trimming
     takes PostgreSQL several times the text's size in memory, so no more than a million characters are tried: text
     that begins with as much white space is blank. -#}

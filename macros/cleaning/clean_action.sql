@@ -1,4 +1,4 @@
-{#- An action's bare name (section 2): trimmed, upper case, without a leading HANDLERACTIONTYPE. The first two tests
+{#- An action's bare name (scoring.md §2): trimmed, upper case, without a leading HANDLERACTIONTYPE. The first two tests
     settle what CIRIS agents send; the third does the work for whatever else there is. No more than a million
     characters are looked at, as in blank_to_null, and no more than 200 are kept of the name. -#}
 {% macro clean_action(column) -%}

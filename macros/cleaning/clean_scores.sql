@@ -1,4 +1,4 @@
-{#- A score outside [0, 1], NaN or infinite becomes null (section 2). PostgreSQL sorts NaN above infinity. -#}
+{#- A score outside [0, 1], NaN or infinite becomes null (scoring.md §2). PostgreSQL sorts NaN above infinity. -#}
 {% macro clean_unit_score(column, type) -%}
   case when {{ column }}::numeric between 0 and 1 then {{ cut_decimals(column, type) }} end
 {%- endmacro %}
@@ -14,7 +14,7 @@
   {%- endif -%}
 {%- endmacro %}
 
-{#- A negative, NaN or infinite number becomes null (section 2, idma_k_eff). -#}
+{#- A negative, NaN or infinite number becomes null (scoring.md §2, idma_k_eff). -#}
 {% macro clean_non_negative(column) -%}
   case when {{ column }}::numeric >= 0 and {{ column }}::numeric < 'Infinity' then {{ column }}::numeric end
 {%- endmacro %}

@@ -1,12 +1,12 @@
 {#- No text, however long, may stop a run or be copied into every row after its own. -#}
 
-{#- The longest text, in bytes, that indexes hold and later rows repeat (section 2). -#}
+{#- The longest text, in bytes, that indexes hold and later rows repeat (scoring.md §2). -#}
 {% macro longest_text() -%} 512 {%- endmacro %}
 
 {#- The longest name, in bytes, that is kept as it is: production's 255 characters take 1,020 at most. -#}
 {% macro longest_name() -%} 1024 {%- endmacro %}
 
-{#- An identifier: null when blank, and when too long for an index (section 2). -#}
+{#- An identifier: null when blank, and when too long for an index (scoring.md §2). -#}
 {% macro clean_id(column) -%}
   case when octet_length({{ column }}) <= {{ longest_text() }} then {{ blank_to_null(column) }} end
 {%- endmacro %}

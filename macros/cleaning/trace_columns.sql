@@ -1,4 +1,4 @@
-{#- The columns of covenant_traces by how they are cleaned (section 2) and used. -#}
+{#- The columns of covenant_traces by how they are cleaned (scoring.md §2) and used. -#}
 {% macro trace_text_columns() %}
   {{ return(['trace_id', 'thought_id', 'agent_id_hash', 'agent_name', 'signature', 'signature_key_id',
              'audit_entry_hash', 'idma_phase']) }}
@@ -14,7 +14,7 @@
   {{ return(['thought_start', 'dma_results', 'conscience_result', 'action_result']) }}
 {% endmacro %}
 
-{#- The ten fields that I_coverage asks for (section 4). -#}
+{#- The ten fields that I_coverage asks for (scoring.md §4). -#}
 {% macro required_fields() %}
   {{ return(['thought_id', 'csdma_plausibility_score', 'dsdma_domain_alignment', 'idma_k_eff', 'conscience_passed',
              'coherence_level', 'entropy_level', 'selected_action', 'action_success', 'signature']) }}
@@ -26,7 +26,7 @@
             + (trace_components() if scoring_parameter('replay_enabled') else [])) }}
 {% endmacro %}
 
-{#- Every repair of a trace that fct_data_quality counts, as issue name (section 8); the staging model flags each in
+{#- Every repair of a trace that fct_data_quality counts, as issue name (scoring.md §8); the staging model flags each in
     a column is_<issue>. -#}
 {% macro trace_repairs() %}
   {%- set repairs = [] -%}
@@ -43,7 +43,7 @@
   {{ return(repairs) }}
 {% endmacro %}
 
-{#- The three scores whose drift R measures (section 5). -#}
+{#- The three scores whose drift R measures (scoring.md §5). -#}
 {% macro drift_metrics() %}
   {{ return(['csdma_plausibility_score', 'dsdma_domain_alignment', 'coherence_level']) }}
 {% endmacro %}

@@ -1,9 +1,9 @@
-{#- What a score lost through each of its parts, and what a change of the score came from (certainty, sections 1 and 2).
+{#- What a score lost through each of its parts, and what a change of the score came from (certainty.md §1 and 2).
     Arguments are SQL expressions, best names of columns, since some stand more than once in the result; results are
     double precision. A loss is the part's share of -ln(capacity_score); an infinite one is null. PostgreSQL 15 has
     neither log1p nor expm1, but its hyperbolic functions are exact near 0. -#}
 
-{#- Section 1: the parts in the order of the table, each with its factor. -#}
+{#- certainty.md §1: the parts in the order of the table, each with its factor. -#}
 {% macro attributed_parts() %}
   {{ return({
     'd_identity': 'C', 'k_contradiction': 'C', 'i_chain': 'I_int', 'i_coverage': 'I_int', 'i_replay': 'I_int',
@@ -89,12 +89,13 @@
   (2 * exp({{ x }} / 2) * sinh({{ x }} / 2))
 {%- endmacro %}
 
-{#- Section 1: -ln(value), the loss through a value of which 1 is best. 0 - and not -, which would make -0 of 0. -#}
+{#- certainty.md §1: -ln(value), the loss through a value of which 1 is best. 0 - and not -, which would make -0 of
+    0. -#}
 {% macro loss_of_value(value) -%}
   (case when {{ value }} > 0 then 0 - ln({{ value }}) end)
 {%- endmacro %}
 
-{#- Section 1: -ln(1 - rate), the loss through a rate of which 0 is best. -#}
+{#- certainty.md §1: -ln(1 - rate), the loss through a rate of which 0 is best. -#}
 {% macro loss_of_rate(rate) -%}
   (case
     when {{ rate }} < 0.5 then 2 * atanh({{ rate }} / (2 - {{ rate }}))
@@ -102,8 +103,8 @@
   end)
 {%- endmacro %}
 
-{#- Section 1: what of a total falls to one amount among several: in proportion; infinite (null) ones share it alone,
-    equally. whole: their sum. n_infinite: how many are infinite. -#}
+{#- certainty.md §1: what of a total falls to one amount among several: in proportion; infinite (null) ones share it
+    alone, equally. whole: their sum. n_infinite: how many are infinite. -#}
 {% macro share_of(total, amount, whole, n_infinite) -%}
   (case
     when {{ n_infinite }} > 0 then case when {{ amount }} is null then ({{ total }}) / {{ n_infinite }} else 0 end
@@ -112,8 +113,8 @@
   end)
 {%- endmacro %}
 
-{#- Section 1: the loss of one of the three parts of I_int, where integrity_floor caps their sum at most. An own loss is
-    kept to the bit where the floor is not active, or a part that did not move would seem to have. -#}
+{#- certainty.md §1: the loss of one of the three parts of I_int, where integrity_floor caps their sum at most. An own
+    loss is kept to the bit where the floor is not active, or a part that did not move would seem to have. -#}
 {% macro capped_integrity_loss(loss, losses, most) -%}
   (case
     when coalesce({{ losses | join(' + ') }} > {{ most }}, {{ most }} is not null)
@@ -122,7 +123,7 @@
   end)
 {%- endmacro %}
 
-{#- Section 1: -ln norm(1), what no agent avoids. norm is the sigmoid of scoring semantics, section 5. -#}
+{#- certainty.md §1: -ln norm(1), what no agent avoids. norm is the sigmoid of scoring.md §5. -#}
 {% macro resilience_ceiling_loss(k, x0) -%}
   {{ log_of_one_plus('exp(-' ~ k ~ ' * (1 - ' ~ x0 ~ '))') }}
 {%- endmacro %}
@@ -132,8 +133,8 @@
   (1 / (1 + exp({{ k }} * ({{ x }} - {{ x0 }}))))
 {%- endmacro %}
 
-{#- Sections 1 and 2: h(u1) - h(u0) for u1 >= u0, with h(u) = ln norm(1) - ln norm(exp(-u)), so h(u1) with u0 = 0. It is
-    ln(1 + (1 - norm(x0)) (exp(k (x0 - x1)) - 1)) with x = exp(-u), which loses nothing where the two are close.
+{#- certainty.md §1 and 2: h(u1) - h(u0) for u1 >= u0, with h(u) = ln norm(1) - ln norm(exp(-u)), so h(u1) with u0 = 0.
+    It is ln(1 + (1 - norm(x0)) (exp(k (x0 - x1)) - 1)) with x = exp(-u), which loses nothing where the two are close.
     An infinite (null) u has x = 0. -#}
 {% macro resilience_loss_between(u0, u1, k, x0) -%}
   {%- set x = 'coalesce(exp(-' ~ u0 ~ '), 0)' -%}
@@ -141,7 +142,7 @@
   {{ log_of_one_plus(complement_of_norm(x, k, x0) ~ ' * ' ~ exp_minus_one('(' ~ k ~ ' * ' ~ fall_of_x ~ ')')) }}
 {%- endmacro %}
 
-{#- Section 2: h(u1) - h(u0), whichever is greater. -#}
+{#- certainty.md §2: h(u1) - h(u0), whichever is greater. -#}
 {% macro change_of_resilience_loss(u0, u1, k, x0) -%}
   (case
     when {{ u1 }} < {{ u0 }} or {{ u0 }} is null then 0 - {{ resilience_loss_between(u1, u0, k, x0) }}
@@ -149,9 +150,9 @@
   end)
 {%- endmacro %}
 
-{#- Section 2: the change of the loss of R per unit of u, with which each part counts by what it moved: the quotient of
-    the differences, loss_change being h(u1) - h(u0), and h'(u0) = k x (1 - norm(x)), x = exp(-u0), where they are too
-    small. Null where a u is infinite. -#}
+{#- certainty.md §2: the change of the loss of R per unit of u, with which each part counts by what it moved: the
+    quotient of the differences, loss_change being h(u1) - h(u0), and h'(u0) = k x (1 - norm(x)), x = exp(-u0), where
+    they are too small. Null where a u is infinite. -#}
 {% macro resilience_loss_per_unit(u0, u1, loss_change, k, x0) -%}
   (case
     when abs({{ u1 }} - {{ u0 }}) <= 1e-9
@@ -160,7 +161,7 @@
   end)
 {%- endmacro %}
 
-{#- Section 2: (a - b) / (ln a - ln b), by which changes of losses become points; a where they are the same. -#}
+{#- certainty.md §2: (a - b) / (ln a - ln b), by which changes of losses become points; a where they are the same. -#}
 {% macro logarithmic_mean(a, b) -%}
   (case
     when {{ a }} = {{ b }} then {{ a }}
@@ -176,13 +177,14 @@
   (({{ before }} is null) <> ({{ now }} is null))::integer
 {%- endmacro %}
 
-{#- Section 2: the change of the loss of a part outside R; null where one of the two is infinite, 0 where both are. -#}
+{#- certainty.md §2: the change of the loss of a part outside R; null where one of the two is infinite, 0 where both
+    are. -#}
 {% macro change_of_loss(before, now) -%}
   (case when {{ before }} is null and {{ now }} is null then 0 else {{ now }} - {{ before }} end)
 {%- endmacro %}
 
-{#- Section 2: the change of the loss of a part of R, by what its amount moved. Where a u is infinite, and per_unit null,
-    the amounts that became infinite or ceased to be share the whole change equally. -#}
+{#- certainty.md §2: the change of the loss of a part of R, by what its amount moved. Where a u is infinite, and
+    per_unit null, the amounts that became infinite or ceased to be share the whole change equally. -#}
 {% macro change_of_resilience_part(before, now, per_unit, whole, n_turned) -%}
   (case
     when {{ per_unit }} is not null then ({{ now }} - {{ before }}) * {{ per_unit }}
@@ -191,8 +193,8 @@
   end)
 {%- endmacro %}
 
-{#- Section 2: the points of a part, a gain positive. per_loss: logarithmic mean of the scores before and now. Where one
-    of the two is 0, the parts that have turned share the change of the score equally. -#}
+{#- certainty.md §2: the points of a part, a gain positive. per_loss: logarithmic mean of the scores before and now.
+    Where one of the two is 0, the parts that have turned share the change of the score equally. -#}
 {% macro points_of_change(loss_change, has_turned, n_turned, score_before, score_now, per_loss) -%}
   (case
     when least({{ score_before }}, {{ score_now }}) > 0 then (0 - {{ loss_change }}) * {{ per_loss }}
@@ -208,7 +210,7 @@
   offset bigint '0'
 {%- endmacro %}
 
-{#- Section 1: a subquery of one row, the losses of the thirteen parts of a score; beside them what R is shared by
+{#- certainty.md §1: a subquery of one row, the losses of the thirteen parts of a score; beside them what R is shared by
     (amount_delta_drift and so on, and their sum u). score: alias of a relation with the attributed components and
     s_score. parameters: alias of one with the attribution parameters. For the offsets, see once. -#}
 {% macro losses_of_parts(score, parameters) %}
@@ -259,8 +261,8 @@
   )
 {%- endmacro %}
 
-{#- Section 2: the as-ofs that a score is compared with, as rows of compared_with and compared_as_of. Not as values, which
-    no worker of a cluster takes. -#}
+{#- certainty.md §2: the as-ofs that a score is compared with, as rows of compared_with and compared_as_of. Not as
+    values, which no worker of a cluster takes. -#}
 {% macro earlier_as_ofs(as_of, window_days) %}
   (
     select

@@ -1,4 +1,4 @@
-{#- Whether a trace's link to the agent's previous numbered trace is valid (section 4). The agent's first numbered
+{#- Whether a trace's link to the agent's previous numbered trace is valid (scoring.md §4). The agent's first numbered
     trace needs no predecessor, only its hash. The order of the tests keeps the subtraction from overflowing. -#}
 {% macro is_link_valid(has_entry_hash, sequence_number, previous_sequence_number) -%}
   case

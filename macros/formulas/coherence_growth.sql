@@ -1,5 +1,6 @@
-{#- Section 7: f^-n, what a signal of n periods' age has lost of its weight, upside down: 1 or more, so that no digit
-    is lost. 40 decimals, because power() keeps as many as its base has. f = 1 - decay_per_day * period in days. -#}
+{#- scoring.md §7: f^-n, what a signal of n periods' age has lost of its weight, upside down: 1 or more, so that no
+    digit is lost. 40 decimals, because power() keeps as many as its base has. f = 1 - decay_per_day * period in
+    days. -#}
 {% macro coherence_growth(n) -%}
   power(round(24::numeric, 40) / (24 - {{ scoring_parameter('decay_per_day') }}::numeric * {{ period_hours() }}), {{ n }})
 {%- endmacro %}

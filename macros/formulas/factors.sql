@@ -5,18 +5,18 @@
   ({{ count }}::double precision / {{ n }}::double precision)
 {%- endmacro %}
 
-{#- Section 3: C = exp(-lambda_c * D_identity) * exp(-mu_c * K_contradiction). -#}
+{#- scoring.md §3: C = exp(-lambda_c * D_identity) * exp(-mu_c * K_contradiction). -#}
 {% macro core_identity(d_identity, k_contradiction) -%}
   (exp(-{{ scoring_parameter('lambda_c') }}::double precision * {{ d_identity }})
     * exp(-{{ scoring_parameter('mu_c') }}::double precision * {{ k_contradiction }}))
 {%- endmacro %}
 
-{#- Section 4: I_int = I_chain * I_coverage * I_replay. -#}
+{#- scoring.md §4: I_int = I_chain * I_coverage * I_replay. -#}
 {% macro integrity(i_chain, i_coverage, i_replay) -%}
   ({{ i_chain }} * {{ i_coverage }} * {{ i_replay }})
 {%- endmacro %}
 
-{#- Section 6: ECE = sum over bins of (n_bin / N) * |mean confidence - success rate|, that is the sum of
+{#- scoring.md §6: ECE = sum over bins of (n_bin / N) * |mean confidence - success rate|, that is the sum of
     |confidences - successes| by bin over N. Null when nothing was judged. bin_differences: ten SQL expressions. -#}
 {% macro expected_calibration_error(excess_confidence, n_judged) -%}
   ((
@@ -26,17 +26,17 @@
   )::double precision / nullif({{ n_judged }}, 0)::double precision)
 {%- endmacro %}
 
-{#- Section 6: I_inc = (1 - ECE) * Q_deferral * (1 - U_unsafe). -#}
+{#- scoring.md §6: I_inc = (1 - ECE) * Q_deferral * (1 - U_unsafe). -#}
 {% macro incompleteness_awareness(ece, q_deferral, u_unsafe) -%}
   ((1 - {{ ece }}) * {{ q_deferral }} * (1 - {{ u_unsafe }}))
 {%- endmacro %}
 
-{#- Section 8: the product of the factors, I_int no lower than the parameter integrity_floor. -#}
+{#- scoring.md §8: the product of the factors, I_int no lower than the parameter integrity_floor. -#}
 {% macro capacity_score(c, i_int, r, i_inc, s) -%}
   ({{ c }} * {{ floored_integrity(i_int) }} * {{ r }} * {{ i_inc }} * {{ s }})
 {%- endmacro %}
 
-{#- Section 8: the weighted geometric mean of the factors. -#}
+{#- scoring.md §8: the weighted geometric mean of the factors. -#}
 {% macro capacity_score_geometric(c, i_int, r, i_inc, s) -%}
   (power({{ c }}, {{ scoring_parameter('weight_c') }}::double precision)
     * power({{ floored_integrity(i_int) }}, {{ scoring_parameter('weight_i_int') }}::double precision)
@@ -45,17 +45,17 @@
     * power({{ s }}, {{ scoring_parameter('weight_s') }}::double precision))
 {%- endmacro %}
 
-{#- Section 4: the floor belongs to the composites, never to the published factor. -#}
+{#- scoring.md §4: the floor belongs to the composites, never to the published factor. -#}
 {% macro floored_integrity(i_int) -%}
   greatest({{ i_int }}, {{ scoring_parameter('integrity_floor') }}::double precision)
 {%- endmacro %}
 
-{#- Section 8: fragility_index = 1 / (epsilon + capacity_score). -#}
+{#- scoring.md §8: fragility_index = 1 / (epsilon + capacity_score). -#}
 {% macro fragility_index(capacity_score) -%}
   (1 / ({{ scoring_parameter('fragility_epsilon') }}::double precision + {{ capacity_score }}))
 {%- endmacro %}
 
-{#- Section 8: how much data a score rests on. -#}
+{#- scoring.md §8: how much data a score rests on. -#}
 {% macro confidence_level(n_traces) -%}
   case
     when {{ n_traces }} < 10 then 'insufficient'
@@ -65,7 +65,7 @@
   end
 {%- endmacro %}
 
-{#- Section 8: the factor with the smallest value; ties go to the first in the order C, I_int, R, I_inc, S. -#}
+{#- scoring.md §8: the factor with the smallest value; ties go to the first in the order C, I_int, R, I_inc, S. -#}
 {% macro weakest_factor(c, i_int, r, i_inc, s) -%}
   case least({{ c }}, {{ i_int }}, {{ r }}, {{ i_inc }}, {{ s }})
     when {{ c }} then 'C'

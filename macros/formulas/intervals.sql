@@ -1,4 +1,4 @@
-{#- Intervals of the score (certainty, section 3): what SQL and the Python step agree on, and the columns they share. -#}
+{#- Intervals of the score (certainty.md §3): what SQL and the Python step agree on, and the columns they share. -#}
 
 {#- Version of the method. It is part of the digest of what limits are made from, and published beside the fleet's
     values; python/ciris_scoring/limits_step.py refuses another than its own. -#}

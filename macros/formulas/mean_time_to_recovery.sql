@@ -3,7 +3,7 @@
   (extract(epoch from {{ duration }}) * 1000000)::bigint
 {%- endmacro %}
 
-{#- Section 5: MTTR in hours, over the episodes recovered in the window and the one open at the as-of, if any
+{#- scoring.md §5: MTTR in hours, over the episodes recovered in the window and the one open at the as-of, if any
     (open_for is null when there is none). Null when there is no episode. -#}
 {% macro mean_time_to_recovery(recovery_microseconds, n_recoveries, open_for) -%}
   (

@@ -1,4 +1,4 @@
-{#- The verdicts whose absence is a sign (certainty, section 5), in the order of the letters of `reporting`. -#}
+{#- The verdicts whose absence is a sign (certainty.md §5), in the order of the letters of `reporting`. -#}
 {% macro record_sign_fields() %}
   {{ return(['action_was_overridden', 'idma_fragility_flag', 'coherence_passed', 'action_success',
              'csdma_plausibility_score', 'conscience_passed']) }}

@@ -1,5 +1,5 @@
-{#- Until when a key was registered (section 4), over its entries in the registry: one that stands twice is as revoked and
-    as expired as its strictest entry. -#}
+{#- Until when a key was registered (scoring.md §4), over its entries in the registry: one that stands twice is as
+    revoked and as expired as its strictest entry. -#}
 {% macro registered_until() -%}
   coalesce(least(min(revoked_at), min(expires_at)), 'infinity')
 {%- endmacro %}

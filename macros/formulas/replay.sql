@@ -1,6 +1,6 @@
-{#- Replay comparisons (section 4, I_replay). Each renders to true (holds), false (does not hold, or an input has the
-    wrong JSON type) or null (did not run, because an input is absent). A JSON value is absent when its key is, or when
-    it is null; the usual case is tested first. -#}
+{#- Replay comparisons (scoring.md §4, I_replay). Each renders to true (holds), false (does not hold, or an input has
+    the wrong JSON type) or null (did not run, because an input is absent). A JSON value is absent when its key is, or
+    when it is null; the usual case is tested first. -#}
 
 {% macro is_json_absent(value) -%}
   coalesce(jsonb_typeof({{ value }}), 'null') = 'null'

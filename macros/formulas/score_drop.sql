@@ -1,4 +1,4 @@
-{#- Whether a score fell by more than chance (certainty, section 4). Arguments are SQL expressions, doubles; the limits
+{#- Whether a score fell by more than chance (certainty.md §4). Arguments are SQL expressions, doubles; the limits
     are those of 95 % intervals. -#}
 
 {#- Lower limit of ln(earlier_score) - ln(score) at a level, given by its quantiles towards a worse and a better score:

@@ -1,4 +1,4 @@
-{#- Where an increment starts (section 9), as an SQL literal: every model by as-of scores the as-ofs after it, and
+{#- Where an increment starts (scoring.md §9), as an SQL literal: every model by as-of scores the as-ofs after it, and
     reads further back only what its windows need. -infinity for a model that is built from nothing.
     A literal, not a subquery, so that the planner sees how little an increment reads. -#}
 {% macro cutoff() %}

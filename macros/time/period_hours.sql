@@ -1,4 +1,4 @@
-{#- Length of a scoring period in hours (section 1): 24, or 1. -#}
+{#- Length of a scoring period in hours (scoring.md §1): 24, or 1. -#}
 {% macro period_hours() %}
   {%- set period = setting('scoring_period') -%}
   {%- if period not in ['day', 'hour'] -%}

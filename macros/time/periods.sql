@@ -1,5 +1,5 @@
-{#- The UTC period a moment lies in, as the period's start (section 1). date_bin counts microseconds, in a quarter of
-    the time that date_trunc takes to work out the date. -#}
+{#- The UTC period a moment lies in, as the period's start (scoring.md §1). date_bin counts microseconds, in a quarter
+    of the time that date_trunc takes to work out the date. -#}
 {% macro period_start(moment) -%}
   date_bin({{ period_length() }}, {{ moment }}, timestamptz '2000-01-01 00:00:00+00')
 {%- endmacro %}

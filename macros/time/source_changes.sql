@@ -1,4 +1,4 @@
-{#- Where the lookback begins (section 9), which an ordinary run judges and scores again. -#}
+{#- Where the lookback begins (scoring.md §9), which an ordinary run judges and scores again. -#}
 {% macro lookback_start(newest_published_as_of, as_of) -%}
   least({{ newest_published_as_of }}, {{ as_of }}) - {{ lookback_periods() }} * {{ period_length() }}
 {%- endmacro %}

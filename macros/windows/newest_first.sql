@@ -1,5 +1,5 @@
-{#- The order of an agent's traces (section 2), for `order by`. key: the trace_verdict_id, under whatever name, which settles
-    complete ties the same everywhere. alias: of the relation whose columns they are, if needed. -#}
+{#- The order of an agent's traces (scoring.md §2), for `order by`. key: the trace_verdict_id, under whatever name,
+    which settles complete ties the same everywhere. alias: of the relation whose columns they are, if needed. -#}
 {% macro oldest_first(key, alias=none) -%}
   {%- set prefix = '' if alias is none else alias ~ '.' -%}
   {{ prefix }}traced_at, {{ prefix }}audit_sequence_number, {{ prefix }}trace_id collate "C", {{ prefix }}{{ key }}

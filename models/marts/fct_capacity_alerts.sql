@@ -1,7 +1,7 @@
 {{ config(materialized='replace_range', meta={'rewritten': 'whole'}, indexes=[{'columns': ['agent_id_hash']}]) }}
-{#- The agents that stand out at the fleet's latest as-of: value against threshold, and how severe that is (section
-    8; certainty, section 4, for the severity of low_capacity and for falling). Grain and key: agent, window, kind.
-    agent_name is null while the agent has sent none. -#}
+{#- The agents that stand out at the fleet's latest as-of: value against threshold, and how severe that is
+    (scoring.md §8; certainty.md §4 for the severity of low_capacity and for falling). Grain and key: agent, window,
+    kind. agent_name is null while the agent has sent none. -#}
 with scoring_run as (
 
     select latest_as_of as as_of

@@ -5,7 +5,7 @@
     indexes=[{'columns': ['as_of', 'window_days']}, {'columns': ['scored_at']}],
   )
 }}
-{#- capacity_score = C * I_int * R * I_inc * S (section 8): the candidates that passed every blocking test.
+{#- capacity_score = C * I_int * R * I_inc * S (scoring.md §8): the candidates that passed every blocking test.
     Grain and key: agent, as-of, window. Null with too few traces: the composites, the category and what is said about
     their certainty; without intervals: the limits. -#}
 -- depends_on: {{ ref('int_scoring_run') }}

@@ -1,6 +1,6 @@
 {{ config(materialized='view', pre_hook="{{ replace_kept_view() }}") }}
 {#- What each factor of a published score is made of: d_identity and k_contradiction of C, i_chain, i_coverage and
-    i_replay of I_int, and so on (sections 3 to 7). Scores are written before their components; meanwhile a score
+    i_replay of I_int, and so on (scoring.md §3 to 7). Scores are written before their components; meanwhile a score
     that was made anew has none. Grain and key: agent, as-of, window, factor, component. A drift metric is null with
     too few values; limits and design effects where there are none. -#}
 with scores as (

@@ -1,6 +1,6 @@
 {{ config(materialized='replace_range', meta={'scored_range': 'as_of', 'also_replaced_by': ['as_of']}) }}
 {#- Mean, median and minimum of capacity_score over the agents of an as-of, and how many of them stand in each
-    category (section 8). An increment redoes the as-ofs it has scored, and older ones that gained rows since. Grain
+    category (scoring.md §8). An increment redoes the as-ofs it has scored, and older ones that gained rows since. Grain
     and key: as-of, window. Mean, median and minimum are null where no agent has enough traces. -#}
 with scores as (
 

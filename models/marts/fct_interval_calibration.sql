@@ -1,6 +1,6 @@
 {{ config(materialized='replace_range', meta={'scored_range': 'as_of', 'also_replaced_by': ['as_of']}) }}
 {#- What the limits at an as-of take from the fleet: the day-to-day correlation of each quantity, and the coefficient
-    of variation of episodes (certainty, section 3). An increment redoes the as-ofs that the run has scored, and
+    of variation of episodes (certainty.md §3). An increment redoes the as-ofs that the run has scored, and
     older ones that the Python step has computed since. Waits for the gate. Grain and key: as-of, window, where
     scores have limits. Nothing is null. -#}
 -- depends_on: {{ ref('int_capacity_scores') }}

@@ -6,7 +6,7 @@
   )
 }}
 {#- The signs of a polished record that are raised beside a published score: a count or share, what it is compared
-    with, and z, the distance in standard errors (certainty, section 5). An increment takes the as-ofs that the run
+    with, and z, the distance in standard errors (certainty.md §5). An increment takes the as-ofs that the run
     scores, and older rows whose scores had waited and have been published since. Grain and key: agent, as-of,
     window, sign, field. field is null for signs of the whole record; comparison_value and z where there is nothing
     to compare with. -#}

@@ -1,6 +1,6 @@
 {{ config(materialized='view', pre_hook="{{ replace_kept_view() }}") }}
 {#- points = -loss_change * L(c0, c1), loss_change the part's share of ln(c0 / c1), L the logarithmic mean
-    (certainty, section 2): what each part added to the change that fct_score_comparisons gives. Parameters and what
+    (certainty.md §2): what each part added to the change that fct_score_comparisons gives. Parameters and what
     is not there yet: as in fct_score_attribution. Grain and key: agent, as-of, window, compared_with, part.
     loss_change is null where it became infinite or ceased to be. -#}
 with parameter_values as (

@@ -1,4 +1,4 @@
-"""The as-of time of a run, and other times that people give (scoring.md, section 1)."""
+"""The as-of time of a run, and other times that people give (scoring.md §1)."""
 
 from collections.abc import Mapping
 from datetime import UTC, date, datetime, time

@@ -1,4 +1,4 @@
-"""Score a closed range of as-ofs, in steps that are each a whole run (scoring.md, section 9).
+"""Score a closed range of as-ofs, in steps that are each a whole run (scoring.md §9).
 
 The traces that a score of the range can see are judged again, and those after them up to the newest published as-of,
 because what precedes a trace decides about it. Only the as-ofs of the range are scored; all others stay.

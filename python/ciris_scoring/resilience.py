@@ -1,4 +1,4 @@
-"""Resilience R: drift between two windows, and the score (scoring.md, section 5).
+"""Resilience R: drift between two windows, and the score (scoring.md §5).
 
 Pure functions on numpy arrays, vectorised over rows; no database. A histogram is an array of counts whose last
 axis is the 10 bins on [0, 1]; everything before it is kept, so that shapes read the same everywhere:

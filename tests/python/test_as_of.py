@@ -1,4 +1,4 @@
-"""The as-of of a run (scoring.md, section 1)."""
+"""The as-of of a run (scoring.md §1)."""
 
 from datetime import UTC, date, datetime, timedelta, timezone
 

@@ -83,7 +83,7 @@ def nearly(rng: random.Random, x: float) -> float:
 
 
 def capacity(state: dict[str, float], overrides: dict[str, float]) -> float:
-    """scoring.md, section 8, from the components."""
+    """scoring.md §8, from the components."""
     p = attribution.DEFAULTS | overrides
     x = (1 - state["delta_drift"]) / (1 + state["mttr_hours"] / p["mttr_scale_hours"])
     x *= 1 - state["rho_regression"]
@@ -298,7 +298,7 @@ def test_a_score_without_its_components_or_parameters_has_no_rows(published):
 def exact_changes_of_r(
     earlier: dict[str, float], later: dict[str, float], overrides: dict[str, float]
 ) -> dict[str, Decimal]:
-    """certainty.md, section 2, for the three parts of R whose u is finite and moved by more than 1e-9; 60 digits."""
+    """certainty.md §2, for the three parts of R whose u is finite and moved by more than 1e-9; 60 digits."""
     p = {name: Decimal(x) for name, x in (attribution.DEFAULTS | overrides).items()}
     with localcontext(prec=60):
 

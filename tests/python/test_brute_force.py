@@ -80,7 +80,7 @@ def one(traces, deferrals=(), keys=KEYS, **options):
     return rows[A, T, 7]
 
 
-# Section 1
+# scoring.md §1
 
 
 def test_windows_and_as_ofs_are_half_open_period_ends():
@@ -97,7 +97,7 @@ def test_windows_and_as_ofs_are_half_open_period_ends():
     }
 
 
-# Section 2
+# scoring.md §2
 
 
 def test_cleaning_of_scores_strings_and_actions():
@@ -143,7 +143,7 @@ def test_a_resent_trace_counts_once_as_its_earliest_row():
     assert data_quality(traces, [], KEYS, run_as_of=T) == {(A, ago(1), "duplicate_trace"): 2}
 
 
-# Section 3
+# scoring.md §3
 
 
 def test_core_identity_looks_behind_the_edge_of_the_window():
@@ -162,7 +162,7 @@ def test_core_identity_looks_behind_the_edge_of_the_window():
     assert row["c_score"] == pytest.approx(math.exp(-3.75), rel=1e-12)  # 5/4 + 10/4
 
 
-# Section 4
+# scoring.md §4
 
 
 def test_chain_gaps_rewinds_duplicates_and_ties():
@@ -281,7 +281,7 @@ def test_replay_is_stratified_by_period():
     assert row["components"]["n_replayed"] == 0 and row["unmeasured_components"][0] == "i_replay"
 
 
-# Section 5
+# scoring.md §5
 
 
 def test_bins_are_exact():
@@ -350,7 +350,7 @@ def test_again_is_in_trace_order_whatever_the_timestamps():
     assert one(traces)["components"]["mttr_hours"] == 0
 
 
-# Section 6
+# scoring.md §6
 
 
 def test_calibration_and_unsafe_actions():
@@ -442,7 +442,7 @@ def test_attribution_uses_only_what_precedes():
     }
 
 
-# Section 7
+# scoring.md §7
 
 
 def test_sustained_coherence_by_day():
@@ -509,7 +509,7 @@ def test_hourly_periods():
     assert row["s_score"] == pytest.approx((2 + f**2 / (f**2 + 1)) / 3, rel=1e-12)
 
 
-# Section 8
+# scoring.md §8
 
 
 def flawless(n, day, **columns):

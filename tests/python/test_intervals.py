@@ -1,4 +1,4 @@
-"""The intervals (certainty.md, section 3) against a naive implementation, and what must hold for any input."""
+"""The intervals (certainty.md §3) against a naive implementation, and what must hold for any input."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The formulas of the resilience step, against numbers worked out by hand (scoring.md, section 5)."""
+"""The formulas of the resilience step, against numbers worked out by hand (scoring.md §5)."""
 
 import math
 

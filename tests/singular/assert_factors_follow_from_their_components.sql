@@ -1,4 +1,4 @@
--- C, I_int, R and I_inc are what the formulas of sections 3 to 6 make of the components beside them; R comes from
+-- C, I_int, R and I_inc are what the formulas of scoring.md §3 to 6 make of the components beside them; R comes from
 -- Python. Formulas spelt out, not called: the models call the macros.
 with candidates as (
 

@@ -5,8 +5,8 @@
     pre_hook="{{ set_for_heavy_work(joins_by_key=true) }}",
   )
 }}
-{#- capacity_score = C * max(I_int, floor) * R * I_inc * S, status, category and confidence (section 8), with every
-    component and its limits (certainty, section 3): the candidates. The gate: the blocking tests end here, and every
+{#- capacity_score = C * max(I_int, floor) * R * I_inc * S, status, category and confidence (scoring.md §8), with every
+    component and its limits (certainty.md §3): the candidates. The gate: the blocking tests end here, and every
     mart descends from this model. It holds what this run publishes and nothing older: the as-ofs that the run scores, and
     earlier ones that waited for the Python step when their turn came. Grain and key: agent, as-of, window. With too few
     traces the composites, the category and what is said about their certainty are null. -#}

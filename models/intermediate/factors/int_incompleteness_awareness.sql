@@ -6,7 +6,7 @@
     pre_hook="{{ set_for_heavy_work(joins_by_key=true) }}",
   )
 }}
-{#- I_inc = (1 - ECE) * Q_deferral * (1 - U_unsafe) (section 6), with ECE = sum over bins of (n_bin / N) * |mean
+{#- I_inc = (1 - ECE) * Q_deferral * (1 - U_unsafe) (scoring.md §6), with ECE = sum over bins of (n_bin / N) * |mean
     confidence - success rate|, Q_deferral the mean value of the window's judged deferrals (1 where there is none), and
     U_unsafe the share of traces that failed under high entropy.
     Grain and key: agent, as-of, window. Without a judged trace ECE is unmeasured and 0; nothing is null. -#}

@@ -1,6 +1,6 @@
 {{ config(meta={'scored_range': 'as_of'}) }}
 {#- R = norm((1 - delta_drift) * 1 / (1 + MTTR / tau) * (1 - rho_regression)), norm(x) = 1 / (1 + exp(-k (x - x0)))
-    (section 5), as the Python step made it from the inputs that stand now: joined by their digest.
+    (scoring.md §5), as the Python step made it from the inputs that stand now: joined by their digest.
     Grain and key: agent, as-of, window; a row still waiting for the step is not here, and so in no mart. A delta is
     null with too few values; with none measurable delta_drift is 0. -#}
 with inputs as (

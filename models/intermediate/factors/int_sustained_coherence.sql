@@ -6,9 +6,9 @@
     pre_hook="{{ set_for_heavy_work(joins_by_key=true) }}",
   )
 }}
-{#- S(T; W) = mean of sigma(t) / sigma_max(t) over the period ends t in (T - W, T] that remember a signal (section 7).
-    sigma(t) = sum of w f^k over the coherent signals in [t - M, t), sigma_max(t) the same over all signals: w the weight
-    of a signal, k its age in whole periods, f = 1 - d * period, M the memory (coherence_days).
+{#- S(T; W) = mean of sigma(t) / sigma_max(t) over the period ends t in (T - W, T] that remember a signal (scoring.md
+    §7). sigma(t) = sum of w f^k over the coherent signals in [t - M, t), sigma_max(t) the same over all signals: w the
+    weight of a signal, k its age in whole periods, f = 1 - d * period, M the memory (coherence_days).
     Grain, key: agent, as-of, window. Without a signal S is unmeasured and 0; sigma is never null. -#}
 {#- By prefix sums. Time is cut into stretches of one memory, the same in every run, and a period weighs f^-i by its
     place i = 1, 2, ... in its stretch. The end at place j remembers its own stretch up to j, and of the one before what

@@ -5,7 +5,7 @@
     pre_hook="{{ set_for_heavy_work(joins_by_key=true) }}",
   )
 }}
-{#- A digest of everything that the limits of an as-of and window are made from (certainty, section 3). All agents share
+{#- A digest of everything that the limits of an as-of and window are made from (certainty.md §3). All agents share
     it: the limits of each depend on the fleet's correlations at that as-of, and these on each agent's sums over the
     longest memory. The Python step computes the as-ofs whose digest it does not find among the fleet's stored values.
     Grain and key: as-of and window with a scored agent. Nothing is null. -#}

@@ -1,5 +1,5 @@
 {{ config(meta={'scored_range': 'as_of'}) }}
-{#- The limits that the Python step made from the inputs that stand now (certainty, section 3), as it made them: joined
+{#- The limits that the Python step made from the inputs that stand now (certainty.md §3), as it made them: joined
     by their digest. Grain and key: agent, as-of, window; a row still waiting for the step is not here, and so in no
     mart. The score's limits and interval_driver are null where the score is; mttr_hours, q_deferral and what is unmeasured
     have no design effect. -#}

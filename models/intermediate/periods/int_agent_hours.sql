@@ -6,7 +6,7 @@
   )
 }}
 {#- Grain: one row per agent and UTC hour with a signal or a coherence level: the hour is the unit of corroboration
-    (section 7), whatever the scoring period. -#}
+    (scoring.md §7), whatever the scoring period. -#}
 with verdicts as (
 
     select

@@ -1,5 +1,5 @@
 {{ config(materialized='replace_range', meta={'judged_range': 'period_start'}) }}
-{#- Grain: one row per agent, period and issue: repairs of traces, and traces set aside (section 8). Of a
+{#- Grain: one row per agent, period and issue: repairs of traces, and traces set aside (scoring.md §8). Of a
     trace whose agent is missing, blank or oversized only that and an oversized trace_id are counted, whatever else was
     wrong with it. -#}
 with verdicts as (

@@ -1,7 +1,7 @@
 {{ config(materialized='replace_range', meta={'rewritten': 'anew'}) }}
 {#- What the source holds of the periods inside the lookback, and which of them have changed since the last whole run
-    judged them: the others need not be judged again (section 9). Read before anything is judged, so that what arrives
-    meanwhile counts as a change of the next run.
+    judged them: the others need not be judged again (scoring.md §9). Read before anything is judged, so that what
+    arrives meanwhile counts as a change of the next run.
     Grain and key: period of the lookback, also one without traces: its last one may be gone. row_versions is null where
     the source does not show any. -#}
 {%- set published = last_publication() or {} -%}

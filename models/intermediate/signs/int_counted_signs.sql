@@ -1,4 +1,4 @@
-{#- The signs that are counts of traces (certainty, section 5): x of n in the scoring window, against the agent's own
+{#- The signs that are counts of traces (certainty.md §5): x of n in the scoring window, against the agent's own
     baseline or the fleet's median in the same window (macro sign_comparison). value is a share or a count, and
     comparison_value the other's share, or its count in as many traces; of volume_jump the logarithm of the ratio of
     traces per day, and the other's traces per day.

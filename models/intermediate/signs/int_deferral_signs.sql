@@ -1,4 +1,4 @@
-{#- The sign deferrals_left_open (certainty, section 5): of the deferrals raised more than 7 days before T, in as
+{#- The sign deferrals_left_open (certainty.md §5): of the deferrals raised more than 7 days before T, in as
     many days as the window has, the share that nobody had judged by T; against the same a window earlier, over as
     many days as the baseline has, or, with fewer than 5 there, against the fleet's median. One under review is open as
     well: once it is judged nobody can tell which of the two it was at T.

@@ -1,4 +1,4 @@
-{#- The sign new_identity (certainty, section 5): the agent's first trace lies in the window, and another agent of its
+{#- The sign new_identity (certainty.md §5): the agent's first trace lies in the window, and another agent of its
     name sent its last one in the 2 days before, and nothing since, for a day or more at T.
     Grain: agent, as-of and window where the sign is raised. value: hours between the two traces. Nothing is null. -#}
 with arrivals as (

@@ -1,4 +1,4 @@
-{#- The sign phase_churn (certainty, section 5): distinct failure modes per fragile episode, over the episodes that
+{#- The sign phase_churn (certainty.md §5): distinct failure modes per fragile episode, over the episodes that
     ended in the window, where nearly each has a mode of its own; against the agent's window before this one, or, where
     that has no episode, against the fleet's median.
     Grain: agent, as-of and window where the sign is raised. Nothing is null. -#}

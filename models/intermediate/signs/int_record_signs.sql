@@ -6,7 +6,7 @@
     pre_hook="{{ set_for_heavy_work(joins_by_key=true) }}",
   )
 }}
-{#- Every sign of a polished record (certainty, section 5) that is raised at the as-ofs of a run: a warning, never part
+{#- Every sign of a polished record (certainty.md §5) that is raised at the as-ofs of a run: a warning, never part
     of a score. Grain: agent, as-of, window, sign and field. field is null where the sign has none; what new_identity
     compares with, and its z, are null. -#}
 -- depends_on: {{ ref('int_scoring_run') }}

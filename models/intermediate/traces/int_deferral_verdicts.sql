@@ -7,8 +7,8 @@
   )
 }}
 {#- Grain: one row per source row of wbd_deferrals created before the latest as-of, or never dated. To which agent it
-    belongs, judged by what preceded it, and how good it was (section 6, Q_deferral). Rebuilt at every run: deferrals
-    are few and are read as they are. -#}
+    belongs, judged by what preceded it, and how good it was (scoring.md §6, Q_deferral). Rebuilt at every run:
+    deferrals are few and are read as they are. -#}
 with scoring_run as (
 
     select latest_as_of

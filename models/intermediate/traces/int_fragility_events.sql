@@ -6,7 +6,7 @@
     pre_hook="{{ set_for_heavy_work() }}",
   )
 }}
-{#- Grain: one row per detection of a fragile episode and one per recovery (section 5). A recovery carries its
+{#- Grain: one row per detection of a fragile episode and one per recovery (scoring.md §5). A recovery carries its
     detection's time and failure mode, so that no row ever has to change when an episode ends. -#}
 with events as (
 

@@ -6,10 +6,11 @@
     pre_hook="{{ set_for_heavy_work(joins_by_key=true) }}",
   )
 }}
-{#- What no sum over periods tells of fragile episodes (section 5): the one that is open at T, and from how many failure
-    modes the agent recovered in [T - W, T), as of n recoveries n - n_modes + n_modes_open were followed by another
-    episode of their mode: all but the last of each mode, and that one too where the open episode is of its mode.
-    Grain and key: agent, as-of, window with an open episode or a recovery. open_detected_at is null where none is open. -#}
+{#- What no sum over periods tells of fragile episodes (scoring.md §5): the one that is open at T, and from how many
+    failure modes the agent recovered in [T - W, T), as of n recoveries n - n_modes + n_modes_open were followed by
+    another episode of their mode: all but the last of each mode, and that one too where the open episode is of its
+    mode. Grain and key: agent, as-of, window with an open episode or a recovery. open_detected_at is null where none is
+    open. -#}
 with scored_windows as (
 
     select

@@ -1,4 +1,4 @@
-"""What a score would be with other parameters: the composites of published components (scoring.md, sections 3 to 8).
+"""What a score would be with other parameters: the composites of published components (scoring.md §3 to 8).
 
 The formulas are those of the macros ``core_identity``, ``capacity_score``, ``capacity_score_geometric`` and
 ``floored_integrity``; R is that of the package's own step. At the values in force they give the published scores.
@@ -45,8 +45,8 @@ def factors(components: Components, parameters: Mapping[str, float]) -> tuple[Fl
     c = components
     core_identity = np.exp(-parameters["lambda_c"] * c.d_identity) * np.exp(
         -parameters["mu_c"] * c.k_contradiction
-    )  # section 3
-    integrity = np.maximum(c.i_int_score, parameters["integrity_floor"])  # section 4
+    )  # scoring.md §3
+    integrity = np.maximum(c.i_int_score, parameters["integrity_floor"])  # scoring.md §4
     resilience = resilience_score(
         c.delta_drift,
         c.mttr_hours,
@@ -54,19 +54,19 @@ def factors(components: Components, parameters: Mapping[str, float]) -> tuple[Fl
         parameters["mttr_scale_hours"],
         parameters["norm_k"],
         parameters["norm_x0"],
-    )  # section 5
+    )  # scoring.md §5
     return core_identity, integrity, resilience, c.i_inc_score, c.s_score
 
 
 def capacity_score(components: Components, parameters: Mapping[str, float]) -> Floats:
-    """Compute the product of the factors, (n,) (section 8)."""
+    """Compute the product of the factors, (n,) (scoring.md §8)."""
     c, i_int, r, i_inc, s = factors(components, parameters)
     product: Floats = c * i_int * r * i_inc * s
     return product
 
 
 def capacity_score_geometric(components: Components, parameters: Mapping[str, float]) -> Floats:
-    """Compute the weighted geometric mean of the factors, (n,) (section 8); a factor 0 with weight 0 counts as 1."""
+    """Compute the weighted geometric mean of the factors, (n,) (scoring.md §8); 0 to the power 0 is 1."""
     weights = np.array([parameters[name] for name in WEIGHTS])
     powers = np.power(np.stack(factors(components, parameters), axis=-1), weights)
     mean: Floats = np.prod(powers, axis=-1)
@@ -82,7 +82,7 @@ def reweighted(parameters: Mapping[str, float], name: str, weight: float) -> dic
 
 
 def without_part(losses: Floats, part: int) -> Floats:
-    """Compute the scores with the loss of one part set to 0 (certainty.md, section 1): exp of minus the others' sum.
+    """Compute the scores with the loss of one part set to 0 (certainty.md §1): exp of minus the others' sum.
 
     :param losses: (n, parts), as published; infinite where the score is 0 because of the part.
     :param part: which to leave out.
@@ -93,7 +93,7 @@ def without_part(losses: Floats, part: int) -> Floats:
 
 
 def category_numbers(scores: Floats, lower_bounds: Floats) -> NDArray[np.int64]:
-    """Which category each score is in (section 8), counted from the lowest.
+    """Which category each score is in (scoring.md §8), counted from the lowest.
 
     :param scores: (n,).
     :param lower_bounds: ascending, the first minus infinity; a category holds its lower bound.

@@ -1,4 +1,4 @@
-"""Intervals of the capacity score (certainty.md, section 3): the range that chance alone explains.
+"""Intervals of the capacity score (certainty.md §3): the range that chance alone explains.
 
 **Estimated** is the score that the agent's behaviour would have in expectation. Everything is closed form, vectorised
 over rows, free of random numbers, and the same to the bit however agents and rows are cut into chunks, and wherever

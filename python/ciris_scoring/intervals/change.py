@@ -1,4 +1,4 @@
-"""Whether a score has fallen by more than chance (certainty.md, section 4)."""
+"""Whether a score has fallen by more than chance (certainty.md §4)."""
 
 import numpy as np
 

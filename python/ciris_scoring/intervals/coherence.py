@@ -1,4 +1,4 @@
-"""S and how many traces it rests on (scoring.md, section 7).
+"""S and how many traces it rests on (scoring.md §7).
 
 S averages σ/σ_max over the period ends of the window, so a signal of period p enters it with the weight
 A_p = mean over the period ends t of f^(t − p − 1)/σ_max(t), over those t that lie in the window and still remember p.

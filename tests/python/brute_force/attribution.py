@@ -1,4 +1,4 @@
-"""Reference implementation of attribution (``docs/certainty.md``, sections 1 and 2), straight from the text.
+"""Reference implementation of attribution (``docs/certainty.md`` §1 and 2), straight from the text.
 
 Standard library only. A state is the dictionary of a score's components; unmeasured ones hold their neutral value,
 but for an unmeasured S, which is 0.
@@ -25,12 +25,12 @@ DEFAULTS = {
 }
 
 SMALL = 1e-9
-"""Section 2: a change of u below which the derivative replaces the difference quotient."""
+"""certainty.md §2: a change of u below which the derivative replaces the difference quotient."""
 
 
 @dataclass(frozen=True)
 class Level:
-    """Section 1: per part its loss (infinite ones as ``math.inf``) and the points that it took from 1."""
+    """certainty.md §1: per part its loss (infinite ones as ``math.inf``) and the points that it took from 1."""
 
     capacity: float
     loss: dict[str, float]
@@ -92,7 +92,7 @@ def _share(total: float, amounts: list[float]) -> list[float]:
 
 
 def losses(state: Mapping[str, float], parameters: Mapping[str, float] | None = None) -> dict[str, float]:
-    """Section 1: the thirteen parts of −ln capacity_score; an infinite one is ``math.inf``."""
+    """certainty.md §1: the thirteen parts of −ln capacity_score; an infinite one is ``math.inf``."""
     p = _parameters(parameters)
     loss = {
         "d_identity": p["lambda_c"] * state["d_identity"],
@@ -115,7 +115,7 @@ def losses(state: Mapping[str, float], parameters: Mapping[str, float] | None = 
 
 
 def level(state: Mapping[str, float], parameters: Mapping[str, float] | None = None) -> Level:
-    """Section 1: losses and points of a score."""
+    """certainty.md §1: losses and points of a score."""
     loss = losses(state, parameters)
     total = math.fsum(loss.values())
     capacity = math.exp(-total)
@@ -131,7 +131,7 @@ def level(state: Mapping[str, float], parameters: Mapping[str, float] | None = N
 def change_of_losses(
     before: Mapping[str, float], after: Mapping[str, float], parameters: Mapping[str, float] | None = None
 ) -> dict[str, float]:
-    """Section 2: per part the change of loss, later less earlier, where both scores are above 0."""
+    """certainty.md §2: per part the change of loss, later less earlier, where both scores are above 0."""
     p = _parameters(parameters)
     old, new = losses(before, parameters), losses(after, parameters)
     change = {part: new[part] - old[part] for part in PARTS if part not in WITHIN_R}
@@ -154,7 +154,7 @@ def change_of_losses(
 def change(
     before: Mapping[str, float], after: Mapping[str, float], parameters: Mapping[str, float] | None = None
 ) -> dict[str, float]:
-    """Section 2: points per part, gains positive; they sum to c₁ − c₀."""
+    """certainty.md §2: points per part, gains positive; they sum to c₁ − c₀."""
     earlier, later = level(before, parameters), level(after, parameters)
     if earlier.capacity == 0 and later.capacity == 0:
         return dict.fromkeys(PARTS, 0.0)

@@ -1,4 +1,4 @@
-"""Reference implementation of the intervals (``docs/certainty.md``, section 3, and its method), one row at a time.
+"""Reference implementation of the intervals (``docs/certainty.md`` §3, and its method), one row at a time.
 
 Standard library only, from daily lists: no running totals, no arrays, no chunks. What the method leaves open is read
 as the docstring of ``ciris_scoring.intervals`` says.

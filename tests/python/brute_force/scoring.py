@@ -23,13 +23,13 @@ from fractions import Fraction
 from typing import Any
 
 # --------------------------------------------------------------------------------------------------------
-# Parameters (the published ones; section 8)
+# Parameters (the published ones; scoring.md §8)
 # --------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Window:
-    """Section 1, windows: one row of the published table of windows."""
+    """scoring.md §1, windows: one row of the published table of windows."""
 
     window_days: int
     baseline_days: int
@@ -39,28 +39,28 @@ class Window:
 REFERENCE_WINDOWS = (Window(7, 23, 30), Window(30, 30, 30))
 
 DEFAULT_PARAMETERS: dict[str, Any] = {
-    # section 3
+    # scoring.md §3
     "lambda_c": 5,
     "mu_c": 10,
-    # section 4
+    # scoring.md §4
     "integrity_floor": 0,
     "require_registered_keys": True,
     "replay_enabled": True,
     "replay_sample_per_period": 30,
     "replay_sample_salt": "",
     "replay_min_sample": 30,
-    # section 5
+    # scoring.md §5
     "mttr_scale_hours": 1,
     "norm_k": 5,
     "norm_x0": 0.5,
     "drift_pseudo_count": 0.5,
     "drift_min_sample": 30,
-    # section 7
+    # scoring.md §7
     "decay_per_day": 0.05,
     "w_corroborated": 1.0,
     "w_uncorroborated": 0.5,
     "corroboration_tolerance": 0.1,
-    # section 8
+    # scoring.md §8
     "weight_c": 0.2,
     "weight_i_int": 0.2,
     "weight_r": 0.2,
@@ -84,7 +84,7 @@ PARAMETER_RANGES = {
     "w_uncorroborated": (0.5, 2.0),
 }
 
-# Section 6, the published table by status: how correct a judged deferral was; None: not judged.
+# scoring.md §6, the published table by status: how correct a judged deferral was; None: not judged.
 DEFAULT_DEFERRAL_OUTCOMES: dict[str, Any] = {
     "RESOLVED": 1,
     "ESCALATED": 1,
@@ -96,7 +96,7 @@ DEFAULT_DEFERRAL_OUTCOMES: dict[str, Any] = {
 
 
 def _parameters(overrides: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Section 8, parameters: defaults with overrides; a value outside its range stops at once."""
+    """scoring.md §8, parameters: defaults with overrides; a value outside its range stops at once."""
     parameters = dict(DEFAULT_PARAMETERS)
     for name, value in (overrides or {}).items():
         if name not in parameters:
@@ -112,7 +112,7 @@ def _parameters(overrides: Mapping[str, Any] | None) -> dict[str, Any]:
 
 
 def _outcomes(outcomes: Mapping[str, Any] | None) -> dict[str, Fraction | None]:
-    """Section 6: the table by status, its statuses in upper case and trimmed."""
+    """scoring.md §6: the table by status, its statuses in upper case and trimmed."""
     table = DEFAULT_DEFERRAL_OUTCOMES if outcomes is None else outcomes
     return {
         status.strip().upper(): None if correctness is None else _exact(correctness)
@@ -142,18 +142,18 @@ def _finite(value: Any) -> bool:
 
 
 def _round(value: Fraction, places: int) -> Fraction:
-    """Section 4: rounded as PostgreSQL ``numeric`` rounds (half away from zero)."""
+    """scoring.md §4: rounded as PostgreSQL ``numeric`` rounds (half away from zero)."""
     scaled = math.floor(abs(value) * 10**places + Fraction(1, 2))
     return Fraction(scaled if value >= 0 else -scaled, 10**places)
 
 
 def _ten_bin(value: Fraction) -> int:
-    """Section 5, histograms: ``bin = min(floor(10 x), 9)`` in exact arithmetic."""
+    """scoring.md §5, histograms: ``bin = min(floor(10 x), 9)`` in exact arithmetic."""
     return min(math.floor(10 * value), 9)
 
 
 # --------------------------------------------------------------------------------------------------------
-# Section 1: time
+# scoring.md §1: time
 # --------------------------------------------------------------------------------------------------------
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -162,7 +162,7 @@ _DAY = 24 * _HOUR
 _PERIODS = {"day": _DAY, "hour": _HOUR}
 _TRACES_FROM = (datetime(2020, 1, 1, tzinfo=UTC) - _EPOCH) // timedelta(
     microseconds=1
-)  # section 2, traces_from
+)  # scoring.md §2, traces_from
 
 
 def _us(moment: datetime) -> int:
@@ -181,17 +181,17 @@ def _infinite(moment: datetime) -> bool:
 
 
 def _cut_down(us: int, period_us: int) -> int:
-    """Section 1: cut down to a period end (which is also the start of the period that holds ``us``)."""
+    """scoring.md §1: cut down to a period end (which is also the start of the period that holds ``us``)."""
     return us // period_us * period_us
 
 
 def _run_end(run_as_of: datetime, period: str) -> int:
-    """Section 1: the run's as-of, cut down to a period end."""
+    """scoring.md §1: the run's as-of, cut down to a period end."""
     return _cut_down(_us(run_as_of), _PERIODS[period])
 
 
 # --------------------------------------------------------------------------------------------------------
-# Section 2: cleaning
+# scoring.md §2: cleaning
 # --------------------------------------------------------------------------------------------------------
 
 _TEXT_COLUMNS = (
@@ -256,12 +256,12 @@ class Trace:
 
 
 def _clean_text(value: str | None) -> str | None:
-    """Section 2: empty or whitespace-only strings become null; anything else stays as it is."""
+    """scoring.md §2: empty or whitespace-only strings become null; anything else stays as it is."""
     return None if value is None or value.strip() == "" else value
 
 
 def _clean_action(value: str | None) -> str | None:
-    """Section 2, ``selected_action``: trimmed, upper case, without a leading ``HANDLERACTIONTYPE.``
+    """scoring.md §2, ``selected_action``: trimmed, upper case, without a leading ``HANDLERACTIONTYPE.``
 
     Reading: what is blank after the prefix has gone is null too, and counted as blank.
     """
@@ -271,19 +271,19 @@ def _clean_action(value: str | None) -> str | None:
 
 
 def _clean_number(value: Any, highest: int | None) -> Fraction | None:
-    """Section 2: NaN, infinite, negative, or above ``highest`` becomes null."""
+    """scoring.md §2: NaN, infinite, negative, or above ``highest`` becomes null."""
     if value is None or not _finite(value) or value < 0 or (highest is not None and value > highest):
         return None
     return _exact(value)
 
 
 def _oversized(value: str | None) -> bool:
-    """Section 2: an identifier of more than 512 bytes; one of white space alone is blank, however long."""
+    """scoring.md §2: an identifier of more than 512 bytes; one of white space alone is blank, however long."""
     return _clean_text(value) is not None and len(value.encode("utf-8")) > 512
 
 
 def _readable(value: Any) -> bool:
-    """Section 2, no row may stop a run. Reading: JSON that ``jsonb`` cannot hold counts as absent: it has U+0000,
+    """scoring.md §2, no row may stop a run. Reading: JSON that ``jsonb`` cannot hold counts as absent: it has U+0000,
     half a surrogate pair, or a number of more than 131072 digits before the point or 16383 after it."""
     waiting = [value]
     while waiting:
@@ -303,7 +303,7 @@ def _readable(value: Any) -> bool:
 
 
 def _clean_trace(row: Mapping[str, Any]) -> Trace:
-    """Section 2: one source row, cleaned, with the names of the repairs that were made."""
+    """scoring.md §2: one source row, cleaned, with the names of the repairs that were made."""
     cleaned: dict[str, Any] = {column: row.get(column) for column in _PLAIN_COLUMNS}
     repairs = []
     for column in _TEXT_COLUMNS:
@@ -337,7 +337,7 @@ def _clean_trace(row: Mapping[str, Any]) -> Trace:
 
 
 def _order_key(trace: Trace) -> tuple:
-    """Section 2, ordering: timestamp, audit_sequence_number (nulls last), trace_id bytewise (nulls last)."""
+    """scoring.md §2, ordering: timestamp, audit_sequence_number (nulls last), trace_id bytewise (nulls last)."""
     number, name = trace.audit_sequence_number, trace.trace_id
     return (
         trace.at,
@@ -350,9 +350,9 @@ def _order_key(trace: Trace) -> tuple:
 
 @dataclass
 class Source:
-    """Section 2: the cleaned rows, sorted out into what is scored and what is only counted."""
+    """scoring.md §2: the cleaned rows, sorted out into what is scored and what is only counted."""
 
-    traces: dict[str, list[Trace]]  # per agent, in the order of section 2, duplicates set aside
+    traces: dict[str, list[Trace]]  # per agent, in the order of scoring.md §2, duplicates set aside
     duplicates: list[Trace]
     future: list[Trace]  # at or after the run's as-of, or infinite: no part in anything
     implausible: list[Trace]  # before traces_from: no part in anything either
@@ -360,7 +360,7 @@ class Source:
 
 
 def _read(rows: Iterable[Mapping[str, Any]], run_end: int) -> Source:
-    """Sections 1 and 2: clean, leave out the future, set repeated deliveries aside, put in order."""
+    """scoring.md §1 and 2: clean, leave out the future, set repeated deliveries aside, put in order."""
     source = Source({}, [], [], [], [])
     per_agent: dict[str, list[Trace]] = defaultdict(list)
     for row in rows:
@@ -389,7 +389,7 @@ def _read(rows: Iterable[Mapping[str, Any]], run_end: int) -> Source:
 
 
 # --------------------------------------------------------------------------------------------------------
-# Section 4: replay of one trace
+# scoring.md §4: replay of one trace
 # --------------------------------------------------------------------------------------------------------
 
 _FACULTY_VERDICTS = (
@@ -407,7 +407,7 @@ def _key(container: Any, name: str) -> Any:
 
 
 def _first_present(*alternatives: Any) -> Any:
-    """Section 4: of alternatives in "or" the first present is taken."""
+    """scoring.md §4: of alternatives in "or" the first present is taken."""
     return next((value for value in alternatives if value is not None), None)
 
 
@@ -458,7 +458,7 @@ def _conscience_verdict(result: Any) -> bool | None:
 
 
 def _replay_comparisons(trace: Trace) -> list[bool]:
-    """Section 4, comparisons 1 to 3: the outcome of each one that ran."""
+    """scoring.md §4, comparisons 1 to 3: the outcome of each one that ran."""
     conscience, dma, action = trace.conscience_result, trace.dma_results, trace.action_result
     outcomes: list[bool | None] = [
         # 1
@@ -508,13 +508,13 @@ def _replay_comparisons(trace: Trace) -> list[bool]:
 
 
 def _replayable(trace: Trace) -> bool:
-    """Section 4: at least one comparison of 1 to 3 ran, every one that ran holds, and 4 holds."""
+    """scoring.md §4: at least one comparison of 1 to 3 ran, every one that ran holds, and 4 holds."""
     ran = _replay_comparisons(trace)
     return len(ran) > 0 and all(ran) and isinstance(trace.thought_start, dict)
 
 
 def _replay_sample(traces: list[Trace], size: int, salt: str) -> list[Trace]:
-    """Section 4, sampling in one period of one agent: the smallest md5(salt || trace_id), null trace_id last,
+    """scoring.md §4, sampling in one period of one agent: the smallest md5(salt || trace_id), null trace_id last,
     ties by audit_sequence_number (nulls last), remaining ties by the trace order (the list is in that order)."""
 
     def key(trace: Trace) -> tuple:
@@ -536,7 +536,7 @@ def _replay_sample(traces: list[Trace], size: int, salt: str) -> list[Trace]:
 
 @dataclass
 class Episode:
-    """Section 5, fragile episodes."""
+    """scoring.md §5, fragile episodes."""
 
     detected: int
     recovered: int | None
@@ -566,7 +566,7 @@ class Agent:
         return range(bisect_left(self.times, start), bisect_left(self.times, end))
 
     def _names(self) -> list[str | None]:
-        """Section 1, agent: the last non-null name seen up to and including each trace."""
+        """scoring.md §1, agent: the last non-null name seen up to and including each trace."""
         names: list[str | None] = []
         last = None
         for trace in self.traces:
@@ -575,7 +575,7 @@ class Agent:
         return names
 
     def _identity_changes(self) -> list[bool]:
-        """Section 3: a non-null name that differs from the most recent earlier non-null name."""
+        """scoring.md §3: a non-null name that differs from the most recent earlier non-null name."""
         changes = []
         last = None
         for trace in self.traces:
@@ -585,7 +585,7 @@ class Agent:
         return changes
 
     def _sequence_steps(self) -> list[str]:
-        """Section 4: each sequence number against that of the previous trace that has one."""
+        """scoring.md §4: each sequence number against that of the previous trace that has one."""
         steps = []
         last = None
         for trace in self.traces:
@@ -607,7 +607,7 @@ class Agent:
         return steps
 
     def replay_of_period(self, start: int, size: int, salt: str) -> tuple[int, int, int]:
-        """Section 4, one period: its number of traces, the size of its sample, and how many could be replayed."""
+        """scoring.md §4, one period: its number of traces, the size of its sample, and how many could be replayed."""
         if start not in self._replays:
             traces = [self.traces[i] for i in self.between(start, start + self.period_us)]
             sample = _replay_sample(traces, size, salt)
@@ -616,7 +616,7 @@ class Agent:
 
 
 def _registry(keys: Iterable[Mapping[str, Any]]) -> dict[str, tuple[int | None, int | None]]:
-    """Section 4: key_id -> (revoked_at, expires_at); of a key that stands twice the earliest of each hold."""
+    """scoring.md §4: key_id -> (revoked_at, expires_at); of a key that stands twice the earliest of each hold."""
     registry: dict[str, tuple[int | None, int | None]] = {}
     for row in keys:
         key_id = _clean_text(row.get("key_id"))
@@ -634,14 +634,14 @@ def _registry(keys: Iterable[Mapping[str, Any]]) -> dict[str, tuple[int | None, 
 
 
 def _key_registered(trace: Trace, registry: Mapping[str, tuple]) -> bool:
-    """Section 4: in the registry, not revoked and not expired at or before the trace's timestamp."""
+    """scoring.md §4: in the registry, not revoked and not expired at or before the trace's timestamp."""
     if trace.signature_key_id is None or trace.signature_key_id not in registry:
         return False
     return all(end is None or end > trace.at for end in registry[trace.signature_key_id])
 
 
 def _episodes(traces: list[Trace]) -> list[Episode]:
-    """Section 5: fragile episodes over the traces with a flag, in order."""
+    """scoring.md §5: fragile episodes over the traces with a flag, in order."""
     episodes: list[Episode] = []
     fragile = False
     for trace in traces:
@@ -658,12 +658,12 @@ def _episodes(traces: list[Trace]) -> list[Episode]:
 
 
 # --------------------------------------------------------------------------------------------------------
-# Section 3: C
+# scoring.md §3: C
 # --------------------------------------------------------------------------------------------------------
 
 
 def _core_identity(agent: Agent, window: range, p: Mapping[str, Any]) -> dict[str, Any]:
-    """Section 3: C = exp(-lambda D) exp(-mu K)."""
+    """scoring.md §3: C = exp(-lambda D) exp(-mu K)."""
     n = len(window)
     traces = [agent.traces[i] for i in window]
     d_identity = Fraction(sum(agent.identity_change[i] for i in window), n)
@@ -681,12 +681,12 @@ def _core_identity(agent: Agent, window: range, p: Mapping[str, Any]) -> dict[st
 
 
 # --------------------------------------------------------------------------------------------------------
-# Section 4: I_int
+# scoring.md §4: I_int
 # --------------------------------------------------------------------------------------------------------
 
 
 def _present_fields(trace: Trace) -> int:
-    """Section 4, I_coverage: how many of the ten required fields are not null, after cleaning."""
+    """scoring.md §4, I_coverage: how many of the ten required fields are not null, after cleaning."""
     return sum(
         value is not None
         for value in (
@@ -705,7 +705,7 @@ def _present_fields(trace: Trace) -> int:
 
 
 def _replay(agent: Agent, start: int, end: int, p: Mapping[str, Any]) -> tuple[Fraction | None, int]:
-    """Section 4, I_replay over a window, stratified by period: (estimate or None, size of the sample)."""
+    """scoring.md §4, I_replay over a window, stratified by period: (estimate or None, size of the sample)."""
     if not p["replay_enabled"]:
         return None, 0
     periods = sorted({_cut_down(agent.times[i], agent.period_us) for i in agent.between(start, end)})
@@ -723,7 +723,7 @@ def _replay(agent: Agent, start: int, end: int, p: Mapping[str, Any]) -> tuple[F
 
 
 def _integrity(agent: Agent, window: range, start: int, end: int, p: Mapping[str, Any]) -> dict[str, Any]:
-    """Section 4: I_int = I_chain I_coverage I_replay (an unmeasured I_replay is 1, section 7)."""
+    """scoring.md §4: I_int = I_chain I_coverage I_replay (an unmeasured I_replay is 1, scoring.md §7)."""
     n = len(window)
     chain_valid = sum(
         agent.traces[i].signature is not None
@@ -754,14 +754,14 @@ def _integrity(agent: Agent, window: range, start: int, end: int, p: Mapping[str
 
 
 # --------------------------------------------------------------------------------------------------------
-# Section 5: R
+# scoring.md §5: R
 # --------------------------------------------------------------------------------------------------------
 
 _DRIFT_METRICS = ("csdma_plausibility_score", "dsdma_domain_alignment", "coherence_level")
 
 
 def _histogram(agent: Agent, positions: range, metric: str) -> list[int]:
-    """Section 5, histograms: ten equal bins on [0, 1]."""
+    """scoring.md §5, histograms: ten equal bins on [0, 1]."""
     counts = [0] * 10
     for i in positions:
         value = getattr(agent.traces[i], metric)
@@ -771,7 +771,7 @@ def _histogram(agent: Agent, positions: range, metric: str) -> list[int]:
 
 
 def _drift(recent: list[int], baseline: list[int], p: Mapping[str, Any]) -> float | None:
-    """Section 5, one metric: delta = 1 - exp(-KL'), or None where it is not measurable."""
+    """scoring.md §5, one metric: delta = 1 - exp(-KL'), or None where it is not measurable."""
     n_r, n_b = sum(recent), sum(baseline)
     if min(n_r, n_b) < max(1, p["drift_min_sample"]):
         return None
@@ -789,7 +789,7 @@ def _drift(recent: list[int], baseline: list[int], p: Mapping[str, Any]) -> floa
 
 
 def _mttr(episodes: list[Episode], start: int, end: int) -> tuple[Fraction, int]:
-    """Section 5, MTTR in hours, and the number of episodes that are open at T (``end``)."""
+    """scoring.md §5, MTTR in hours, and the number of episodes that are open at T (``end``)."""
     durations, n_open = [], 0
     for episode in episodes:
         if episode.detected >= end:
@@ -805,7 +805,7 @@ def _mttr(episodes: list[Episode], start: int, end: int) -> tuple[Fraction, int]
 
 
 def _regression(episodes: list[Episode], start: int, end: int) -> Fraction:
-    """Section 5, rho: of the recoveries in the window, the share with a later episode of the same mode."""
+    """scoring.md §5, rho: of the recoveries in the window, the share with a later episode of the same mode."""
     recoveries = regressions = 0
     for i, episode in enumerate(episodes):
         if episode.recovered is not None and start <= episode.recovered < end:
@@ -819,7 +819,7 @@ def _regression(episodes: list[Episode], start: int, end: int) -> Fraction:
 def _resilience(
     agent: Agent, window: range, baseline: range, start: int, end: int, p: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Section 5: R = norm((1 - drift) / (1 + MTTR/tau) (1 - rho)) (an unmeasured drift is 0, section 7)."""
+    """scoring.md §5: R = norm((1 - drift) / (1 + MTTR/tau) (1 - rho)) (an unmeasured drift is 0, scoring.md §7)."""
     deltas = {
         metric: _drift(_histogram(agent, window, metric), _histogram(agent, baseline, metric), p)
         for metric in _DRIFT_METRICS
@@ -842,7 +842,7 @@ def _resilience(
 
 
 # --------------------------------------------------------------------------------------------------------
-# Section 6: I_inc
+# scoring.md §6: I_inc
 # --------------------------------------------------------------------------------------------------------
 
 
@@ -862,7 +862,7 @@ class Deferral:
 
 
 def _clean_deferral(row: Mapping[str, Any]) -> Deferral:
-    """Sections 2 and 6: blank strings become null; status in upper case, trimmed."""
+    """scoring.md §2 and 6: blank strings become null; status in upper case, trimmed."""
     status = _clean_text(row.get("status"))
     resolved, created = row.get("resolved_at"), row.get("created_at")
     return Deferral(
@@ -878,7 +878,7 @@ def _clean_deferral(row: Mapping[str, Any]) -> Deferral:
 
 
 def _attributed(rows: Iterable[Mapping[str, Any]], source: Source, run_end: int) -> list[Deferral]:
-    """Section 6, attribution, of every deferral; one created at or after the run's as-of is not attributed yet."""
+    """scoring.md §6, attribution, of every deferral; one created at or after the run's as-of is not attributed yet."""
     first_trace = {agent: traces[0].at for agent, traces in source.traces.items()}
     first_bore: dict[str, dict[str, int]] = {agent: {} for agent in source.traces}
     for agent, traces in source.traces.items():
@@ -916,7 +916,7 @@ def _attributed(rows: Iterable[Mapping[str, Any]], source: Source, run_end: int)
 
 
 def _calibration_error(traces: list[Trace]) -> Fraction | None:
-    """Section 6, ECE; None: unmeasured."""
+    """scoring.md §6, ECE; None: unmeasured."""
     bins: dict[int, list[tuple[Fraction, bool]]] = defaultdict(list)
     n = 0
     for trace in traces:
@@ -938,7 +938,7 @@ def _calibration_error(traces: list[Trace]) -> Fraction | None:
 def _deferral_quality(
     deferrals: list[Deferral], outcomes: Mapping[str, Fraction | None], start: int, end: int
 ) -> tuple[Fraction, int]:
-    """Section 6, Q_deferral over one agent's deferrals, and how many were judged at T (``end``)."""
+    """scoring.md §6, Q_deferral over one agent's deferrals, and how many were judged at T (``end``)."""
     worth = []
     for deferral in deferrals:
         if deferral.created is None or not start <= deferral.created < end:
@@ -959,7 +959,7 @@ def _incompleteness(
     start: int,
     end: int,
 ) -> dict[str, Any]:
-    """Section 6: I_inc = (1 - ECE) Q (1 - U) (an unmeasured ECE is 0, section 7)."""
+    """scoring.md §6: I_inc = (1 - ECE) Q (1 - U) (an unmeasured ECE is 0, scoring.md §7)."""
     measured = _calibration_error(traces)
     ece = Fraction(0) if measured is None else measured
     q_deferral, n_judged = _deferral_quality(deferrals, outcomes, start, end)
@@ -981,12 +981,12 @@ def _incompleteness(
 
 
 # --------------------------------------------------------------------------------------------------------
-# Section 7: S
+# scoring.md §7: S
 # --------------------------------------------------------------------------------------------------------
 
 
 def _hourly_means(traces: Mapping[str, list[Trace]]) -> dict[int, dict[str, Fraction]]:
-    """Section 7: per UTC hour, each agent's mean coherence_level over its traces that have one."""
+    """scoring.md §7: per UTC hour, each agent's mean coherence_level over its traces that have one."""
     levels: dict[int, dict[str, list[Fraction]]] = defaultdict(lambda: defaultdict(list))
     for agent, agent_traces in traces.items():
         for trace in agent_traces:
@@ -999,7 +999,7 @@ def _hourly_means(traces: Mapping[str, list[Trace]]) -> dict[int, dict[str, Frac
 
 
 def _corroborated(agent: str, means: Mapping[str, Fraction], tolerance: Fraction) -> bool:
-    """Section 7: within the tolerance of the mean of the other agents' means, in one UTC hour."""
+    """scoring.md §7: within the tolerance of the mean of the other agents' means, in one UTC hour."""
     others = [mean for other, mean in means.items() if other != agent]
     if agent not in means or not others:
         return False
@@ -1007,7 +1007,7 @@ def _corroborated(agent: str, means: Mapping[str, Fraction], tolerance: Fraction
 
 
 class Coherence:
-    """Section 7: sigma and sigma_max of one agent at any period end."""
+    """scoring.md §7: sigma and sigma_max of one agent at any period end."""
 
     def __init__(
         self,
@@ -1040,7 +1040,7 @@ class Coherence:
         self._states: dict[tuple[int, int], tuple[float, float]] = {}
 
     def state(self, t: int, coherence_days: int) -> tuple[float, float]:
-        """Section 7: (sigma(t), sigma_max(t)) over the periods in [t - coherence_days, t)."""
+        """scoring.md §7: (sigma(t), sigma_max(t)) over the periods in [t - coherence_days, t)."""
         if (t, coherence_days) not in self._states:
             t_index = t // self.period_us
             first = bisect_left(self.indices, (t - coherence_days * _DAY) // self.period_us)
@@ -1053,7 +1053,7 @@ class Coherence:
         return self._states[t, coherence_days]
 
     def score(self, start: int, end: int, coherence_days: int) -> float | None:
-        """Section 7: the mean of sigma/sigma_max over the period ends in (start, end]; None: unmeasured."""
+        """scoring.md §7: the mean of sigma/sigma_max over the period ends in (start, end]; None: unmeasured."""
         ratios = []
         for t in range(start + self.period_us, end + 1, self.period_us):
             sigma, sigma_max = self.state(t, coherence_days)
@@ -1063,7 +1063,7 @@ class Coherence:
 
 
 # --------------------------------------------------------------------------------------------------------
-# Section 8: composite, status, categories
+# scoring.md §8: composite, status, categories
 # --------------------------------------------------------------------------------------------------------
 
 _FACTORS = ("C", "I_int", "R", "I_inc", "S")
@@ -1098,7 +1098,7 @@ _COMPONENTS = (
 
 
 def _category(capacity: float) -> str:
-    """Section 8: high_fragility < 0.3 <= moderate < 0.6 <= healthy < 0.85 <= high_capacity."""
+    """scoring.md §8: high_fragility < 0.3 <= moderate < 0.6 <= healthy < 0.85 <= high_capacity."""
     if capacity < 0.3:
         return "high_fragility"
     if capacity < 0.6:
@@ -1107,7 +1107,7 @@ def _category(capacity: float) -> str:
 
 
 def _confidence(n: int) -> str:
-    """Section 8: insufficient < 10 <= low < 30 <= medium < 100 <= high."""
+    """scoring.md §8: insufficient < 10 <= low < 30 <= medium < 100 <= high."""
     if n < 10:
         return "insufficient"
     if n < 30:
@@ -1116,7 +1116,7 @@ def _confidence(n: int) -> str:
 
 
 def _composite(factors: Mapping[str, float], p: Mapping[str, Any]) -> tuple[float, float]:
-    """Section 8: the product and the weighted geometric mean; section 4's floor holds here only."""
+    """scoring.md §8: the product and the weighted geometric mean; scoring.md §4's floor holds here only."""
     used = dict(factors)
     used["I_int"] = max(used["I_int"], float(p["integrity_floor"]))
     capacity = math.prod(used[name] for name in _FACTORS)
@@ -1148,12 +1148,12 @@ class Fleet:
             self.deferrals_of[deferral.agent].append(deferral)
 
     def period_ends(self, name: str) -> range:
-        """Section 1: every period end from the agent's first trace on, up to the run's as-of."""
+        """scoring.md §1: every period end from the agent's first trace on, up to the run's as-of."""
         first = _cut_down(self.agents[name].times[0], self.period_us) + self.period_us
         return range(first, self.run_end + 1, self.period_us)
 
     def score(self, name: str, end: int, window: Window) -> dict[str, Any] | None:
-        """Sections 3 to 8 for one (agent, as-of, window); None: no trace in the window, so no row."""
+        """scoring.md §3 to 8 for one (agent, as-of, window); None: no trace in the window, so no row."""
         p, agent, coherence = self.parameters, self.agents[name], self.coherence[name]
         start = end - window.window_days * _DAY
         positions = agent.between(start, end)
@@ -1238,7 +1238,7 @@ def score_fleet(
     period: str = "day",
     deferral_outcomes=None,
 ) -> dict[tuple[str, datetime, int], dict]:
-    """Sections 1 to 8: the score rows, by (agent_id_hash, as_of, window_days).
+    """scoring.md §1 to 8: the score rows, by (agent_id_hash, as_of, window_days).
 
     ``as_ofs=None``: every as-of time that exists; else only these, which must be period ends (those later than
     the run's as-of have no row). ``deferral_outcomes``: status -> correctness, None for a status not judged.
@@ -1260,7 +1260,7 @@ def score_fleet(
 
 
 def _capacity_fall(before: float, now: float) -> Fraction:
-    """Section 8, ``falling``: how far a score fell, negative when it rose.
+    """scoring.md §8, ``falling``: how far a score fell, negative when it rose.
 
     Reading: an exact decimal rounded to 12 places, so that a fall from 0.95 to 0.80 is 0.15.
     """
@@ -1270,7 +1270,7 @@ def _capacity_fall(before: float, now: float) -> Fraction:
 def _beyond_chance(
     before: tuple[float, float, float], now: tuple[float, float, float], worse: float, better: float
 ) -> bool:
-    """Certainty, section 4: whether the interval of the difference on the log scale excludes 0.
+    """certainty.md §4: whether the interval of the difference on the log scale excludes 0.
 
     Scores are (score, low, high). Sides are those of 95 % intervals, stretched by the factors ``worse`` and
     ``better``. The side of a score of 0 is its upper limit's, which grows with the square.
@@ -1296,9 +1296,9 @@ def alerts(
     period: str = "day",
     deferral_outcomes=None,
 ) -> list[dict]:
-    """Section 8, alerts, at the run's as-of cut down to a period end (``as_ofs`` is not used).
+    """scoring.md §8, alerts, at the run's as-of cut down to a period end (``as_ofs`` is not used).
 
-    Certainty, section 4, for the severity of low_capacity and for falling.
+    certainty.md §4, for the severity of low_capacity and for falling.
 
     Reading, ``value``: the capacity_score (low_capacity), the number of gaps, rewinds and duplicates in the
     window (broken_chain), how far the score fell, as a positive number (falling), and the number of traces in the
@@ -1368,7 +1368,7 @@ def data_quality(
     period: str = "day",
     deferral_outcomes=None,
 ) -> dict[tuple[str | None, datetime | None, str], int]:
-    """Section 8, data quality: counts by (agent or None, start of the period or None, issue).
+    """scoring.md §8, data quality: counts by (agent or None, start of the period or None, issue).
 
     Reading: a row with a missing, blank or oversized agent_id_hash is counted as such, for an oversized trace_id if it
     has one (two oversized ids count once), and for nothing else; a deferral without a status has an unknown one.
@@ -1407,7 +1407,7 @@ def data_quality(
 
 
 def fleet_coherence_hourly(traces, run_as_of: datetime, *, period: str = "hour") -> dict[datetime, dict]:
-    """Section 7, the fleet view: per UTC hour with at least one coherence_level, mean and sample standard
+    """scoring.md §7, the fleet view: per UTC hour with at least one coherence_level, mean and sample standard
     deviation over agents of their mean coherence_level, and the number of agents that have one.
 
     ``run_as_of`` is cut down to a whole hour; with ``period="day"`` to a whole day.
@@ -1430,7 +1430,7 @@ def fleet_coherence_hourly(traces, run_as_of: datetime, *, period: str = "hour")
 def attribute_deferrals(
     traces, deferrals, run_as_of: datetime, *, period: str = "hour"
 ) -> dict[Any, str | None]:
-    """Section 6, attribution: deferral_id -> agent_id_hash, or None (nobody; or not before the run's as-of).
+    """scoring.md §6, attribution: deferral_id -> agent_id_hash, or None (nobody; or not before the run's as-of).
 
     ``run_as_of`` is cut down to a whole hour; with ``period="day"`` to a whole day.
     """

@@ -1,4 +1,4 @@
-"""What the intervals must do (certainty.md, sections 3 and 4), and whether they did."""
+"""What the intervals must do (certainty.md §3 and 4), and whether they did."""
 
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple

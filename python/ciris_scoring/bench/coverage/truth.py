@@ -1,4 +1,4 @@
-"""The truth that an interval is to cover: the score's formulas at the expected sums (certainty.md, section 3).
+"""The truth that an interval is to cover: the score's formulas at the expected sums (certainty.md §3).
 
 Free of noise, so divergences are not corrected for sampling; what pseudo-counts alone make of two windows of different
 size is taken off, so that an agent that does not change has no drift.
