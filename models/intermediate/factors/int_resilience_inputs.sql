@@ -1,7 +1,7 @@
 {{ config(meta={'scored_range': 'as_of'}) }}
-{#- What SQL knows of R = norm((1 - delta_drift) * 1 / (1 + MTTR / tau) * (1 - rho_regression)) (section 5): histograms
-    of the three drift metrics in the scoring window and its baseline, MTTR and rho. The Python step adds delta_drift
-    and R.
+{#- What SQL knows of R = norm((1 - delta_drift) * 1 / (1 + MTTR / tau) * (1 - rho_regression)) (scoring.md §5):
+    histograms of the three drift metrics in the scoring window and its baseline, MTTR and rho. The Python step adds
+    delta_drift and R.
     Grain and key: agent, as-of, window, but for those whose sums an earlier version of the project made, without a
     baseline. Nothing is null; inputs_digest names these inputs and the step's parameters. -#}
 {%- set step_parameters = [

@@ -7,8 +7,8 @@
   )
 }}
 {#- Everything that is summed of an agent's period: numerators and denominators, never ratios; integers or exact numerics,
-    never floats. Histograms and calibration are arrays of ten, an element per bin (sections 5 and 6); what the signs of
-    a polished record count by field (certainty, section 5) are arrays in the order of record_sign_fields.
+    never floats. Histograms and calibration are arrays of ten, an element per bin (scoring.md §5 and 6); what the signs
+    of a polished record count by field (certainty.md §5) are arrays in the order of record_sign_fields.
     Grain and key: agent and period with a trace that counts. replay_success_weight is null where nothing was sampled,
     judged_keys where there is no key. -#}
 {%- set fields = record_sign_fields() -%}

@@ -1,6 +1,6 @@
 {{ config(materialized='ephemeral') }}
-{#- What came when the scores of its period were final already (section 9), and the as-ofs whose scores it would change:
-    from the period's end on, for as long as any score remembers it. A step of fct_data_quality.
+{#- What came when the scores of its period were final already (scoring.md §9), and the as-ofs whose scores it would
+    change: from the period's end on, for as long as any score remembers it. A step of fct_data_quality.
     Grain: one row per agent (null: nobody), period and issue, late_trace or late_key. -#}
 with scoring_run as (
 
@@ -93,7 +93,7 @@ differences as (
 
 ),
 
--- Rows that the source has by now and the verdicts, final before the lookback, do not (section 9).
+-- Rows that the source has by now and the verdicts, final before the lookback, do not (scoring.md §9).
 late_traces as (
 
     select

@@ -5,8 +5,8 @@
     pre_hook="{{ set_for_heavy_work(costly_rows=true) }}",
   )
 }}
-{#- Whether the decisions in the replay sample follow from what was recorded of them (section 4, I_replay). Of the wide
-    rows it reads those of the sample alone, known by the key that int_trace_verdicts gave them.
+{#- Whether the decisions in the replay sample follow from what was recorded of them (scoring.md §4, I_replay). Of the
+    wide rows it reads those of the sample alone, known by the key that int_trace_verdicts gave them.
     Grain and key: trace_verdict_id, a trace in the sample. Empty with replay_enabled false. -#}
 {%- set verdict_columns = [] if is_incremental() or not execute else
     adapter.get_columns_in_relation(ref('int_trace_verdicts')) | map(attribute='name') | list -%}

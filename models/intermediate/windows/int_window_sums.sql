@@ -6,9 +6,9 @@
     pre_hook="{{ set_for_heavy_work() }}",
   )
 }}
-{#- The rows of every factor (section 1): the as-ofs T that this run scores, those after the cutoff, and windows [T - W, T)
-    that hold a trace. Each with who the agent was at T and what its traces add up to in the window and, where drift and
-    the signs compare, in the baseline before it: differences of running totals.
+{#- The rows of every factor (scoring.md §1): the as-ofs T that this run scores, those after the cutoff, and windows [T
+    - W, T) that hold a trace. Each with who the agent was at T and what its traces add up to in the window and, where
+    drift and the signs compare, in the baseline before it: differences of running totals.
     Grain and key: agent, as-of, window. agent_name is null while the agent has sent no name. -#}
 with scored_windows as (
 
