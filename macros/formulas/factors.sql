@@ -17,7 +17,8 @@
 {%- endmacro %}
 
 {#- scoring.md §6: ECE = sum over bins of (n_bin / N) * |mean confidence - success rate|, that is the sum of
-    |confidences - successes| by bin over N. Null when nothing was judged. bin_differences: ten SQL expressions. -#}
+    |confidences - successes| by bin over N. Null when nothing was judged. excess_confidence: an array of
+    confidences less successes, by bin. -#}
 {% macro expected_calibration_error(excess_confidence, n_judged) -%}
   ((
     {%- for bin in range(1, 11) %}

@@ -57,8 +57,7 @@ ON_WORKERS = (*JUDGING, *PERIODS, *WINDOWS, *FACTORS, *GATE)
 WITH_SMALL_SUMS = ("int_agent_hours", "int_sustained_coherence")
 """The same, but for a row per hour or period of the whole fleet."""
 TESTS_OF_SCORES = (
-    "assert_factors_follow_from_their_components",
-    "assert_weakest_factor_is_the_smallest",
+    "assert_candidates_follow_from_their_parts",
     "assert_published_scores_are_the_candidates",
 )
 """Tests that read whole rows of scores."""

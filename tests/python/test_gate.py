@@ -171,7 +171,7 @@ FAILURES = {
         f"update {SCHEMA}_intermediate.int_score_limits set i_chain_high = i_chain_low - 0.01 where as_of = '{BEFORE}'",
         # The values of its fleet go, so the step computes all of its limits again.
         f"delete from {SCHEMA}_intermediate.int_interval_fleet_values where as_of = '{BEFORE}'",
-        ["at test ", "assert_limits_hold_their_scores"],
+        ["at test ", "assert_candidates_follow_from_their_parts"],
     ),
     "the gate itself": Failure(
         trigger("_intermediate.int_capacity_scores", "new.capacity_score := 2; return new;"),
