@@ -11,7 +11,8 @@
 {%- set verdict_columns = [] if is_incremental() or not execute else
     adapter.get_columns_in_relation(ref('int_trace_verdicts')) | map(attribute='name') | list -%}
 {%- set older_verdicts_know = 'is_replayable' in verdict_columns -%}
-with sampled as (
+-- Worked out at each of its two readings: where PostgreSQL does so once, nothing that reads it runs in parallel.
+with sampled as not materialized (
 
     select
         {{ agent_key() }} as agent_id_hash,

@@ -428,7 +428,9 @@ class EvidenceTrace(Described):
     )
     is_link_valid: bool | None = Field(description="Whether it follows upon the trace before it.")
     n_fields_present: int | None = Field(description="Required fields that are filled, of ten.")
-    failed_comparisons: list[str] = Field(description="Comparisons of the replay that failed.")
+    failed_comparisons: list[str] | None = Field(
+        description="Comparisons of the replay that failed; null for a trace that was not sampled."
+    )
     entropy_level: float | None = Field(description="Its uncertainty.")
     action_success: bool | None = Field(description="Whether its action succeeded.")
     failure_mode: str | None = Field(
