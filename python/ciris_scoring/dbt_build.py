@@ -27,6 +27,7 @@ _AFTER_STEPS = [
     f"fqn:{PACKAGE}.intermediate.{name}+"
     for name in ("factors.int_resilience", "intervals.int_score_intervals")
 ]
+_UNCHANGED = "ciris_unchanged"
 _SHOWN = {
     "success": "ok",
     "pass": "ok",
@@ -108,7 +109,10 @@ class DbtBuild:
             select, exclude = [f"package:{PACKAGE}"], list(_AFTER_STEPS)
         else:
             select, exclude = [f"package:{PACKAGE},{after}" for after in _AFTER_STEPS], []
-        exclude += [f"fqn:{'.'.join(self._manifest.nodes[name].fqn)}" for name in unchanged]
+        if unchanged:
+            # By a mark, because dbt looks through all nodes for each name that it is given.
+            self._mark(unchanged)
+            exclude.append(f"tag:{_UNCHANGED}")
         command = [
             *("build", "--select", *select),
             *(("--exclude", *exclude) if exclude else ()),
@@ -119,6 +123,11 @@ class DbtBuild:
         ]
         variables = {**self._variables, f"{PREFIX}unchanged_nodes": list(unchanged)}
         invoke(self._project, command, variables, manifest=self._manifest, callbacks=[_Progress()])
+
+    def _mark(self, unchanged: Collection[str]) -> None:
+        for node in self._manifest.nodes.values():
+            others = [tag for tag in node.tags if tag != _UNCHANGED]
+            node.tags = [*others, _UNCHANGED] if node.unique_id in unchanged else others
 
 
 def invoke(project: Project, command: list[str], variables: Mapping[str, Any], **runner: Any) -> Any:
