@@ -12,19 +12,21 @@
   {%- endfor -%}
 {% endmacro %}
 
-{#- On-run-end: notes in int_scoring_run that the whole first half of the run was built and passed its tests. -#}
+{#- On-run-end: notes in int_scoring_run that the whole first half of the run was built and passed its tests, but for what
+    ciris-scoring found unchanged. -#}
 {% macro note_first_half(results) %}
   {%- if not (execute and flags.WHICH in ['run', 'build'] and 'model.ciris_scoring.int_scoring_run' in selected_resources) -%}
     {{ return('') }}
   {%- endif -%}
   {%- set late = after_resilience() -%}
-  {%- set built = [] -%}
+  {%- set built = setting('unchanged_nodes') | list -%}
   {%- for result in results if result.node.package_name == 'ciris_scoring' and result.node.resource_type != 'unit_test' -%}
     {%- if result.status not in ['success', 'pass', 'warn'] -%} {{ return('') }} {%- endif -%}
     {%- do built.append(result.node.unique_id) -%}
   {%- endfor -%}
   {%- for node in graph.nodes.values() -%}
-    {%- if node.resource_type == 'model' and node.package_name == 'ciris_scoring' and node.unique_id not in late + built -%}
+    {%- if node.resource_type == 'model' and node.package_name == 'ciris_scoring' and node.config.materialized != 'ephemeral'
+        and node.unique_id not in late + built -%}
       {{ return('') }}
     {%- endif -%}
   {%- endfor -%}

@@ -4,11 +4,11 @@
 {% macro placement(name) %}
   {%- if not is_distributed() -%} {{ return('local') }} {%- endif -%}
   {%- set by_agent = [
-      'int_trace_verdicts', 'int_agents',
-      'int_agent_hours', 'int_agent_periods', 'int_calibration_bins', 'int_score_histograms', 'int_sign_periods',
+      'int_trace_verdicts', 'int_replays', 'int_agents',
+      'int_agent_hours', 'int_agent_periods', 'int_agent_totals',
       'int_fragility_events', 'int_identity_events', 'int_agent_spine', 'int_window_sums', 'int_window_episodes',
-      'int_interval_periods', 'int_incompleteness_awareness', 'int_sustained_coherence',
-      'int_resilience_inputs', 'int_resilience_scores', 'int_score_limits', 'int_capacity_scores', 'int_record_signs',
+      'int_incompleteness_awareness', 'int_sustained_coherence',
+      'int_resilience_scores', 'int_score_limits', 'int_capacity_scores', 'int_record_signs',
       'fct_capacity_scores', 'int_published_components', 'fct_record_signs',
   ] -%}
   {%- set whole = [

@@ -17,11 +17,12 @@
 {%- endmacro %}
 
 {#- scoring.md §6: ECE = sum over bins of (n_bin / N) * |mean confidence - success rate|, that is the sum of
-    |confidences - successes| by bin over N. Null when nothing was judged. bin_differences: ten SQL expressions. -#}
-{% macro expected_calibration_error(bin_differences, n_judged) -%}
+    |confidences - successes| by bin over N. Null when nothing was judged. excess_confidence: an array of
+    confidences less successes, by bin. -#}
+{% macro expected_calibration_error(excess_confidence, n_judged) -%}
   ((
-    {%- for difference in bin_differences %}
-    abs({{ difference }}){% if not loop.last %} +{% endif %}
+    {%- for bin in range(1, 11) %}
+    abs({{ excess_confidence }}[{{ bin }}]){% if not loop.last %} +{% endif %}
     {%- endfor %}
   )::double precision / nullif({{ n_judged }}, 0)::double precision)
 {%- endmacro %}

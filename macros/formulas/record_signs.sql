@@ -6,7 +6,8 @@
 
 {#- A letter per verdict of a trace: r reported (a value that cleaning set aside was sent), c null though the JSON
     components hold it, u null though the action is one that is checked, - null by design. Agents of every version check
-    coherence for SPEAK and TOOL, some for DEFER, and leave nothing else out by design. -#}
+    coherence for SPEAK and TOOL, some for DEFER, and leave nothing else out by design. A component is unpacked for a null
+    alone. -#}
 {% macro reporting() -%}
   {%- set fields = record_sign_fields() -%}
   case
@@ -19,8 +20,7 @@
         when is_out_of_range_{{ field }} then 'r'
         {% endif %}
         {% if scoring_parameter('replay_enabled') %}
-        {%- set json = "dma_results #> '{idma,fragility_flag}'" if field == 'idma_fragility_flag' else 'json_' ~ field %}
-        when not {{ is_json_absent(json) }} then 'c'
+        when not {{ is_json_absent(components_of_columns()[field]) }} then 'c'
         {% endif %}
         {% if field == 'coherence_passed' %}
         when selected_action in ('SPEAK', 'TOOL') then 'u'
@@ -44,21 +44,14 @@
   coalesce({{ audit_sequence_number }} = 1 and {{ previous_audit_sequence_number }} > 1, false)
 {%- endmacro %}
 
-{#- The counters of int_sign_periods that windows and baselines sum. -#}
-{% macro sign_counters() %}
-  {%- set counters = ['n_traces', 'n_trivial', 'n_renumbered', 'n_shared_key', 'n_new_keys'] -%}
-  {%- for field in record_sign_fields() -%}
-    {%- do counters.extend(['n_checked_' ~ field, 'n_unreported_' ~ field, 'n_contradicted_' ~ field]) -%}
-  {%- endfor -%}
-  {{ return(counters) }}
-{% endmacro %}
-
-{#- What of how many traces each sign that counts traces looks at: sign, field (none where it has none), found, of. -#}
+{#- What of how many traces each sign that counts traces looks at, in columns of int_window_sums: sign, field (none where it
+    has none), found, of. -#}
 {% macro counted_signs() %}
   {%- set counts = [] -%}
   {%- for field in record_sign_fields() -%}
-    {%- do counts.append({'sign': 'contradicted_null', 'field': field, 'found': 'n_contradicted_' ~ field, 'of': 'n_traces'}) -%}
-    {%- do counts.append({'sign': 'unreported', 'field': field, 'found': 'n_unreported_' ~ field, 'of': 'n_checked_' ~ field}) -%}
+    {%- set place = '[' ~ loop.index ~ ']' -%}
+    {%- do counts.append({'sign': 'contradicted_null', 'field': field, 'found': 'n_contradicted' ~ place, 'of': 'n_traces'}) -%}
+    {%- do counts.append({'sign': 'unreported', 'field': field, 'found': 'n_unreported' ~ place, 'of': 'n_checked' ~ place}) -%}
   {%- endfor -%}
   {%- for sign, found in {'shared_key': 'n_shared_key', 'renumbered': 'n_renumbered', 'key_turnover': 'n_new_keys',
                           'volume_jump': 'n_trivial'}.items() -%}

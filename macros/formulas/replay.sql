@@ -3,27 +3,12 @@
     when it is null; the usual case is tested first. -#}
 
 {% macro is_json_absent(value) -%}
-  ({{ value }} is null or jsonb_typeof({{ value }}) = 'null')
+  coalesce(jsonb_typeof({{ value }}), 'null') = 'null'
 {%- endmacro %}
 
 {#- Of two JSON values the first that is present. -#}
 {% macro first_json(value, other) -%}
   coalesce(nullif({{ value }}, jsonb 'null'), {{ other }})
-{%- endmacro %}
-
-{#- What nearly every conscience_result says: every faculty passed, no guardrail was met, nothing was overridden. One
-    containment test finds such a row, and spares it a look-up for each of these keys. -#}
-{% macro usual_conscience_values() %}
-  {{ return({'entropy_passed': 'true', 'coherence_passed': 'true', 'optimization_veto_passed': 'true',
-             'epistemic_humility_passed': 'true', 'thought_depth_triggered': 'false',
-             'updated_status_detected': 'false', 'conscience_passed': 'true', 'action_was_overridden': 'false'}) }}
-{% endmacro %}
-
-{#- The same as a jsonb constant, which such a conscience_result contains. -#}
-{% macro usual_conscience() -%}
-  jsonb '{ {%- for key, value in usual_conscience_values().items() -%}
-    "{{ key }}": {{ value }}{% if not loop.last %}, {% endif %}
-  {%- endfor -%} }'
 {%- endmacro %}
 
 {#- Comparison 1: a faculty's verdict follows from its score and its threshold. -#}
@@ -103,32 +88,35 @@
   end
 {%- endmacro %}
 
-{#- The same of a verdict that usual_conscience settles. -#}
-{% macro replay_verdict(column) -%}
-  case
-    when is_conscience_usual then {{ column }} = {{ usual_conscience_values()[column] }}
-    else {{ replay_boolean(column, 'json_' ~ column) }}
-  end
-{%- endmacro %}
+{#- Where the components say what a column says too, by column. -#}
+{% macro components_of_columns() %}
+  {{ return({
+    'csdma_plausibility_score': first_json(
+      "dma_results #> '{csdma,plausibility_score}'", "dma_results -> 'csdma_plausibility_score'"),
+    'dsdma_domain_alignment': first_json(
+      "dma_results #> '{dsdma,domain_alignment}'", "dma_results -> 'dsdma_domain_alignment'"),
+    'idma_fragility_flag': "dma_results #> '{idma,fragility_flag}'",
+    'entropy_level': "conscience_result -> 'entropy_level'",
+    'coherence_level': "conscience_result -> 'coherence_level'",
+    'coherence_passed': "conscience_result -> 'coherence_passed'",
+    'conscience_passed': "conscience_result -> 'conscience_passed'",
+    'action_was_overridden': "conscience_result -> 'action_was_overridden'",
+    'action_success': first_json("action_result -> 'execution_success'", "action_result -> 'success'"),
+    'audit_sequence_number': "action_result -> 'audit_sequence_number'",
+    'audit_entry_hash': "action_result -> 'audit_entry_hash'",
+  }) }}
+{% endmacro %}
 
 {#- The JSON values that the comparisons read, by name, each looked up once in the unpacked components. -#}
 {% macro replayed_json() %}
-  {%- set values = {
-    'json_csdma_plausibility_score': first_json(
-      "dma_results #> '{csdma,plausibility_score}'", "dma_results -> 'csdma_plausibility_score'"),
-    'json_dsdma_domain_alignment': first_json(
-      "dma_results #> '{dsdma,domain_alignment}'", "dma_results -> 'dsdma_domain_alignment'"),
-    'json_action_success': first_json("action_result -> 'execution_success'", "action_result -> 'success'"),
-    'json_audit_sequence_number': "action_result -> 'audit_sequence_number'",
-    'json_audit_entry_hash': "action_result -> 'audit_entry_hash'",
-  } -%}
-  {%- for key in ['entropy_score', 'entropy_threshold', 'coherence_score', 'coherence_threshold', 'entropy_level',
-                  'coherence_level'] -%}
-    {%- do values.update({'json_' ~ key: "conscience_result -> '" ~ key ~ "'"}) -%}
+  {%- set values = {} -%}
+  {%- for column, value in components_of_columns().items() if column != 'idma_fragility_flag' -%}
+    {%- do values.update({'json_' ~ column: value}) -%}
   {%- endfor -%}
-  {%- for key, value in usual_conscience_values().items() -%}
-    {%- do values.update({'json_' ~ key:
-      "case when is_conscience_usual then jsonb '" ~ value ~ "' else conscience_result -> '" ~ key ~ "' end"}) -%}
+  {%- for key in ['entropy_score', 'entropy_threshold', 'entropy_passed', 'coherence_score', 'coherence_threshold',
+                  'optimization_veto_passed', 'epistemic_humility_passed', 'thought_depth_triggered',
+                  'updated_status_detected'] -%}
+    {%- do values.update({'json_' ~ key: "conscience_result -> '" ~ key ~ "'"}) -%}
   {%- endfor -%}
   {{ return(values) }}
 {% endmacro %}
@@ -140,7 +128,7 @@
       replay_faculty('json_entropy_passed', 'json_entropy_score', '<=', 'json_entropy_threshold'),
     'coherence_passed follows from its score':
       replay_faculty('json_coherence_passed', 'json_coherence_score', '>=', 'json_coherence_threshold'),
-    'conscience_passed follows from its verdicts': 'is_conscience_usual or ' ~ replay_conscience(
+    'conscience_passed follows from its verdicts': replay_conscience(
       'json_conscience_passed',
       ['json_entropy_passed', 'json_coherence_passed', 'json_optimization_veto_passed',
        'json_epistemic_humility_passed'],
@@ -149,9 +137,9 @@
     'dsdma_domain_alignment': replay_number('dsdma_domain_alignment', 'json_dsdma_domain_alignment', 2),
     'entropy_level': replay_number('entropy_level', 'json_entropy_level', 4),
     'coherence_level': replay_number('coherence_level', 'json_coherence_level', 4),
-    'coherence_passed': replay_verdict('coherence_passed'),
-    'conscience_passed': replay_verdict('conscience_passed'),
-    'action_was_overridden': replay_verdict('action_was_overridden'),
+    'coherence_passed': replay_boolean('coherence_passed', 'json_coherence_passed'),
+    'conscience_passed': replay_boolean('conscience_passed', 'json_conscience_passed'),
+    'action_was_overridden': replay_boolean('action_was_overridden', 'json_action_was_overridden'),
     'action_success': replay_boolean('action_success', 'json_action_success'),
     'audit_sequence_number': replay_number('audit_sequence_number', 'json_audit_sequence_number'),
     'audit_entry_hash': replay_text('audit_entry_hash', 'json_audit_entry_hash'),

@@ -5,9 +5,10 @@
     it, the views that others have made of the old one turn to it;
     any other run adds what an upgrade brings to columns and rules, deletes the rows of its range, and inserts what the model
     selects straight into the table. Then come grants, descriptions and statistics.
-    A model says its range in its meta: scored_range, a column of as-ofs; judged_range, a column of times; or rewritten: whole,
-    anew (made at every run), or nothing, for logs and for tables that Python writes; and with also_replaced_by the key by
-    which rows from outside the range replace older ones. -#}
+    A model says its range in its meta: scored_range, a column of as-ofs; judged_range, a column of times; or rewritten: whole;
+    constant (whole, but the same at every run with the same code, seeds and variables: ciris-scoring runs it only after a
+    change of one); anew (made at every run); appended; or nothing, for tables whose rows Python writes. And with
+    also_replaced_by the key by which rows from outside the range replace older ones. -#}
 {% materialization replace_range, adapter='postgres' %}
   {%- set table = this.incorporate(type='table') -%}
   {%- set old = load_cached_relation(this) -%}
@@ -59,7 +60,8 @@
 {% macro rewrite_range(table, select) %}
   {%- set meta = config.get('meta') -%}
   {%- set rewritten = meta.get('rewritten') -%}
-  {%- set range = 'true' if rewritten == 'whole' else none if rewritten == 'nothing' else in_rewritten_range(meta) -%}
+  {%- set range = 'true' if rewritten in ['whole', 'constant'] else none if rewritten in ['appended', 'nothing']
+      else in_rewritten_range(meta) -%}
   {%- set columns = get_quoted_csv(columns_of_model().keys()) -%}
   {%- if meta.get('in_parallel') and placement(model.name) == 'local' -%}
     {%- set scratch = adapter.quote(model.alias ~ '__selected') %}
@@ -102,11 +104,7 @@
   {{ select }}
   ) as selected
   {%- if place != 'local' %} with no data{% endif %};
-  {%- set rules = rules_of_model() | map(attribute='clause') | list %}
-  {%- if rules %}
-  alter table {{ table }} {{ rules | join(', ') }};
-  {%- endif %}
-  {{ make_key(table) }}
+  {{ give_rules(table) }}
   {%- if place != 'local' %}
   {{ 'select create_reference_table(' ~ literal(table) ~ ');' if place == 'reference' else distribute_by_agent(table) }}
   insert into {{ table }} select {{ columns | join(', ') }} from ({{ select }}) as selected;
@@ -125,24 +123,86 @@
   {{ return(columns) }}
 {% endmacro %}
 
-{#- The rules that the YAML has for a table's rows, in dbt's terms: constraints of a model, of types not_null and check. The
-    expression of a check follows each of its columns, or stands for itself where it names none. Each rule has its name,
-    its condition, and the clause of alter table that makes it. -#}
+{#- The rules that the YAML has for a table's rows, in dbt's terms: constraints of a model, of types primary_key, whose columns
+    are not null either, not_null and check. The expression of a check follows each of its columns, or stands for itself
+    where it names none. Each rule has its name, its column, its condition, and the clause of alter table that makes it. -#}
 {% macro rules_of_model() %}
   {%- set rules = [] -%}
-  {%- for constraint in model.constraints if constraint.type != 'primary_key' -%}
+  {%- for column in model.constraints | rejectattr('type', 'equalto', 'check') | map(attribute='columns') | sum(start=[]) | unique -%}
+    {%- do rules.append({
+        'name': (column ~ ' not null')[:63],
+        'column': column,
+        'condition': column ~ ' is not null',
+        'clause': 'alter ' ~ column ~ ' set not null',
+    }) -%}
+  {%- endfor -%}
+  {%- for constraint in model.constraints | selectattr('type', 'equalto', 'check') -%}
     {%- for column in constraint.columns or [none] -%}
-      {%- if constraint.type == 'not_null' -%}
-        {%- set name, condition, clause = column ~ ' not null', column ~ ' is not null', 'alter ' ~ column ~ ' set not null' -%}
-      {%- else -%}
-        {%- set name = (column or model.name) ~ ' ' ~ constraint.name -%}
-        {%- set condition = (column ~ ' ' if column else '') ~ constraint.expression -%}
-        {%- set clause = 'add constraint "' ~ name[:63] ~ '" check (' ~ condition ~ ')' -%}
-      {%- endif -%}
-      {%- do rules.append({'name': name[:63], 'condition': condition, 'clause': clause}) -%}
+      {%- set name = ((column or model.name) ~ ' ' ~ constraint.name)[:63] -%}
+      {%- set condition = (column ~ ' ' if column else '') ~ constraint.expression -%}
+      {%- do rules.append({
+          'name': name,
+          'column': column,
+          'condition': condition,
+          'clause': 'add constraint "' ~ name ~ '" check (' ~ condition ~ ')',
+      }) -%}
     {%- endfor -%}
   {%- endfor -%}
   {{ return(rules) }}
+{% endmacro %}
+
+{#- SQL that gives a table that is filled its rules and its key. Of a rule that a row breaks PostgreSQL says its name and not
+    the row: it is looked up. A row is shown by its key and the rule's column; where there is no key, whole. -#}
+{% macro give_rules(table) %}
+  {%- set name = literal(this.schema ~ '.' ~ this.identifier) -%}
+  {%- set rules = rules_of_model() -%}
+  {%- set keys = model.constraints | selectattr('type', 'equalto', 'primary_key') | map(attribute='columns') | list -%}
+  {%- set shown = keys[0] if keys else columns_of_model() | list -%}
+  {%- if rules or keys %}
+  do $rules$
+  declare
+    broken record;
+    duplicate text;
+  begin
+    {%- if rules %}
+    alter table {{ table }} {{ rules | map(attribute='clause') | join(', ') }};
+    {%- endif %}
+    {{ make_key(table) }}
+  exception
+    {%- if rules %}
+    when check_violation or not_null_violation then
+      select rules.rule, rules.columns, to_jsonb(filled) as row into broken
+      from {{ table }} as filled
+      cross join lateral (
+        values
+        {%- for rule in rules %}
+        (
+          {{ literal(rule.name) }},
+          array[{{ (shown + [rule.column or shown[0]]) | unique | map('tojson') | join(', ') | replace('"', "'") }}],
+          {{ rule.condition }}
+        )
+        {%- if not loop.last %},{% endif %}
+        {%- endfor %}
+      ) as rules (rule, columns, holds)
+      where not rules.holds
+      limit 1;
+      if not found then raise; end if;
+      raise check_violation using message = (
+        select format(
+          '%s would have a row that breaks the rule "%s": %s',
+          {{ name }},
+          broken.rule,
+          string_agg(format('%s %s', shown.name, coalesce(broken.row ->> shown.name, 'null')), ', ')
+        )
+        from unnest(broken.columns) as shown (name)
+      );
+    {%- endif %}
+    when unique_violation then
+      get stacked diagnostics duplicate = pg_exception_detail;
+      raise unique_violation using message = format('%s would have two rows of one key: %s', {{ name }}, duplicate);
+  end
+  $rules$;
+  {%- endif %}
 {% endmacro %}
 
 {#- SQL that gives a table the key of its YAML. On a cluster a key holds the column that the table is distributed by; an agent

@@ -1,4 +1,4 @@
-{{ config(materialized='replace_range', meta={'rewritten': 'whole'}) }}
+{{ config(materialized='replace_range', meta={'rewritten': 'constant'}) }}
 {#- The parameters in force (scoring.md §8). Waits for the scores and their components: views read all three, and two of
     them that are swapped at the same time would wait for each other. Grain and key: parameter_name. parameter_value
     is null for the sampling salt. -#}

@@ -3,18 +3,202 @@
     materialized='replace_range',
     meta={'rewritten': 'whole'},
     indexes=[{'columns': ['agent_id_hash', 'period_start']}],
+    pre_hook="{{ set_for_heavy_work() }}",
   )
 }}
 {#- How often each repair and refusal of scoring.md §2 to 9 was met, and what the ingestion counted (scoring.md §8).
     Waits for the gate. Grain and key: agent (null: the fleet, or nobody), period_start (null: no finite time), issue. n
     is never null; first_as_of and last_as_of are null but for late_trace and late_key. -#}
 -- depends_on: {{ ref('int_capacity_scores') }}
+with scoring_run as (
+
+    select latest_as_of
+    from {{ ref('int_scoring_run') }}
+
+),
+
+trace_issues as (
+
+    select
+        agent_id_hash,
+        period_start,
+        issue,
+        n
+    from {{ ref('int_trace_issues') }}
+
+),
+
+-- Dated before any trace can be: they take no part in anything.
+implausible_traces as (
+
+    select
+        agent_id_hash,
+        {{ period_start('traced_at') }} as period_start,
+        'implausible_timestamp' as issue,
+        count(*) as n
+    from {{ ref('stg_cirislens__covenant_traces') }}
+    where
+        traced_at > '-infinity'
+        and traced_at < {{ traces_from() }}
+    group by 1, 2
+
+),
+
+-- Dated at or after the as-of, or at no finite time: they take no part in anything yet.
+future_traces as (
+
+    select
+        agent_id_hash,
+        case when isfinite(traced_at) then {{ period_start('traced_at') }} end as period_start,
+        'future_trace' as issue,
+        count(*) as n
+    from {{ ref('stg_cirislens__covenant_traces') }}
+    where
+        -- Bounded on both sides, or the planner takes a third of the traces to be in the future and reads them all.
+        (traced_at >= (select run.latest_as_of from scoring_run as run) and traced_at <= 'infinity')
+        or traced_at = '-infinity'
+    group by 1, 2
+
+),
+
+deferral_issues as (
+
+    select
+        agent_id_hash,
+        case when isfinite(created_at) then {{ period_start('created_at') }} end as period_start,
+        unnest(array_remove(array[
+            case when agent_id_hash is null then 'unattributed_deferral' end,
+            case when not is_known_status then 'unknown_status' end
+        ], null)) as issue
+    from {{ ref('int_deferral_verdicts') }}
+    where
+        agent_id_hash is null
+        or not is_known_status
+
+),
+
+batches as (
+
+    select
+        case when isfinite(batch_timestamp) then {{ period_start('batch_timestamp') }} end as period_start,
+        {% for column in batch_counts() %}
+        {{ column }},
+        is_out_of_range_{{ column }}{% if not loop.last %},{% endif %}
+        {% endfor %}
+    from {{ ref('stg_cirislens__covenant_trace_batches') }}
+    where
+        batch_timestamp is null
+        or not isfinite(batch_timestamp)
+        or batch_timestamp < (select run.latest_as_of from scoring_run as run)
+
+),
+
+-- Fleet-level: accepted over received is the ingestion acceptance rate.
+ingestion as (
+
+    select
+        batches.period_start,
+        counted.issue,
+        sum(counted.n) as n
+    from batches
+    cross join lateral (
+        values
+        ('ingestion_received', batches.traces_received),
+        ('ingestion_accepted', batches.traces_accepted),
+        ('ingestion_rejected', batches.traces_rejected),
+        {% for column in batch_counts() %}
+        ('out_of_range_{{ column }}', case when batches.is_out_of_range_{{ column }} then 1 end)
+        {%- if not loop.last %},{% endif %}
+        {% endfor %}
+    ) as counted (issue, n)
+    group by
+        batches.period_start,
+        counted.issue
+
+),
+
+all_issues as (
+
+    select
+        agent_id_hash,
+        period_start,
+        issue,
+        n
+    from trace_issues
+
+    union all
+
+    select
+        agent_id_hash,
+        period_start,
+        issue,
+        n
+    from implausible_traces
+
+    union all
+
+    select
+        agent_id_hash,
+        period_start,
+        issue,
+        n
+    from future_traces
+
+    union all
+
+    select
+        agent_id_hash,
+        period_start,
+        issue,
+        count(*) as n
+    from deferral_issues
+    group by
+        agent_id_hash,
+        period_start,
+        issue
+
+    union all
+
+    select
+        null as agent_id_hash,
+        period_start,
+        issue,
+        n
+    from ingestion
+    where n is not null
+
+),
+
+with_as_ofs as (
+
+    select
+        agent_id_hash,
+        period_start,
+        issue,
+        n,
+        null::timestamptz as first_as_of,
+        null::timestamptz as last_as_of
+    from all_issues
+
+    union all
+
+    select
+        agent_id_hash,
+        period_start,
+        issue,
+        n,
+        first_as_of,
+        last_as_of
+    from {{ ref('int_late_arrivals') }}
+
+)
+
 select
-    data_quality_id,
+    {{ surrogate_key(['issue'], nullable=['agent_id_hash', epoch('period_start')]) }} as data_quality_id,
     agent_id_hash,
     period_start,
     issue,
-    n,
+    n::bigint as n,
     first_as_of,
     last_as_of
-from {{ ref('int_data_quality') }}
+from with_as_ofs

@@ -1,7 +1,8 @@
 {{ config(materialized='view', pre_hook="{{ replace_kept_view() }}") }}
 {#- The evidence behind every score: each trace row that took part in a published run, with the verdicts that the
     factors count (scoring.md §3 to 7). Grain and key: trace_verdict_id, a row of the source. Verdicts are never null
-    but where they ask for what was not sent; what the source had blank or out of range is null. -#}
+    but where they ask for what was not sent, or of a replay for which the trace was not sampled; what the source had blank
+    or out of range is null. -#}
 with published as (
 
     select max(run_as_of) as run_as_of
@@ -37,9 +38,6 @@ verdicts as (
         previous_audit_sequence_number,
         n_fields_present,
         is_replay_sampled,
-        is_replayable,
-        is_thought_start_recorded,
-        replay_outcome,
         csdma_plausibility_score,
         dsdma_domain_alignment,
         coherence_level,
@@ -54,6 +52,19 @@ verdicts as (
         is_fragility_recovered,
         repairs
     from {{ ref('int_trace_verdicts') }}
+
+),
+
+replays as (
+
+    select
+        agent_id_hash,
+        traced_at,
+        trace_verdict_id,
+        is_replayable,
+        is_thought_start_recorded,
+        replay_outcome
+    from {{ ref('int_replays') }}
 
 ),
 
@@ -101,14 +112,16 @@ select
     verdicts.previous_audit_sequence_number,
     verdicts.n_fields_present,
     verdicts.is_replay_sampled,
-    verdicts.is_replayable,
-    array_remove(array[
-        case when not verdicts.is_thought_start_recorded then 'thought_start' end,
-        {% for name in replay_comparisons() %}
-        case when substr(verdicts.replay_outcome, {{ loop.index }}, 1) = 'f' then '{{ name }}' end
-        {%- if not loop.last %},{% endif %}
-        {% endfor %}
-    ], null) as failed_comparisons,
+    replays.is_replayable,
+    case
+        when replays.is_replayable is not null then array_remove(array[
+            case when not replays.is_thought_start_recorded then 'thought_start' end,
+            {% for name in replay_comparisons() %}
+            case when substr(replays.replay_outcome, {{ loop.index }}, 1) = 'f' then '{{ name }}' end
+            {%- if not loop.last %},{% endif %}
+            {% endfor %}
+        ], null)
+    end as failed_comparisons,
     verdicts.csdma_plausibility_score::double precision as csdma_plausibility_score,
     verdicts.dsdma_domain_alignment::double precision as dsdma_domain_alignment,
     verdicts.coherence_level::double precision as coherence_level,
@@ -128,6 +141,11 @@ select
     agents.agent_label
 from verdicts
 inner join published on verdicts.traced_at < published.run_as_of
+left join replays
+    on
+        verdicts.{{ agent_key() }} = replays.agent_id_hash
+        and verdicts.traced_at = replays.traced_at
+        and verdicts.trace_verdict_id = replays.trace_verdict_id
 left join agents on verdicts.{{ agent_key() }} = agents.agent_id_hash
 left join hours
     on

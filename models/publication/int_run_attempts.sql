@@ -23,5 +23,6 @@ select
     null::double precision as first_half_seconds,
     null::double precision as steps_seconds,
     null::double precision as second_half_seconds,
-    null::text as version
+    null::text as version,
+    null::text as state_digest
 where false

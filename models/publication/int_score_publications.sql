@@ -1,7 +1,7 @@
 {{
   config(
     materialized='replace_range',
-    meta={'rewritten': 'nothing'},
+    meta={'rewritten': 'appended'},
     full_refresh=false,
     contract={'enforced': true},
   )

@@ -4,7 +4,7 @@ import gc
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from copy import copy
 from threading import Lock
@@ -14,7 +14,7 @@ import click
 
 from ciris_scoring.connection import SETTINGS_NOT_TO_INHERIT, settings_of_cluster
 from ciris_scoring.errors import DbtFailed, RunRefused
-from ciris_scoring.project import PARSED_VARIABLES, PREFIX, Project
+from ciris_scoring.project import PARSED_VARIABLES, PREFIX, Project, without_garbage_collection
 from ciris_scoring.relations import PACKAGE
 from ciris_scoring.terminal import printable, say
 
@@ -38,6 +38,7 @@ _SHOWN = {
 _COLOURS = {"ok": "green", "skipped": "bright_black", "WARN": "yellow", "FAIL": "red", "ERROR": "red"}
 _LONG_ROW = re.compile(r"(Failing row contains \(.{160})[^$]*\)")
 """What PostgreSQL shows of a row that breaks a rule: its key comes first."""
+_PLACE = ("> ", "CONTEXT:  PL/pgSQL function inline_code_block")
 _BEFORE_MARTS = "The marts stay as they were."
 _AMONG_MARTS = "Each mart is whole, some already of this run; the next run brings them together."
 _HINTS = {
@@ -54,6 +55,7 @@ def _with_run(project: Project, run_variables: Mapping[str, Any]) -> dict[str, A
     return {**project.cli_vars, **{f"{PREFIX}{name}": value for name, value in run_variables.items()}}
 
 
+@without_garbage_collection()
 def parse(project: Project) -> Any:
     """Return dbt's manifest of a project.
 
@@ -83,38 +85,40 @@ class DbtBuild:
     def __init__(self, project: Project, run_variables: Mapping[str, Any], full_refresh: bool = False):
         self._project = project
         self._variables = _with_run(project, run_variables)
-        self._full_refresh = full_refresh
+        self.full_refresh = full_refresh
         self._manifest = project.manifest
         # The parsed project is a million objects that stay: looking through them for garbage took a tenth of a run.
-        gc.collect()
         gc.freeze()
+        gc.set_threshold(20_000)
 
     def with_variables(self, run_variables: Mapping[str, Any], full_refresh: bool = False) -> "DbtBuild":
         """Return a build of the same parsed project with other variables of its own."""
         other = copy(self)
-        other._full_refresh = full_refresh
+        other.full_refresh = full_refresh
         other._variables = _with_run(self._project, run_variables)
         return other
 
-    def build(self, half: Half) -> None:
+    def build(self, half: Half, unchanged: Collection[str] = ()) -> None:
         """Build and test one half of a run; unit tests, which no data can break, stay out.
 
+        :param unchanged: unique ids of what is left as it stands. Tests of it that ask for data are run all the same.
         :raises DbtFailed: names the first node that failed, dbt's message, and what to do.
         """
         if half == "before_resilience":
             select, exclude = [f"package:{PACKAGE}"], list(_AFTER_STEPS)
         else:
             select, exclude = [f"package:{PACKAGE},{after}" for after in _AFTER_STEPS], []
-        # Another package's tests on the marts would come with them.
-        packages = {node.package_name for node in self._manifest.nodes.values()}
-        exclude += [f"package:{name}" for name in sorted(packages - {PACKAGE})]
+        exclude += [f"fqn:{'.'.join(self._manifest.nodes[name].fqn)}" for name in unchanged]
         command = [
             *("build", "--select", *select),
             *(("--exclude", *exclude) if exclude else ()),
-            *("--exclude-resource-type", "unit_test"),
-            *(["--full-refresh"] if self._full_refresh else ()),
+            # Tests go by their own package: another's on the marts stay out, and ours on what is left out stay in.
+            *("--indirect-selection", "empty"),
+            *("--exclude-resource-type", "unit_test", "--exclude-resource-type", "exposure"),
+            *(["--full-refresh"] if self.full_refresh else ()),
         ]
-        invoke(self._project, command, self._variables, manifest=self._manifest, callbacks=[_Progress()])
+        variables = {**self._variables, f"{PREFIX}unchanged_nodes": list(unchanged)}
+        invoke(self._project, command, variables, manifest=self._manifest, callbacks=[_Progress()])
 
 
 def invoke(project: Project, command: list[str], variables: Mapping[str, Any], **runner: Any) -> Any:
@@ -127,6 +131,9 @@ def invoke(project: Project, command: list[str], variables: Mapping[str, Any], *
     from dbt.cli.main import dbtRunner
     from dbt_common.exceptions import CompilationError
 
+    from ciris_scoring.dbt_events import leave_out_debug_messages
+
+    leave_out_debug_messages()
     options = [
         *("--project-dir", str(project.project_dir)),
         *("--profiles-dir", str(project.profiles_dir)),
@@ -198,7 +205,7 @@ class _Progress:
         with self._lock:
             if name in ("LogStartLine", "SkippingDetails"):
                 self._total = data.total
-            elif name == "NodeFinished":
+            elif name == "NodeFinished" and data.node_info.materialized != "ephemeral":  # dbt's total has no such
                 self._finished += 1
                 self._show(data.node_info, data.run_result)
             elif name in ("JinjaLogInfo", "JinjaLogWarning", "PrintEvent"):
@@ -218,9 +225,9 @@ class _Progress:
 
 
 def _core(message: str) -> str:
-    """dbt's message on one line, without its heading and the call stack of macros below it."""
+    """dbt's message on one line, without its heading and the place below it in macros, or in SQL of theirs."""
     lines = [line.strip() for line in str(message).splitlines()]
-    stack = next((i for i, line in enumerate(lines) if line.startswith("> ")), len(lines))
+    stack = next((i for i, line in enumerate(lines) if line.startswith(_PLACE)), len(lines))
     lines = [line for line in lines[:stack] if line and not line.startswith("compiled code at ")]
     if len(lines) > 1 and " Error in " in lines[0]:
         lines = lines[1:]

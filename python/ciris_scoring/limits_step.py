@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -89,6 +89,9 @@ COUNTS = (
     "n_recoveries",
 )
 """Counts of ``int_agent_periods``, by their names in ``PeriodSums``."""
+
+BINS = ("judged_by_bin", "successes_by_bin", *(f"{metric}_histogram" for metric in METRICS))
+"""Its arrays of counts by bin."""
 
 FACTOR_SCORES = ("c_score", "i_int_score", "r_score", "i_inc_score", "s_score")
 """The columns of the factors, in the order of ``FACTORS``."""
@@ -189,6 +192,34 @@ def run_limits_step(
     if waiting + deleted >= ANALYZE_ROWS:
         analyze(connection, relations["int_score_limits"])
     return StepResult(waiting, waiting, deleted, time.monotonic() - started)
+
+
+def first_waiting(connection: psycopg.Connection, relations: Relations) -> datetime:
+    """The first as-of at which something may wait for Python: of those that the last run scored, or one left before it.
+
+    What an agent's limits are made from holds what its R is made from, so that whatever waits shows in the fleets' few
+    digests.
+
+    :returns: the end of all days when nothing does.
+    :raises StepError: a relation is missing.
+    """
+    with connection.transaction(), connection.cursor() as cursor:
+        require_relations(cursor, relations, (*NEEDED, "int_scoring_run"))
+        query = sql.SQL("""
+            select min(as_of)
+            from {inputs} as inputs
+            full join {fleet_values} as fleet_values using ({key})
+            where
+                as_of > (select run.cutoff from {scoring_run} as run)
+                or fleet_values.inputs_digest is distinct from inputs.inputs_digest
+            """).format(
+            key=column_list(FLEET_KEY),
+            inputs=relations["int_interval_inputs"],
+            fleet_values=relations["int_interval_fleet_values"],
+            scoring_run=relations["int_scoring_run"],
+        )
+        [first] = one_row(cursor.execute(query))
+    return first or datetime.max.replace(tzinfo=UTC)
 
 
 def read_setting(cursor: psycopg.Cursor, relations: Relations) -> Setting:
@@ -494,10 +525,9 @@ def _read_sums(
         "origin": block.origin,
         "end": block.end,
         "period": setting.period.total_seconds(),
-        "zeros": [0] * N_BINS,
     }
     integers, floats = read_numbers(
-        cursor, _sums_query(relations), parameters, 2 + len(COUNTS) + 5 * N_BINS, 12
+        cursor, _sums_query(relations), parameters, 2 + len(COUNTS) + len(BINS) * N_BINS, N_BINS + 2
     )
     agent, period = integers[:, 0], integers[:, 1]
     shape = (agents[1] - agents[0], (block.end - block.origin) // setting.period)
@@ -509,7 +539,7 @@ def _read_sums(
         return array
 
     counts = dict(zip(COUNTS, integers[:, 2 : 2 + len(COUNTS)].T, strict=True))
-    bins = integers[:, 2 + len(COUNTS) :].reshape(-1, 2 + len(METRICS), N_BINS)
+    bins = integers[:, 2 + len(COUNTS) :].reshape(-1, len(BINS), N_BINS)
     return PeriodSums(
         **{name: spread(values) for name, values in counts.items()},
         n_judged=spread(bins[:, 0]),
@@ -522,21 +552,7 @@ def _read_sums(
 
 
 def _sums_query(relations: Relations) -> sql.Composed:
-    """Query for the sums of a batch; each table is read by an index of its own, on agents or on times."""
-
-    def of_batch(alias: str) -> sql.Composed:
-        return sql.SQL("""
-            {alias}.agent_id_hash between %(lowest)s and %(highest)s
-            and {alias}.period_start >= %(origin)s and {alias}.period_start < %(end)s
-            """).format(alias=sql.Identifier(alias))
-
-    def joined(table: str, alias: str) -> sql.Composed:
-        return sql.SQL("""
-            {table} as {alias}
-            on periods.agent_id_hash = {alias}.agent_id_hash and periods.period_start = {alias}.period_start
-            and {of_batch}
-            """).format(table=relations[table], alias=sql.Identifier(alias), of_batch=of_batch(alias))
-
+    """Query for the sums of a batch; the table is read by an index of its own, on agents or on times."""
     return sql.SQL("""
         select
             array[
@@ -544,29 +560,20 @@ def _sums_query(relations: Relations) -> sql.Composed:
                 (extract(epoch from periods.period_start - %(origin)s) / %(period)s)::int8,
                 {counts}
             ]::int8[] || {bins},
-            coalesce(calibration.sum_confidence::float8[], %(zeros)s::float8[])
-            || array[durations.log_recovery_hours::float8, durations.log_recovery_hours_squared::float8]
+            periods.confidence_by_bin::float8[]
+            || array[periods.log_recovery_hours::float8, periods.log_recovery_hours_squared::float8]
         from {periods} as periods
         inner join ciris_agents as agents using (agent_id_hash)
-        inner join {durations}
-        left join {calibration}
-        left join {histograms}
-        where agents.agent_number >= %(first)s and agents.agent_number < %(last)s and {of_batch}
+        where
+            agents.agent_number >= %(first)s and agents.agent_number < %(last)s
+            and periods.agent_id_hash between %(lowest)s and %(highest)s
+            and periods.period_start >= %(origin)s and periods.period_start < %(end)s
         """).format(
         counts=sql.SQL(", ").join(sql.Identifier("periods", name) for name in COUNTS),
         bins=sql.SQL(" || ").join(
-            sql.SQL("coalesce({}::int8[], %(zeros)s::int8[])").format(sql.Identifier(alias, column))
-            for alias, column in (
-                ("calibration", "n_traces"),
-                ("calibration", "n_successes"),
-                *(("histograms", f"{metric}_histogram") for metric in METRICS),
-            )
+            sql.SQL("{}::int8[]").format(sql.Identifier("periods", column)) for column in BINS
         ),
         periods=relations["int_agent_periods"],
-        durations=joined("int_interval_periods", "durations"),
-        calibration=joined("int_calibration_bins", "calibration"),
-        histograms=joined("int_score_histograms", "histograms"),
-        of_batch=of_batch("periods"),
     )
 
 

@@ -3,10 +3,12 @@
 dbt is imported inside the functions: it takes a second, which `--help` should not cost.
 """
 
+import contextlib
 import difflib
+import gc
 import os
 from argparse import Namespace
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -29,7 +31,15 @@ PARSED_VARIABLES = frozenset(
 decide what its SQL says."""
 
 NEVER_OLD = frozenset(
-    f"{PREFIX}{name}" for name in ("backfill", "distribution", "lock_holder_pid", "time_spine", "traces_from")
+    f"{PREFIX}{name}"
+    for name in (
+        "backfill",
+        "distribution",
+        "lock_holder_pid",
+        "time_spine",
+        "traces_from",
+        "unchanged_nodes",
+    )
 )
 """Variables that nobody has set by a name without the prefix."""
 
@@ -127,6 +137,17 @@ def find_project(project_dir: Path | None = None) -> Path:
     return folder
 
 
+@contextlib.contextmanager
+def without_garbage_collection() -> Iterator[None]:
+    """Leave garbage where it is: importing dbt and parsing make a million objects, nearly all of which stay."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+
+
+@without_garbage_collection()
 def load_project(
     project_dir: Path | None = None,
     profiles_dir: Path | None = None,

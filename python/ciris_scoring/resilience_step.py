@@ -11,6 +11,7 @@ rows. Memory is bounded by the chunk, not by the number of rows.
 """
 
 import time
+from datetime import datetime
 from typing import NamedTuple
 
 import numpy as np
@@ -72,6 +73,7 @@ def run_step(
     connection: psycopg.Connection,
     relations: Relations,
     *,
+    since: datetime | None = None,
     chunk_rows: int = CHUNK_ROWS,
     report: Report = lambda line: None,
 ) -> StepResult:
@@ -80,6 +82,7 @@ def run_step(
     :param connection: not inside a transaction; its role may create temporary tables, read the inputs and the
         parameters, and insert, update and delete in ``int_resilience_scores``.
     :param relations: where the project's models are.
+    :param since: the first as-of at which a row may wait; by default every row is looked at.
     :param chunk_rows: rows held in memory at a time.
     :param report: is given a line of progress for each chunk.
     :raises StepError: a relation is missing or does not keep the contract; nothing was changed.
@@ -92,7 +95,7 @@ def run_step(
         )
         require_published_parameters(cursor, relations)
         parameters, spelling = read_parameters(cursor, relations)
-        waiting, orphaned = _find_differences(cursor, relations, spelling)
+        waiting, orphaned = _find_differences(cursor, relations, spelling, since)
         written = _score(cursor, relations, waiting, parameters, chunk_rows, report) if waiting else 0
         deleted = _delete_orphans(cursor, relations) if orphaned else 0
     if written + deleted >= ANALYZE_ROWS:
@@ -154,7 +157,9 @@ def compute(counts: Integers, mttr_hours: Floats, rho: Floats, parameters: Param
 # --- In the database -----------------------------------------------------------------------------------------------
 
 
-def _find_differences(cursor: psycopg.Cursor, relations: Relations, parameters: str) -> tuple[int, int]:
+def _find_differences(
+    cursor: psycopg.Cursor, relations: Relations, parameters: str, since: datetime | None
+) -> tuple[int, int]:
     """Put what differs between inputs and scores into the temporary table ``ciris_differences``.
 
     That is, waiting rows numbered from 1 in ``row_id``, and scores without inputs, with null there. A row's six
@@ -183,14 +188,15 @@ def _find_differences(cursor: psycopg.Cursor, relations: Relations, parameters: 
             {histograms} as counts,
             inputs.mttr_hours::double precision as mttr_hours,
             inputs.rho_regression::double precision as rho_regression
-        from {inputs} as inputs
-        full join {scores} as scores using ({key})
+        from (select * from {inputs} where as_of >= {since}) as inputs
+        full join (select * from {scores} where as_of >= {since}) as scores using ({key})
         where scores.agent_id_hash is null or scores.inputs_digest is distinct from inputs.inputs_digest
         """).format(
             histograms=histograms,
             inputs=relations["int_resilience_inputs"],
             scores=relations["int_resilience_scores"],
             key=column_list(KEY),
+            since=sql.Literal(since or "-infinity"),
         )
     )
     cursor.execute("create unique index on ciris_differences (row_id)")

@@ -2,6 +2,7 @@
 
 import shlex
 import time
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from ciris_scoring.closing import Closing
 from ciris_scoring.connection import LOST_HINT, connect, one_row
 from ciris_scoring.dbt_build import DbtBuild, Half
 from ciris_scoring.errors import DbtFailed, InputError
-from ciris_scoring.limits_step import run_limits_step
+from ciris_scoring.limits_step import first_waiting, run_limits_step
 from ciris_scoring.project import PREFIX, Project, find_project, load_project
 from ciris_scoring.resilience_step import run_step
 from ciris_scoring.rights import check_rights
@@ -25,6 +26,7 @@ from ciris_scoring.run_log import Attempt, logged
 from ciris_scoring.steps import StepResult
 from ciris_scoring.terminal import printable
 from ciris_scoring.terminal import say as report
+from ciris_scoring.unchanged import state_digest, unchanged_nodes
 
 SHOWN_MARTS = ("fct_factor_components", "fct_trace_verdicts", "fct_fleet_capacity")
 NEXT_STEPS = """
@@ -117,13 +119,15 @@ def score(
 def _build_halves(
     connection: psycopg.Connection, project: Project, build: DbtBuild, attempt: Attempt
 ) -> StepResult:
+    unchanged = [] if build.full_refresh else unchanged_nodes(connection, project, attempt)
     with attempt.timed("first_half"):
-        _build(build, "before_resilience", connection)
+        _build(build, "before_resilience", unchanged, connection)
     with attempt.timed("steps"):
         step = _run_steps(connection, project)
     connection.execute("select")  # the session lives, so the lock is still ours
     with attempt.timed("second_half"):
-        _build(build, "after_resilience", connection)
+        _build(build, "after_resilience", unchanged, connection)
+    attempt.state_digest = state_digest(connection, project)
     return step
 
 
@@ -204,10 +208,10 @@ def run_backfill(
     report(f"Done in {time.monotonic() - started:.0f} s.")
 
 
-def _build(build: DbtBuild, half: Half, connection: psycopg.Connection) -> None:
+def _build(build: DbtBuild, half: Half, unchanged: Sequence[str], connection: psycopg.Connection) -> None:
     """Build one half; where it fails because the server has gone away, the hint is that."""
     try:
-        build.build(half)
+        build.build(half, unchanged)
     except DbtFailed as error:
         try:
             connection.execute("select")
@@ -293,7 +297,8 @@ def resilience(project: Project) -> StepResult:
 
 def _run_steps(connection: psycopg.Connection, project: Project) -> StepResult:
     """Compute R, then the intervals, and say what was done; return the numbers of R and the seconds of both."""
-    resilience = run_step(connection, project.relations, report=report)
+    since = first_waiting(connection, project.relations)
+    resilience = run_step(connection, project.relations, since=since, report=report)
     _report_step("resilience", resilience)
     limits = run_limits_step(connection, project.relations, report=report)
     _report_step("intervals", limits)

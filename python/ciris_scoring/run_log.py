@@ -44,6 +44,7 @@ class Attempt:
     first_half_seconds: float | None = None
     steps_seconds: float | None = None
     second_half_seconds: float | None = None
+    state_digest: str | None = None
     version: str = field(default_factory=lambda: version("ciris-scoring"))
 
     def end_with(self, error: BaseException) -> None:
@@ -115,12 +116,13 @@ def _published(connection: psycopg.Connection, relations: Relations, attempt: At
 
 
 def _enter(connection: psycopg.Connection, relations: Relations, attempt: Attempt) -> None:
-    """Write the attempt's row, or write it anew; the first run builds the table itself."""
+    """Write what is known in the attempt's row, a column that an older version has not made among the last; the first
+    run builds the table itself."""
     if not has_right(connection, *relations.places["int_run_attempts"], "insert"):
         return
-    row: dict[str, Any] = asdict(attempt)
-    for name in ("message", "remedy"):
-        row[name] = row[name] and one_line(row[name]).replace("\0", "")
+    row: dict[str, Any] = {name: value for name, value in asdict(attempt).items() if value is not None}
+    for name in row.keys() & {"message", "remedy"}:
+        row[name] = one_line(row[name]).replace("\0", "")
     columns = [sql.Identifier(name) for name in row]
     query = sql.SQL(
         "insert into {} ({}) values ({}) on conflict (run_attempt_id) do update set ({}) = row({})"

@@ -48,13 +48,7 @@ HOSTILE = {
 """What sessions on the workers inherit."""
 
 JUDGING = ("int_trace_verdicts", "int_fragility_events", "int_identity_events")
-PERIODS = (
-    "int_agent_periods",
-    "int_calibration_bins",
-    "int_score_histograms",
-    "int_sign_periods",
-    "int_interval_periods",
-)
+PERIODS = ("int_agent_periods", "int_agent_totals")
 WINDOWS = ("int_agent_spine", "int_window_sums", "int_window_episodes")
 FACTORS = ("int_incompleteness_awareness", "int_resilience_inputs", "int_capacity_scores")
 GATE = ("fct_capacity_scores", "int_published_components", "fct_record_signs")
@@ -63,8 +57,7 @@ ON_WORKERS = (*JUDGING, *PERIODS, *WINDOWS, *FACTORS, *GATE)
 WITH_SMALL_SUMS = ("int_agent_hours", "int_sustained_coherence")
 """The same, but for a row per hour or period of the whole fleet."""
 TESTS_OF_SCORES = (
-    "assert_factors_follow_from_their_components",
-    "assert_weakest_factor_is_the_smallest",
+    "assert_candidates_follow_from_their_parts",
     "assert_published_scores_are_the_candidates",
 )
 """Tests that read whole rows of scores."""

@@ -159,8 +159,8 @@ REFUSED = {
     ),
     "nine bins": (
         "update int_interval_inputs set inputs_digest = 'new';"
-        " update int_calibration_bins set n_traces = n_traces[2:] where period_start ="
-        " (select max(period_start) from int_calibration_bins)",
+        " update int_agent_periods set judged_by_bin = judged_by_bin[2:] where period_start ="
+        " (select max(period_start) from int_agent_periods)",
         "do not have ten bins",
     ),
     "a null count": (

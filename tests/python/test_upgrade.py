@@ -1,7 +1,7 @@
 """A database that version 0.1.0 filled: the next run goes on from it, and what is published stays.
 
 Its tables are made from today's: in 0.1.0 they had a surrogate key, no recoveries in the sums, no labels, and
-neither episodes nor signs a model.
+neither episodes nor signs nor replays a model; histograms and calibration had tables of their own, which stay behind.
 """
 
 from __future__ import annotations
@@ -38,31 +38,67 @@ SURROGATE_KEYS = {
 }
 
 
+SINCE_IN_BOTH = (
+    "n_recoveries|recovery_microseconds|.*_histogram|n_judged|n_trivial|n_renumbered|n_shared_key|n_new_keys"
+    "|n_checked|n_unreported|n_contradicted"
+)
+SINCE = {
+    "int_agent_periods": f"{SINCE_IN_BOTH}|.*_by_bin|log_.*|judged_keys|sums_hash",
+    "int_window_sums": f"{SINCE_IN_BOTH}|excess_confidence|baseline_.*|coherence_days|memory_hash",
+}
+"""Columns of the sums that 0.1.0 did not have, as regular expressions."""
+
+
 def make_old(connection: psycopg.Connection) -> None:
     """Turn the tables of a run into those that 0.1.0 would have left."""
-    for table, key in SURROGATE_KEYS.items():
-        connection.execute(f"alter table ciris_intermediate.{table} add {key} text")
-    for table in ("int_agent_periods", "int_window_sums"):
-        connection.execute(
-            f"alter table ciris_intermediate.{table} drop n_recoveries cascade, drop recovery_microseconds cascade"
-        )
     connection.execute(
         """
-        drop table ciris_intermediate.int_window_episodes cascade;
-        drop view ciris_intermediate.int_scored_windows cascade;
-        drop table ciris.fct_record_signs, ciris_intermediate.int_record_signs, ciris_intermediate.int_sign_periods,
-            ciris_intermediate.int_key_uses cascade;
-        alter table ciris_intermediate.int_trace_verdicts drop reporting cascade, drop key_hash cascade;
-        drop table ciris_intermediate.int_agents cascade;
-        create view ciris_intermediate.int_agents as select 'x' as agent_id_hash;
-        drop view ciris_intermediate.int_agent_names cascade;
+        set search_path to ciris_intermediate;
+        create table int_score_histograms as
+            select agent_id_hash, period_start, csdma_plausibility_score_histogram, dsdma_domain_alignment_histogram,
+                coherence_level_histogram
+            from int_agent_periods;
+        create table int_calibration_bins as
+            select agent_id_hash, period_start, n_judged, judged_by_bin as n_traces,
+                confidence_by_bin as sum_confidence, successes_by_bin as n_successes
+            from int_agent_periods;
+        create table inputs as select * from int_resilience_inputs;
+        drop view int_resilience_inputs cascade;
+        alter table inputs rename to int_resilience_inputs
+        """
+    )
+    for table, key in SURROGATE_KEYS.items():
+        connection.execute(f"alter table {table} add {key} text")
+    for table, names in SINCE.items():
+        columns = connection.execute(
+            "select attname from pg_attribute where attrelid = %s::regclass and attname ~ %s",
+            [table, f"^({names})$"],
+        )
+        for (column,) in columns.fetchall():
+            connection.execute(f"alter table {table} drop {column} cascade")
+    connection.execute(
+        """
+        drop table int_window_episodes, int_agent_totals cascade;
+        drop table ciris.fct_record_signs, int_record_signs, int_key_uses cascade;
+        alter table int_trace_verdicts drop reporting cascade, drop key_hash cascade,
+            add is_replayable boolean, add is_thought_start_recorded boolean, add replay_outcome text;
+        update int_trace_verdicts as verdicts
+        set is_replayable = replays.is_replayable, is_thought_start_recorded = replays.is_thought_start_recorded,
+            replay_outcome = replays.replay_outcome
+        from int_replays as replays
+        where verdicts.trace_verdict_id = replays.trace_verdict_id and verdicts.traced_at = replays.traced_at;
+        drop table int_replays cascade;
+        drop table int_agents cascade;
+        create view int_agents as select 'x' as agent_id_hash;
+        drop view int_agent_names cascade;
         alter table ciris.fct_capacity_scores drop agent_label cascade;
         alter table ciris.dim_agents drop agent_label cascade, drop n_agents_of_name cascade;
         alter table ciris.fct_capacity_alerts drop agent_label cascade;
         alter table ciris.fct_data_quality drop first_as_of cascade, drop last_as_of cascade;
         drop table ciris.dim_days;
-        alter table ciris_intermediate.int_scoring_run drop longest_window cascade;
-        alter table ciris_intermediate.int_scoring_run rename newest_published_as_of to newest_scored_as_of
+        alter table int_scoring_run drop longest_window cascade;
+        alter table int_scoring_run rename newest_published_as_of to newest_scored_as_of;
+        reset search_path
         """
     )
 
@@ -88,11 +124,22 @@ def test_a_run_goes_on_from_an_older_version(database: Database, tmp_path) -> No
         published = unlabelled(score_rows(connection, SCHEMA))
         make_old(connection)
 
+        # Of the oldest traces only the verdicts are left, and what those know of replay.
+        connection.execute("create table older as table cirislens.covenant_traces with no data")
+        connection.execute(
+            "with gone as (delete from cirislens.covenant_traces where timestamp < %s returning *)"
+            " insert into older table gone",
+            [before - timedelta(days=20)],
+        )
+        published_until = connection.execute("select now()").fetchone()
         score(database.profiles_dir, as_of)
+        connection.execute("insert into cirislens.covenant_traces table older")
         scores = unlabelled(score_rows(connection, SCHEMA))
         final = before - timedelta(days=3)
         assert published.items() >= {k: v for k, v in scores.items() if k[1] <= final}.items()
         assert {k for k in published if k[1] <= final} == {k for k in scores if k[1] <= final}
+        made = f"select max(scored_at) from {SCHEMA}.fct_capacity_scores where as_of <= %s"
+        assert connection.execute(made, [final]).fetchone() < published_until
         assert differences_from_brute_force(connection, SCHEMA, as_of) == []
 
         assert connection.execute(
@@ -103,6 +150,13 @@ def test_a_run_goes_on_from_an_older_version(database: Database, tmp_path) -> No
         fresh.mkdir()
         embedded.write_profile(fresh, database.server, database=database.name, schema="refreshed")
         score(fresh, as_of)
+        totals = (
+            "select agent_id_hash, period_start, n_traces, sums_hash from {}_intermediate.int_agent_totals"
+        )
+        built, fresh_ones = (
+            set(connection.execute(totals.format(schema)).fetchall()) for schema in (SCHEMA, "refreshed")
+        )
+        assert built == fresh_ones
         # Signs begin with what the next run scores.
         different = mart_differences(connection, SCHEMA, "refreshed")
         assert [line for line in different if not line.startswith("fct_record_signs: ")] == []

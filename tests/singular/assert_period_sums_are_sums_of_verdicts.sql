@@ -1,12 +1,25 @@
--- Every counted trace is in exactly one row of int_agent_periods, and every counter there is what a direct count of
--- the verdicts gives. Windows, factors and scores rest on these sums.
-{%- set counters = counted_verdicts().keys() | list + ['n_traces', 'n_fields_present', 'n_signals',
-    'n_coherent_signals', 'replay_success_weight', 'last_traced_at'] %}
-with direct_sums as (
+-- Every counted trace is in exactly one row of int_agent_periods, and every sum there is what a direct count of the
+-- verdicts gives; each score and each judged trace is in exactly one bin, each sampled trace has its replay. Windows, factors and scores rest on these.
+{%- set sums = counted_verdicts().keys() | list + ['n_traces', 'n_fields_present', 'n_signals', 'n_coherent_signals',
+    'n_replayed', 'replay_success_weight', 'last_traced_at', 'n_judged', 'n_judged_in_bins', 'confidence', 'n_successes']
+    + drift_metrics() %}
+with replays as (
 
     select
         agent_id_hash,
-        period_start,
+        traced_at,
+        trace_verdict_id,
+        is_replayable
+    from {{ ref('int_replays') }}
+    where {{ in_increment(ref('int_replays')) }}
+
+),
+
+direct_sums as (
+
+    select
+        verdicts.agent_id_hash,
+        verdicts.period_start,
         count(*) as n_traces,
         {% for counter, verdict in counted_verdicts().items() %}
         count(*) filter (where {{ verdict }}) as {{ counter }},
@@ -14,18 +27,30 @@ with direct_sums as (
         sum(n_fields_present) as n_fields_present,
         count(*) filter (where is_signal) as n_signals,
         count(*) filter (where is_coherent_signal) as n_coherent_signals,
+        count(replays.trace_verdict_id) as n_replayed,
         {{ replay_stratum(
-            'count(*)', 'count(*) filter (where is_replay_sampled and is_replayable)',
-            'count(*) filter (where is_replay_sampled)',
+            'count(*)', 'count(*) filter (where replays.is_replayable)', 'count(*) filter (where is_replay_sampled)',
         ) }} as replay_success_weight,
-        max(traced_at) as last_traced_at
-    from {{ ref('int_trace_verdicts') }}
+        max(verdicts.traced_at) as last_traced_at,
+        {% for metric in drift_metrics() %}
+        count({{ metric }}) as {{ metric }},
+        {% endfor %}
+        count(csdma_plausibility_score) filter (where action_success is not null) as n_judged,
+        count(csdma_plausibility_score) filter (where action_success is not null) as n_judged_in_bins,
+        coalesce(sum(csdma_plausibility_score) filter (where action_success is not null), 0) as confidence,
+        count(csdma_plausibility_score) filter (where action_success) as n_successes
+    from {{ ref('int_trace_verdicts') }} as verdicts
+    left join replays
+        on
+            verdicts.{{ agent_key() }} = replays.agent_id_hash
+            and verdicts.traced_at = replays.traced_at
+            and verdicts.trace_verdict_id = replays.trace_verdict_id
     where
-        {{ in_increment(ref('int_trace_verdicts')) }}
-        and is_counted
+        {{ in_increment(ref('int_trace_verdicts'), 'verdicts') }}
+        and verdicts.is_counted
     group by
-        agent_id_hash,
-        period_start
+        verdicts.agent_id_hash,
+        verdicts.period_start
 
 ),
 
@@ -34,7 +59,16 @@ period_sums as (
     select
         *,
         n_signals_corroborated + n_signals_uncorroborated as n_signals,
-        n_coherent_corroborated + n_coherent_uncorroborated as n_coherent_signals
+        n_coherent_corroborated + n_coherent_uncorroborated as n_coherent_signals,
+        n_replay_sampled as n_replayed,
+        {% for name, array in {
+            'n_judged_in_bins': 'judged_by_bin', 'confidence': 'confidence_by_bin', 'n_successes': 'successes_by_bin',
+        }.items() %}
+        (select sum(bins.n) from unnest({{ array }}) as bins (n)) as {{ name }},
+        {% endfor %}
+        {% for metric in drift_metrics() %}
+        (select sum(bins.n) from unnest({{ metric }}_histogram) as bins (n)) as {{ metric }}{% if not loop.last %},{% endif %}
+        {% endfor %}
     from {{ ref('int_agent_periods') }}
     where {{ in_increment(ref('int_agent_periods')) }}
 
@@ -48,6 +82,6 @@ select
 from direct_sums
 full join period_sums using (agent_id_hash, period_start)
 where
-    {% for counter in counters %}
-    direct_sums.{{ counter }} is distinct from period_sums.{{ counter }}{% if not loop.last %} or{% endif %}
+    {% for name in sums %}
+    direct_sums.{{ name }} is distinct from period_sums.{{ name }}{% if not loop.last %} or{% endif %}
     {% endfor %}

@@ -8,5 +8,5 @@ select
     n,
     first_as_of,
     last_as_of
-from {{ ref('int_data_quality') }}
+from {{ ref('fct_data_quality') }}
 where issue in ('late_trace', 'late_key')

@@ -10,101 +10,18 @@
     confidence - success rate|, Q_deferral the mean value of the window's judged deferrals (1 where there is none), and
     U_unsafe the share of traces that failed under high entropy.
     Grain and key: agent, as-of, window. Without a judged trace ECE is unmeasured and 0; nothing is null. -#}
-with spine_periods as (
-
-    select
-        agent_id_hash,
-        period_start,
-        as_of,
-        span_start
-    from {{ ref('int_agent_spine') }}
-    where period_start >= {{ windows_from() }}
-
-),
-
-scored_windows as (
-
-    select
-        agent_id_hash,
-        as_of,
-        window_days,
-        window_start
-    from {{ ref('int_scored_windows') }}
-
-),
-
-window_sums as (
+with window_sums as (
 
     select
         agent_id_hash,
         as_of,
         window_days,
         n_traces,
-        n_unsafe
+        n_unsafe,
+        n_judged,
+        excess_confidence
     from {{ ref('int_window_sums') }}
     where {{ in_scored_range('as_of') }}
-
-),
-
-calibration_bins as (
-
-    select
-        agent_id_hash,
-        period_start,
-        n_judged,
-        sum_confidence,
-        n_successes
-    from {{ ref('int_calibration_bins') }}
-    where period_start >= {{ windows_from() }}
-
-),
-
-running_totals as {{ inlined() }}(
-
-    select
-        spine_periods.agent_id_hash,
-        spine_periods.as_of,
-        spine_periods.span_start,
-        sum(calibration_bins.n_judged) over so_far as n_judged,
-        {% for bin in range(1, 11) %}
-        sum(
-            calibration_bins.sum_confidence[{{ bin }}] - calibration_bins.n_successes[{{ bin }}]
-        ) over so_far as excess_confidence_{{ bin }}{% if not loop.last %},{% endif %}
-        {% endfor %}
-    from spine_periods
-    left join calibration_bins
-        on
-            spine_periods.agent_id_hash = calibration_bins.agent_id_hash
-            and spine_periods.period_start = calibration_bins.period_start
-    window so_far as (
-        partition by spine_periods.agent_id_hash, spine_periods.span_start
-        order by spine_periods.as_of
-        rows between unbounded preceding and current row
-    )
-
-),
-
-calibration as (
-
-    select
-        scored_windows.agent_id_hash,
-        scored_windows.as_of,
-        scored_windows.window_days,
-        {{ window_sum('n_judged', 'at_end', 'at_start') }} as n_judged,
-        {% for bin in range(1, 11) %}
-        {{ window_sum('excess_confidence_' ~ bin, 'at_end', 'at_start') }} as excess_confidence_{{ bin }}
-        {%- if not loop.last %},{% endif %}
-        {% endfor %}
-    from scored_windows
-    inner join running_totals as at_end
-        on
-            scored_windows.agent_id_hash = at_end.agent_id_hash
-            and scored_windows.as_of = at_end.as_of
-    left join running_totals as at_start
-        on
-            scored_windows.agent_id_hash = at_start.agent_id_hash
-            and scored_windows.window_start = at_start.as_of
-            and at_end.span_start = at_start.span_start
 
 ),
 
@@ -178,24 +95,14 @@ components as (
         window_sums.agent_id_hash,
         window_sums.as_of,
         window_sums.window_days,
-        coalesce({{ expected_calibration_error([
-            'calibration.excess_confidence_1', 'calibration.excess_confidence_2', 'calibration.excess_confidence_3',
-            'calibration.excess_confidence_4', 'calibration.excess_confidence_5', 'calibration.excess_confidence_6',
-            'calibration.excess_confidence_7', 'calibration.excess_confidence_8', 'calibration.excess_confidence_9',
-            'calibration.excess_confidence_10',
-        ], 'calibration.n_judged') }}, 0) as ece,
-        coalesce(calibration.n_judged, 0) > 0 as is_ece_measured,
+        coalesce({{ expected_calibration_error('window_sums.excess_confidence', 'window_sums.n_judged') }}, 0) as ece,
+        window_sums.n_judged > 0 as is_ece_measured,
         coalesce(
             (deferral_sums.sum_deferral_value / deferral_sums.n_judged_deferrals)::double precision, 1
         ) as q_deferral,
         coalesce(deferral_sums.n_judged_deferrals, 0)::integer as n_judged_deferrals,
         {{ rate('window_sums.n_unsafe', 'window_sums.n_traces') }} as u_unsafe
     from window_sums
-    left join calibration
-        on
-            window_sums.agent_id_hash = calibration.agent_id_hash
-            and window_sums.as_of = calibration.as_of
-            and window_sums.window_days = calibration.window_days
     left join deferral_sums
         on
             window_sums.agent_id_hash = deferral_sums.agent_id_hash

@@ -4,7 +4,7 @@
     meta={'rewritten': 'nothing'},
     full_refresh=false,
     contract={'enforced': true},
-    indexes=[{'columns': ['computed_at']}],
+    indexes=[{'columns': ['as_of']}, {'columns': ['computed_at']}],
     pre_hook="{{ move_to_its_place(this) }}",
   )
 }}

@@ -25,24 +25,14 @@ with spine_periods as {{ inlined() }}(
 
 ),
 
-scored_windows as (
-
-    select
-        agent_id_hash,
-        as_of,
-        window_days,
-        window_start,
-        coherence_days
-    from {{ ref('int_scored_windows') }}
-
-),
-
 window_sums as (
 
     select
         agent_id_hash,
         as_of,
         window_days,
+        window_start,
+        coherence_days,
         n_signals_corroborated + n_signals_uncorroborated as n_signals
     from {{ ref('int_window_sums') }}
     where {{ in_scored_range('as_of') }}
@@ -182,38 +172,34 @@ ratios as {{ inlined() }}(
 windowed as (
 
     select
-        scored_windows.agent_id_hash,
-        scored_windows.as_of,
-        scored_windows.window_days,
+        window_sums.agent_id_hash,
+        window_sums.as_of,
+        window_sums.window_days,
+        window_sums.n_signals,
         at_end.sigma::double precision as sigma,
-        {{ window_sum('ratio_total', 'at_end', 'at_start') }} as ratio_sum,
-        {{ window_sum('n_ratios', 'at_end', 'at_start') }} as n_ratios
-    from scored_windows
+        at_end.ratio_total - coalesce(at_start.ratio_total, 0) as ratio_sum,
+        at_end.n_ratios - coalesce(at_start.n_ratios, 0) as n_ratios
+    from window_sums
     inner join ratios as at_end
         on
-            scored_windows.agent_id_hash = at_end.agent_id_hash
-            and scored_windows.as_of = at_end.as_of
-            and scored_windows.coherence_days = at_end.coherence_days
+            window_sums.agent_id_hash = at_end.agent_id_hash
+            and window_sums.as_of = at_end.as_of
+            and window_sums.coherence_days = at_end.coherence_days
     left join ratios as at_start
         on
-            scored_windows.agent_id_hash = at_start.agent_id_hash
-            and scored_windows.window_start = at_start.as_of
-            and scored_windows.coherence_days = at_start.coherence_days
+            window_sums.agent_id_hash = at_start.agent_id_hash
+            and window_sums.window_start = at_start.as_of
+            and window_sums.coherence_days = at_start.coherence_days
             and at_end.span_start = at_start.span_start
 
 )
 
 select
-    window_sums.agent_id_hash,
-    window_sums.as_of,
-    window_sums.window_days,
-    windowed.sigma,
-    window_sums.n_signals::integer as n_signals,
-    windowed.n_ratios > 0 as is_s_measured,
-    coalesce((windowed.ratio_sum / nullif(windowed.n_ratios, 0))::double precision, 0) as s_score
-from window_sums
-inner join windowed
-    on
-        window_sums.agent_id_hash = windowed.agent_id_hash
-        and window_sums.as_of = windowed.as_of
-        and window_sums.window_days = windowed.window_days
+    agent_id_hash,
+    as_of,
+    window_days,
+    sigma,
+    n_signals::integer as n_signals,
+    n_ratios > 0 as is_s_measured,
+    coalesce((ratio_sum / nullif(n_ratios, 0))::double precision, 0) as s_score
+from windowed

@@ -12,7 +12,7 @@
     fleet. dbt owns the table and its columns, `ciris-scoring resilience` its rows; a full refresh keeps them, because
     each names the inputs it was made from. The step needs what the models below build first. -#}
 -- depends_on: {{ ref('int_interval_inputs') }}
--- depends_on: {{ ref('int_interval_periods') }}
+-- depends_on: {{ ref('int_agent_periods') }}
 -- depends_on: {{ ref('int_scoring_run') }}
 select
     null::timestamptz as as_of,

@@ -6,11 +6,17 @@
     pre_hook="{{ set_for_heavy_work() }}",
   )
 }}
-{#- What windows sum: numerators and denominators of one period, never ratios; integers or exact numerics, never floats.
-    Grain and key: agent and period with a trace that counts. replay_success_weight is null where nothing was sampled. -#}
+{#- Everything that is summed of an agent's period: numerators and denominators, never ratios; integers or exact numerics,
+    never floats. Histograms and calibration are arrays of ten, an element per bin (scoring.md §5 and 6); what the signs
+    of a polished record count by field (certainty.md §5) are arrays in the order of record_sign_fields.
+    Grain and key: agent and period with a trace that counts. replay_success_weight is null where nothing was sampled,
+    judged_keys where there is no key. -#}
+{%- set fields = record_sign_fields() -%}
+-- An offset of 0 makes PostgreSQL work each bin out once, not once per use.
 with verdicts as (
 
     select
+        {{ fence_column('verdicts') }}
         {{ agent_key() }} as agent_id_hash,
         period_start,
         traced_at,
@@ -26,12 +32,20 @@ with verdicts as (
         is_chain_duplicate,
         n_fields_present,
         is_replay_sampled,
-        is_replayable,
-        is_unsafe
+        is_unsafe,
+        action_success,
+        csdma_plausibility_score as confidence,
+        {% for metric in drift_metrics() %}
+        {{ score_bin(metric) }} + 1 as {{ metric }}_bin,
+        {% endfor %}
+        case when action_success is not null then {{ score_bin('csdma_plausibility_score') }} + 1 end as judged_bin,
+        {{ is_trivial('selected_action', 'csdma_plausibility_score') }} as is_trivial,
+        {{ is_renumbered('audit_sequence_number', 'previous_audit_sequence_number') }} as is_renumbered
     from {{ ref('int_trace_verdicts') }}
     where
         {{ in_judged_range('traced_at') }}
         and is_counted
+    {{ fence() }} -- noqa: AM09
 
 ),
 
@@ -55,9 +69,110 @@ trace_sums as (
         count(*) filter (where is_chain_duplicate)::integer as n_chain_duplicates,
         sum(n_fields_present)::bigint as n_fields_present,
         count(*) filter (where is_replay_sampled)::integer as n_replay_sampled,
-        count(*) filter (where is_replay_sampled and is_replayable)::integer as n_replay_succeeded,
-        count(*) filter (where is_unsafe)::integer as n_unsafe
+        count(*) filter (where is_unsafe)::integer as n_unsafe,
+        count(*) filter (where is_trivial)::integer as n_trivial,
+        count(*) filter (where is_renumbered)::integer as n_renumbered,
+        {% for metric in drift_metrics() %}
+        {{ array_of_each(10, 'count(*) filter (where ' ~ metric ~ '_bin = $i)') }}::integer[] as {{ metric }}_histogram,
+        {% endfor %}
+        count(judged_bin)::integer as n_judged,
+        {{ array_of_each(10, 'count(*) filter (where judged_bin = $i)') }}::integer[] as judged_by_bin,
+        {{ array_of_each(10, 'coalesce(sum(confidence) filter (where judged_bin = $i), 0)') }} as confidence_by_bin,
+        {{ array_of_each(10, 'count(*) filter (where judged_bin = $i and action_success)') }}::integer[]
+        as successes_by_bin
     from verdicts
+    group by
+        agent_id_hash,
+        period_start
+
+),
+
+replay_sums as (
+
+    select
+        agent_id_hash,
+        period_start,
+        count(*) filter (where is_replayable)::integer as n_replay_succeeded
+    from {{ ref('int_replays') }}
+    where {{ in_judged_range('traced_at') }}
+    group by
+        agent_id_hash,
+        period_start
+
+),
+
+-- Few combinations of letters and keys in a period: each is looked into once.
+reported_alike as (
+
+    select
+        {{ agent_key() }} as agent_id_hash,
+        period_start,
+        reporting,
+        key_hash,
+        is_key_registered,
+        count(*) as n_traces
+    from {{ ref('int_trace_verdicts') }}
+    where
+        {{ in_judged_range('traced_at') }}
+        and is_counted
+    group by
+        {{ agent_key() }},
+        period_start,
+        reporting,
+        key_hash,
+        is_key_registered
+
+),
+
+key_uses as {{ inlined() }}(
+
+    select
+        agent_id_hash,
+        key_hash,
+        traced_at,
+        period_start,
+        is_another_key,
+        is_shared_key
+    from {{ ref('int_key_uses') }}
+    where traced_at < {{ as_of() }}
+
+),
+
+-- Letters (macro reporting): c and u are null, c although the components hold a value, - null by design.
+report_sums as (
+
+    select
+        alike.agent_id_hash,
+        alike.period_start,
+        coalesce(sum(alike.n_traces) filter (where shared_keys.key_hash is not null), 0)::integer as n_shared_key,
+        string_agg(distinct left(alike.is_key_registered::text, 1) || alike.key_hash, ',') as judged_keys,
+        {% for counter, letters in {'n_checked': 'rcu', 'n_unreported': 'cu', 'n_contradicted': 'c'}.items() %}
+        {{ array_of_each(fields | length,
+            "coalesce(sum(alike.n_traces) filter (where strpos('" ~ letters ~ "', substr(alike.reporting, $i, 1)) > 0), 0)"
+        ) }}::integer[] as {{ counter }}{% if not loop.last %},{% endif %}
+        {% endfor %}
+    from reported_alike as alike
+    left join key_uses as shared_keys
+        on
+            alike.agent_id_hash = shared_keys.agent_id_hash
+            and alike.key_hash = shared_keys.key_hash
+            and shared_keys.is_shared_key
+    group by
+        alike.agent_id_hash,
+        alike.period_start
+
+),
+
+new_keys as (
+
+    select
+        agent_id_hash,
+        period_start,
+        count(*)::integer as n_new_keys
+    from key_uses
+    where
+        {{ in_judged_range('traced_at') }}
+        and is_another_key
     group by
         agent_id_hash,
         period_start
@@ -81,56 +196,92 @@ signal_sums as (
 
 ),
 
+recoveries as (
+
+    select
+        agent_id_hash,
+        period_start,
+        traced_at - detected_at as lasted,
+        {{ log_hours('(traced_at - detected_at)') }} as log_hours
+    from {{ ref('int_fragility_events') }}
+    where
+        {{ in_judged_range('traced_at') }}
+        and event = 'recovery'
+
+),
+
 recovery_sums as (
 
     select
         agent_id_hash,
         period_start,
         count(*)::integer as n_recoveries,
-        {{ microseconds('sum(traced_at - detected_at)') }} as recovery_microseconds
-    from {{ ref('int_fragility_events') }}
-    where
-        {{ in_judged_range('traced_at') }}
-        and event = 'recovery'
+        {{ microseconds('sum(lasted)') }} as recovery_microseconds,
+        sum(log_hours) as log_recovery_hours,
+        sum(log_hours * log_hours) as log_recovery_hours_squared
+    from recoveries
     group by
         agent_id_hash,
         period_start
 
+),
+
+joined as (
+
+    select
+        trace_sums.*,
+        coalesce(replay_sums.n_replay_succeeded, 0) as n_replay_succeeded,
+        {{ replay_stratum(
+            'trace_sums.n_traces', 'coalesce(replay_sums.n_replay_succeeded, 0)', 'trace_sums.n_replay_sampled'
+        ) }} as replay_success_weight,
+        report_sums.n_shared_key,
+        report_sums.judged_keys,
+        report_sums.n_checked,
+        report_sums.n_unreported,
+        report_sums.n_contradicted,
+        coalesce(new_keys.n_new_keys, 0) as n_new_keys,
+        coalesce(signal_sums.n_signals_corroborated, 0) as n_signals_corroborated,
+        coalesce(signal_sums.n_signals_uncorroborated, 0) as n_signals_uncorroborated,
+        coalesce(signal_sums.n_coherent_corroborated, 0) as n_coherent_corroborated,
+        coalesce(signal_sums.n_coherent_uncorroborated, 0) as n_coherent_uncorroborated,
+        coalesce(recovery_sums.n_recoveries, 0) as n_recoveries,
+        coalesce(recovery_sums.recovery_microseconds, 0) as recovery_microseconds,
+        coalesce(recovery_sums.log_recovery_hours, 0) as log_recovery_hours,
+        coalesce(recovery_sums.log_recovery_hours_squared, 0) as log_recovery_hours_squared
+    from trace_sums
+    inner join report_sums
+        on
+            trace_sums.agent_id_hash = report_sums.agent_id_hash
+            and trace_sums.period_start = report_sums.period_start
+    {% for sums in ['replay_sums', 'new_keys', 'signal_sums', 'recovery_sums'] %}
+    left join {{ sums }}
+        on
+            trace_sums.agent_id_hash = {{ sums }}.agent_id_hash
+            and trace_sums.period_start = {{ sums }}.period_start
+    {% endfor %}
+
 )
 
 select
-    trace_sums.agent_id_hash,
-    trace_sums.period_start,
-    trace_sums.first_traced_at,
-    trace_sums.last_traced_at,
-    trace_sums.n_traces,
-    trace_sums.n_identity_changes,
-    trace_sums.n_overridden,
-    trace_sums.n_conscience_failed,
-    trace_sums.n_signature_verified,
-    trace_sums.n_key_registered,
-    trace_sums.n_link_valid,
-    trace_sums.n_chain_valid,
-    trace_sums.n_chain_gaps,
-    trace_sums.n_chain_rewinds,
-    trace_sums.n_chain_duplicates,
-    trace_sums.n_fields_present,
-    trace_sums.n_replay_sampled,
-    trace_sums.n_replay_succeeded,
-    {{ replay_stratum('n_traces', 'n_replay_succeeded', 'n_replay_sampled') }} as replay_success_weight,
-    trace_sums.n_unsafe,
-    coalesce(signal_sums.n_signals_corroborated, 0) as n_signals_corroborated,
-    coalesce(signal_sums.n_signals_uncorroborated, 0) as n_signals_uncorroborated,
-    coalesce(signal_sums.n_coherent_corroborated, 0) as n_coherent_corroborated,
-    coalesce(signal_sums.n_coherent_uncorroborated, 0) as n_coherent_uncorroborated,
-    coalesce(recovery_sums.n_recoveries, 0) as n_recoveries,
-    coalesce(recovery_sums.recovery_microseconds, 0) as recovery_microseconds
-from trace_sums
-left join signal_sums
-    on
-        trace_sums.agent_id_hash = signal_sums.agent_id_hash
-        and trace_sums.period_start = signal_sums.period_start
-left join recovery_sums
-    on
-        trace_sums.agent_id_hash = recovery_sums.agent_id_hash
-        and trace_sums.period_start = recovery_sums.period_start
+    agent_id_hash,
+    period_start,
+    first_traced_at,
+    last_traced_at,
+    {% for counter in window_counters() %}
+    {{ counter }},
+    {% endfor %}
+    n_replay_succeeded,
+    n_coherent_corroborated,
+    n_coherent_uncorroborated,
+    {% for name in window_arrays() if name != 'excess_confidence' %}
+    {{ name }},
+    {% endfor %}
+    judged_by_bin,
+    confidence_by_bin,
+    successes_by_bin,
+    judged_keys,
+    log_recovery_hours,
+    log_recovery_hours_squared,
+    {{ sums_hash() }} as sums_hash
+from joined
+order by period_start

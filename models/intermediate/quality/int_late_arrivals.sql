@@ -1,5 +1,6 @@
+{{ config(materialized='ephemeral') }}
 {#- What came when the scores of its period were final already (scoring.md §9), and the as-ofs whose scores it would
-    change: from the period's end on, for as long as any score remembers it. A view, for int_data_quality.
+    change: from the period's end on, for as long as any score remembers it. A step of fct_data_quality.
     Grain: one row per agent (null: nobody), period and issue, late_trace or late_key. -#}
 with scoring_run as (
 
@@ -126,7 +127,7 @@ judged_keys as (
         periods.period_start,
         substr(judged.key, 2)::bigint as key_hash,
         left(judged.key, 1)::boolean as is_key_registered
-    from {{ ref('int_sign_periods') }} as periods
+    from {{ ref('int_agent_periods') }} as periods
     cross join lateral string_to_table(periods.judged_keys, ',') as judged (key)
     where
         periods.period_start >= (select bounds.late_from from late_window as bounds)

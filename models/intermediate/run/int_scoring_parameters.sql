@@ -1,4 +1,4 @@
-{{ config(materialized='replace_range', meta={'rewritten': 'anew'}) }}
+{{ config(materialized='replace_range', meta={'rewritten': 'constant'}) }}
 {#- Grain: one row per parameter. Generated from the definitions, so that Python and people read what SQL used. -#}
 {% for name, definition in scoring_parameter_definitions().items() %}
 {%- set default_text = scoring_parameter_text(name, definition['default']) %}

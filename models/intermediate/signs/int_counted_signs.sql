@@ -5,56 +5,7 @@
     Grain: agent, as-of, window, sign and field of a sign that is raised. field is null where a sign has none, and what
     is compared where the fleet has no median. -#}
 {%- set signs = ['contradicted_null', 'unreported', 'shared_key', 'renumbered', 'key_turnover', 'volume_jump'] -%}
-with scored_windows as (
-
-    select
-        agent_id_hash,
-        as_of,
-        window_days,
-        window_start,
-        baseline_start
-    from {{ ref('int_scored_windows') }}
-
-),
-
--- Where a window or a baseline of this run begins or ends: only the totals there are looked up again.
-window_edges as (
-
-    select distinct edges.edge
-    from scored_windows
-    cross join lateral (
-        values (scored_windows.as_of), (scored_windows.window_start), (scored_windows.baseline_start)
-    ) as edges (edge)
-
-),
-
-spine_periods as (
-
-    select
-        spine.agent_id_hash,
-        spine.period_start,
-        spine.as_of,
-        spine.span_start,
-        window_edges.edge is not null as is_window_edge
-    from {{ ref('int_agent_spine') }} as spine
-    left join window_edges on spine.as_of = window_edges.edge
-
-),
-
-sign_periods as (
-
-    select
-        agent_id_hash,
-        period_start,
-        {% for counter in sign_counters() %}
-        {{ counter }}{% if not loop.last %},{% endif %}
-        {% endfor %}
-    from {{ ref('int_sign_periods') }}
-    where period_start >= {{ read_from() }}
-
-),
-
-agents as (
+with agents as (
 
     select
         agent_id_hash,
@@ -63,70 +14,24 @@ agents as (
 
 ),
 
-running_totals as (
-
-    select
-        spine_periods.agent_id_hash,
-        spine_periods.as_of,
-        spine_periods.span_start,
-        spine_periods.is_window_edge,
-        {% for counter in sign_counters() %}
-        sum(sign_periods.{{ counter }}) over so_far as {{ counter }}{% if not loop.last %},{% endif %}
-        {% endfor %}
-    from spine_periods
-    left join sign_periods
-        on
-            spine_periods.agent_id_hash = sign_periods.agent_id_hash
-            and spine_periods.period_start = sign_periods.period_start
-    window so_far as (
-        partition by spine_periods.agent_id_hash, spine_periods.span_start
-        order by spine_periods.as_of
-        rows between unbounded preceding and current row
-    )
-
-),
-
-totals_at_edges as (
-
-    select *
-    from running_totals
-    where is_window_edge
-
-),
-
 windowed as (
 
     select
-        scored_windows.agent_id_hash,
-        scored_windows.as_of,
-        scored_windows.window_days,
+        window_sums.agent_id_hash,
+        window_sums.as_of,
+        window_sums.window_days,
         (
             extract(
-                epoch from scored_windows.window_start
-                - greatest(scored_windows.baseline_start, agents.first_period_start)
+                epoch from window_sums.window_start - greatest(window_sums.baseline_start, agents.first_period_start)
             ) / 86400
         )::double precision as baseline_days,
-        {% for counter in sign_counters() %}
-        ({{ window_sum(counter, 'at_end', 'at_window_start') }})::integer as {{ counter }},
-        ({{ window_sum(counter, 'at_window_start', 'at_baseline_start') }})::integer as baseline_{{ counter }}
-        {%- if not loop.last %},{% endif %}
+        {% for name in baseline_sums() if '_histogram' not in name %}
+        window_sums.{{ name }},
+        window_sums.baseline_{{ name }}{% if not loop.last %},{% endif %}
         {% endfor %}
-    from scored_windows
-    inner join agents on scored_windows.agent_id_hash = agents.agent_id_hash
-    inner join totals_at_edges as at_end
-        on
-            scored_windows.agent_id_hash = at_end.agent_id_hash
-            and scored_windows.as_of = at_end.as_of
-    left join totals_at_edges as at_window_start
-        on
-            scored_windows.agent_id_hash = at_window_start.agent_id_hash
-            and scored_windows.window_start = at_window_start.as_of
-            and at_end.span_start = at_window_start.span_start
-    left join totals_at_edges as at_baseline_start
-        on
-            scored_windows.agent_id_hash = at_baseline_start.agent_id_hash
-            and scored_windows.baseline_start = at_baseline_start.as_of
-            and at_end.span_start = at_baseline_start.span_start
+    from {{ ref('int_window_sums') }} as window_sums
+    inner join agents on window_sums.agent_id_hash = agents.agent_id_hash
+    where {{ in_scored_range('window_sums.as_of') }}
 
 ),
 
@@ -194,7 +99,7 @@ fleet_medians as (
         {% for count in counted_signs() %}
         percentile_cont(0.5) within group (
             order by windowed.{{ count.found }} / nullif(windowed.{{ count.of }}, 0)::double precision
-        ) filter (where windowed.{{ count.of }} >= {{ least_baseline() }}) as {{ count.found }}
+        ) filter (where windowed.{{ count.of }} >= {{ least_baseline() }}) as share_{{ loop.index }}
         {%- if not loop.last %},{% endif %}
         {% endfor %}
     from windowed
@@ -215,7 +120,7 @@ beside_medians as (
         fleet_medians.traces_per_day as fleet_traces_per_day,
         case coalesce(candidates.sign || ' ' || candidates.field, candidates.sign)
             {% for count in counted_signs() %}
-            when '{{ [count.sign, count.field] | select | join(' ') }}' then fleet_medians.{{ count.found }}
+            when '{{ [count.sign, count.field] | select | join(' ') }}' then fleet_medians.share_{{ loop.index }}
             {% endfor %}
         end as fleet_share
     from candidates

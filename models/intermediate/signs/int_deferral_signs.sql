@@ -176,7 +176,7 @@ select
         {{ compared_with_text() }}, {{ percent('judged.other_share') }}
     ) as message
 from judged
-inner join {{ ref('int_scored_windows') }} as scored_windows
+inner join {{ ref('int_window_sums') }} as scored_windows
     on
         judged.agent_id_hash = scored_windows.agent_id_hash
         and judged.as_of = scored_windows.as_of

@@ -93,7 +93,7 @@ signs as (
         successions.agent_name,
         successions.predecessor,
         (extract(epoch from successions.first_traced_at - successions.silent_from) / 3600)::double precision as hours
-    from {{ ref('int_scored_windows') }} as scored_windows
+    from {{ ref('int_window_sums') }} as scored_windows
     inner join successions
         on
             scored_windows.agent_id_hash = successions.agent_id_hash
@@ -101,6 +101,7 @@ signs as (
             and scored_windows.as_of > successions.first_traced_at
             and scored_windows.as_of >= successions.silent_from + {{ days(1) }}
             and (successions.silent_until is null or scored_windows.as_of <= successions.silent_until)
+    where {{ in_scored_range('scored_windows.as_of') }}
 
 )
 

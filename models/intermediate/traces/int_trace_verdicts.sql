@@ -6,11 +6,10 @@
     pre_hook=["{{ forget_other_readings(ref('int_source_periods')) }}", "{{ set_for_heavy_work(costly_rows=true) }}"],
   )
 }}
-{#- Every verdict a score needs, once per trace; the only reader of the wide rows. Sets nothing aside silently: rows
-    that do not count stay, with is_counted false. An offset of 0 makes PostgreSQL work a step out before the next one: each
-    value is cleaned or looked up once, and only narrow rows reach the sorts.
+{#- Every verdict a score needs, once per trace, but for replay's, which int_replays has of the traces sampled here.
+    Sets nothing aside silently: rows that do not count stay, with is_counted false. An offset of 0 makes PostgreSQL
+    work a step out before the next one: each value is cleaned once, and only narrow rows reach the sorts.
     Grain: source row dated in [traces_from, as-of). Key: traced_at, trace_verdict_id. Null is what was not sent. -#}
-{%- set replayed = scoring_parameter('replay_enabled') -%}
 {%- set salt = scoring_parameter('replay_sample_salt') | replace("'", "''") -%}
 with public_keys as (
 
@@ -59,14 +58,9 @@ cleaned as (
                     {% endfor %}
                 ], null)
         end as repairs,
-        {% if replayed %}
-        coalesce(jsonb_typeof(thought_start) = 'object', false) as is_thought_start_recorded,
-        -- An empty path unpacks the whole value once, where every look-up would unpack it again.
-        dma_results #> '{}' as dma_results,
-        conscience_result #> '{}' as conscience_result,
-        action_result #> '{}' as action_result,
-        conscience_result @> {{ usual_conscience() }} as is_conscience_usual,
-        {% endif %}
+        dma_results,
+        conscience_result,
+        action_result,
         {{ period_start('traced_at') }} as period_start
     from {{ ref('stg_cirislens__covenant_traces') }}
     where
@@ -79,46 +73,18 @@ cleaned as (
 looked_up as (
 
     select
-        {{ fence_column('looked_up') }}
         cleaned.*,
         {{ is_key_registered('public_keys.registered_until', 'cleaned.traced_at') }} as is_key_registered,
-        {% if replayed %}
-        {% for name, value in replayed_json().items() %}
-        {{ value }} as {{ name }},
-        {% endfor %}
-        {% endif %}
         num_nonnulls({{ required_fields() | join(', ') }}) as n_fields_present
     from cleaned
     left join public_keys on cleaned.signature_key_id = public_keys.key_id
-    {{ fence() }} -- noqa: AM09
-
-),
-
-compared as (
-
-    select
-        {{ fence_column('compared') }}
-        *,
-        {% if replayed %}
-        array[
-            {% for comparison in replay_comparisons().values() %}
-            {{ comparison }}{% if not loop.last %},{% endif %}
-            {% endfor %}
-        ] as replay_comparisons
-        {% else %}
-        null::boolean as is_thought_start_recorded,
-        null::boolean[] as replay_comparisons
-        {% endif %}
-    from looked_up
-    {{ fence() }} -- noqa: AM09
 
 ),
 
 -- One narrow row per source row. Hashes stand in for the text that is sorted below: delivery_hash brings rows of one
 -- delivery (agent, trace_id, audit_sequence_number) together; sampling_hash orders as its hexadecimal digits do;
--- content_hash settles complete ties, which production's key excludes. replay_outcome, kept where a comparison failed,
--- has a letter per comparison: t holds, f does not, - did not run. Sort keys of fixed length come first, where
--- PostgreSQL finds them without looking at what stands before.
+-- content_hash settles complete ties. Sort keys of fixed length come first, where PostgreSQL finds them without looking
+-- at what stands before.
 judged as (
 
     select
@@ -127,19 +93,13 @@ judged as (
         traced_at,
         period_start,
         hashtextextended(trace_id, coalesce(audit_sequence_number, -1)) as delivery_hash,
-        hashtextextended(coalesce(agent_name, ''), hashtextextended(coalesce(signature, ''), 0)) as content_hash,
+        {{ content_hash() }} as content_hash,
         audit_sequence_number,
         md5('{{ salt }}' || trace_id)::uuid as sampling_hash,
         agent_id_hash,
         trace_id,
         agent_name,
-        md5(
-            encode(timestamptz_send(traced_at), 'hex')
-            || '|' || coalesce(audit_sequence_number::text, '')
-            || '|' || coalesce(length(agent_id_hash)::text, '')
-            || '|' || coalesce(agent_id_hash, '')
-            || '|' || coalesce(trace_id, '')
-        )::uuid as occurrence_id,
+        {{ occurrence_id() }} as occurrence_id,
         signature_verified is true as is_signature_verified,
         is_key_registered,
         signature is not null as is_signed,
@@ -156,34 +116,20 @@ judged as (
         coherence_passed,
         selected_action,
         action_success,
-        is_thought_start_recorded,
-        case
-            when replay_comparisons is not null then (
-                is_thought_start_recorded
-                and true = any(replay_comparisons)
-                and (false = any(replay_comparisons)) is not true
-            ) is true
-        end as is_replayable,
-        case
-            when false = any(replay_comparisons) then array_to_string(replay_comparisons, '', '-')
-        end as replay_outcome,
         {{ reporting() }} as reporting,
         {{ key_hash('signature_key_id') }} as key_hash,
         repairs
-    from compared
+    from looked_up
     {{ fence() }} -- noqa: AM09
 
 ),
 
--- copy_number is null but for rows that tie with another of their delivery in time: then it tells them apart.
 deliveries as (
 
     select
         *,
         row_number() over delivery > 1 as is_sent_again,
-        case
-            when lag(traced_at) over delivery = traced_at then row_number() over delivery - rank() over delivery
-        end as copy_number
+        {{ copy_number('delivery') }} as copy_number
     from judged
     window delivery as (
         partition by
@@ -197,10 +143,7 @@ identified as (
 
     select
         *,
-        case
-            when copy_number is null then occurrence_id
-            else md5(concat_ws('|', occurrence_id, content_hash, copy_number))::uuid
-        end as trace_verdict_id
+        {{ trace_verdict_id() }} as trace_verdict_id
     from deliveries
 
 ),
@@ -375,9 +318,6 @@ select
     is_counted
     and {{ scoring_parameter('replay_enabled') | string | lower }}
     and sample_rank <= {{ scoring_parameter('replay_sample_per_period') }} as is_replay_sampled,
-    is_replayable,
-    is_thought_start_recorded,
-    replay_outcome,
 
     -- signs of a polished record
     reporting,

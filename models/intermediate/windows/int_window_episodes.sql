@@ -17,7 +17,8 @@ with scored_windows as (
         agent_id_hash,
         as_of,
         window_days
-    from {{ ref('int_scored_windows') }}
+    from {{ ref('int_window_sums') }}
+    where {{ in_scored_range('as_of') }}
 
 ),
 

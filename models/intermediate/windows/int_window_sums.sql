@@ -3,89 +3,27 @@
     materialized='replace_range',
     meta={'scored_range': 'as_of'},
     indexes=[{'columns': ['as_of']}],
-    pre_hook="{{ set_for_heavy_work(joins_by_key=true) }}",
+    pre_hook="{{ set_for_heavy_work() }}",
   )
 }}
-{#- Every sum over a window [T - W, T) that needs nothing but a sum (scoring.md §1), and who the agent was at T.
+{#- The rows of every factor (scoring.md §1): the as-ofs T that this run scores, those after the cutoff, and windows [T
+    - W, T) that hold a trace. Each with who the agent was at T and what its traces add up to in the window and, where
+    drift and the signs compare, in the baseline before it: differences of running totals.
     Grain and key: agent, as-of, window. agent_name is null while the agent has sent no name. -#}
-with spine_periods as (
+with scored_windows as (
 
     select
-        agent_id_hash,
-        period_start,
-        as_of,
-        span_start
-    from {{ ref('int_agent_spine') }}
-    where period_start >= {{ windows_from() }}
-
-),
-
-scored_windows as (
-
-    select
-        agent_id_hash,
-        as_of,
-        window_days,
-        window_start
-    from {{ ref('int_scored_windows') }}
-
-),
-
-agent_periods as (
-
-    select
-        agent_id_hash,
-        period_start,
-        {% for counter in window_counters() %}
-        {{ counter }}{% if not loop.last %},{% endif %}
-        {% endfor %}
-    from {{ ref('int_agent_periods') }}
-    where period_start >= {{ windows_from() }}
-
-),
-
-running_totals as {{ inlined() }}(
-
-    select
-        spine_periods.agent_id_hash,
-        spine_periods.as_of,
-        spine_periods.span_start,
-        {% for counter in window_counters() %}
-        sum(agent_periods.{{ counter }}) over so_far as {{ counter }}{% if not loop.last %},{% endif %}
-        {% endfor %}
-    from spine_periods
-    left join agent_periods
-        on
-            spine_periods.agent_id_hash = agent_periods.agent_id_hash
-            and spine_periods.period_start = agent_periods.period_start
-    window so_far as (
-        partition by spine_periods.agent_id_hash, spine_periods.span_start
-        order by spine_periods.as_of
-        rows between unbounded preceding and current row
-    )
-
-),
-
-window_sums as (
-
-    select
-        scored_windows.agent_id_hash,
-        scored_windows.as_of,
-        scored_windows.window_days,
-        scored_windows.window_start,
-        {% for counter in window_counters() %}
-        {{ window_sum(counter, 'at_end', 'at_start') }} as {{ counter }}{% if not loop.last %},{% endif %}
-        {% endfor %}
-    from scored_windows
-    inner join running_totals as at_end
-        on
-            scored_windows.agent_id_hash = at_end.agent_id_hash
-            and scored_windows.as_of = at_end.as_of
-    left join running_totals as at_start
-        on
-            scored_windows.agent_id_hash = at_start.agent_id_hash
-            and scored_windows.window_start = at_start.as_of
-            and at_end.span_start = at_start.span_start
+        spine.agent_id_hash,
+        spine.as_of,
+        windows.window_days,
+        windows.coherence_days,
+        spine.as_of - {{ days('windows.window_days') }} as window_start,
+        spine.as_of - {{ days('windows.window_days + windows.baseline_days') }} as baseline_start
+    from {{ ref('int_agent_spine') }} as spine
+    cross join {{ ref('scoring_windows') }} as windows
+    where
+        {{ in_scored_range('spine.as_of') }}
+        and spine.last_traced_period_start >= spine.as_of - {{ days('windows.window_days') }}
 
 ),
 
@@ -107,6 +45,32 @@ agent_names as (
         named_until
     from {{ ref('int_agent_names') }}
 
+),
+
+window_sums as (
+
+    select
+        scored_windows.*,
+        {% for name in window_counters() + (window_arrays().keys() | list) %}
+        {{ window_sum(name, 'at_end', 'at_start') }} as {{ name }},
+        {% endfor %}
+        {% for name in baseline_sums() %}
+        {{ window_sum(name, 'at_start', 'at_baseline_start') }} as baseline_{{ name }},
+        {% endfor %}
+        {{ window_sum('sums_hash', 'at_end', 'at_memory_start') }} as memory_hash
+    from scored_windows
+    cross join lateral {{ totals_before('scored_windows.agent_id_hash', 'scored_windows.as_of') }} as at_end
+    left join lateral {{ totals_before('scored_windows.agent_id_hash', 'scored_windows.window_start') }} as at_start
+        on true
+    left join lateral {{ totals_before('scored_windows.agent_id_hash', 'scored_windows.baseline_start') }}
+        as at_baseline_start
+        on true
+    left join lateral {{ totals_before(
+        'scored_windows.agent_id_hash',
+        'least(scored_windows.baseline_start, scored_windows.window_start - ' ~ days('scored_windows.coherence_days') ~ ')'
+    ) }} as at_memory_start
+        on true
+
 )
 
 select
@@ -116,9 +80,15 @@ select
     window_sums.as_of,
     window_sums.window_days,
     window_sums.window_start,
-    {% for counter in window_counters() %}
-    window_sums.{{ counter }}{% if not loop.last %},{% endif %}
+    window_sums.baseline_start,
+    window_sums.coherence_days,
+    {% for name in window_counters() + (window_arrays().keys() | list) %}
+    window_sums.{{ name }},
     {% endfor %}
+    {% for name in baseline_sums() %}
+    window_sums.baseline_{{ name }},
+    {% endfor %}
+    window_sums.memory_hash
 from window_sums
 inner join agents on window_sums.agent_id_hash = agents.agent_id_hash
 left join agent_names

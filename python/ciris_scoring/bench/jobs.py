@@ -11,7 +11,7 @@ from typing import Any
 from ciris_scoring import run
 from ciris_scoring.connection import connect
 from ciris_scoring.project import Project, load_project
-from ciris_scoring.run_log import Attempt
+from ciris_scoring.run_log import Attempt, logged
 from ciris_scoring.steps import StepResult
 
 Place = tuple[Path, Path, str, Mapping[str, Any]]
@@ -29,8 +29,9 @@ def score_at(place: Place, as_of: datetime) -> StepResult:
     :raises CirisError: something expected went wrong.
     """
     project = load_project(*place)
-    with connect(project) as connection:
-        return run.score(connection, project, as_of, Attempt("run", as_of))
+    attempt = Attempt("run", as_of)
+    with logged(project, attempt), connect(project) as connection:
+        return run.score(connection, project, as_of, attempt)
 
 
 def resilience_at(place: Place) -> None:

@@ -41,13 +41,13 @@ class PeriodSums(NamedTuple):
     n_coherent_corroborated: Integers
     n_coherent_uncorroborated: Integers
     n_judged: Integers
-    """(agents, periods, 10), ``int_calibration_bins.n_traces``."""
+    """(agents, periods, 10), ``judged_by_bin``."""
     sum_confidence: Floats
-    """(agents, periods, 10), ``int_calibration_bins.sum_confidence``."""
+    """(agents, periods, 10), ``confidence_by_bin``."""
     n_successes: Integers
-    """(agents, periods, 10), ``int_calibration_bins.n_successes``."""
+    """(agents, periods, 10), ``successes_by_bin``."""
     histograms: Integers
-    """(agents, periods, 3, 10), ``int_score_histograms`` in the order of ``METRICS``."""
+    """(agents, periods, 3, 10), the histograms in the order of ``METRICS``."""
     n_recoveries: Integers
     """Fragile episodes that ended in the period (``int_fragility_events``)."""
     log_recovery_hours: Floats

@@ -64,7 +64,7 @@ def unfinished(connection: psycopg.Connection, relations: Relations) -> Unfinish
                     """
                     select count(*)
                     from {} as inputs
-                    where not exists (
+                    where inputs.as_of > (select runs.cutoff from {} as runs) and not exists (
                         select 1
                         from {} as scores
                         where
@@ -76,6 +76,7 @@ def unfinished(connection: psycopg.Connection, relations: Relations) -> Unfinish
                     """
                 ).format(
                     relations["int_resilience_inputs"],
+                    relations["int_scoring_run"],
                     relations["int_resilience_scores"],
                 )
             )

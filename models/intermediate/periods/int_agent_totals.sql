@@ -1,0 +1,87 @@
+{{
+  config(
+    materialized='replace_range',
+    meta={'judged_range': 'period_start', 'carried_on': true},
+    indexes=[{'columns': ['period_start']}],
+    pre_hook="{{ set_for_heavy_work() }}",
+  )
+}}
+{#- What an agent's periods add up to since its first trace, to the end of each one: any window is the difference of two
+    rows, however long it is. A run carries on from the totals before what it judges, up to the newest period there is,
+    since every later total rests on those before.
+    Grain and key: agent and period with a trace that counts. Nothing is null. -#}
+with periods as (
+
+    select
+        agent_id_hash,
+        period_start,
+        {% for counter in window_counters() + ['sums_hash'] %}
+        {{ counter }},
+        {% endfor %}
+        {% for name, places in window_arrays().items() if name != 'excess_confidence' %}
+        {{ name }},
+        {% endfor %}
+        {{ array_of_each(10, 'confidence_by_bin[$i] - successes_by_bin[$i]') }} as excess_confidence
+    from {{ ref('int_agent_periods') }}
+    where period_start >= {{ rejudged_from() }}
+
+),
+
+{% if is_incremental() %}
+totals_before as (
+
+    select earlier.*
+    from {{ agents_in('periods') }} as agents
+    cross join lateral (
+        select totals.*
+        from {{ this }} as totals
+        where
+            totals.agent_id_hash = agents.agent_id_hash
+            and totals.period_start < {{ rejudged_from() }}
+        order by totals.period_start desc
+        limit 1
+    ) as earlier
+
+),
+{% else %}
+totals_before as (
+
+    select *
+    from periods
+    where false
+
+),
+{% endif %}
+
+totals as (
+
+    select
+        periods.agent_id_hash,
+        periods.period_start,
+        {% for counter in window_counters() + ['sums_hash'] %}
+        coalesce(totals_before.{{ counter }}, 0) + coalesce(sum(periods.{{ counter }}) over so_far, 0) as {{ counter }},
+        {% endfor %}
+        {% for name, places in window_arrays().items() %}
+        {{ array_of_each(
+            places, 'coalesce(totals_before.' ~ name ~ '[$i], 0) + sum(periods.' ~ name ~ '[$i]) over so_far'
+        ) }} as {{ name }}{% if not loop.last %},{% endif %}
+        {% endfor %}
+    from periods
+    left join totals_before on periods.agent_id_hash = totals_before.agent_id_hash
+    window so_far as (
+        partition by periods.agent_id_hash
+        order by periods.period_start
+        rows between unbounded preceding and current row
+    )
+
+)
+
+select
+    agent_id_hash,
+    period_start,
+    {% for name in window_counters() + (window_arrays().keys() | list) %}
+    {{ name }},
+    {% endfor %}
+    sums_hash
+from totals
+order by period_start

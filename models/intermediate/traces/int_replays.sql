@@ -1,0 +1,161 @@
+{{
+  config(
+    materialized='replace_range',
+    meta={'judged_range': 'traced_at', 'keeps_views': true, 'in_parallel': true},
+    pre_hook="{{ set_for_heavy_work(costly_rows=true) }}",
+  )
+}}
+{#- Whether the decisions in the replay sample follow from what was recorded of them (scoring.md §4, I_replay). Of the
+    wide rows it reads those of the sample alone, known by the key that int_trace_verdicts gave them.
+    Grain and key: trace_verdict_id, a trace in the sample. Empty with replay_enabled false. -#}
+{%- set verdict_columns = [] if is_incremental() or not execute else
+    adapter.get_columns_in_relation(ref('int_trace_verdicts')) | map(attribute='name') | list -%}
+{%- set older_verdicts_know = 'is_replayable' in verdict_columns -%}
+with sampled as (
+
+    select
+        {{ agent_key() }} as agent_id_hash,
+        traced_at,
+        trace_verdict_id,
+        period_start
+    from {{ ref('int_trace_verdicts') }}
+    where
+        {{ in_judged_range('traced_at') }}
+        and is_replay_sampled
+        and {{ scoring_parameter('replay_enabled') | string | lower }}
+        {% if older_verdicts_know %}
+        and is_replayable is null
+        {% endif %}
+
+),
+
+-- An empty path unpacks a whole component once, where every look-up would unpack it again.
+unpacked as (
+
+    select
+        {{ fence_column('unpacked') }}
+        {{ agent_key_column() }}
+        agent_id_hash,
+        agent_name,
+        trace_id,
+        traced_at,
+        audit_sequence_number,
+        signature,
+        audit_entry_hash,
+        csdma_plausibility_score,
+        dsdma_domain_alignment,
+        coherence_level,
+        entropy_level,
+        conscience_passed,
+        action_was_overridden,
+        coherence_passed,
+        action_success,
+        coalesce(jsonb_typeof(thought_start) = 'object', false) as is_thought_start_recorded,
+        dma_results #> '{}' as dma_results,
+        conscience_result #> '{}' as conscience_result,
+        action_result #> '{}' as action_result
+    from {{ ref('stg_cirislens__covenant_traces') }} as traces
+    where
+        {{ in_judged_range('traced_at') }}
+        and traced_at >= {{ traces_from() }}
+        and exists (
+            select 1
+            from sampled
+            where
+                sampled.agent_id_hash = traces.{{ agent_key() }}
+                and sampled.traced_at = traces.traced_at
+        )
+    {{ fence() }} -- noqa: AM09
+
+),
+
+looked_up as (
+
+    select
+        {{ fence_column('looked_up') }}
+        *,
+        {% for name, value in replayed_json().items() %}
+        {{ value }} as {{ name }}{% if not loop.last %},{% endif %}
+        {% endfor %}
+    from unpacked
+    {{ fence() }} -- noqa: AM09
+
+),
+
+compared as (
+
+    select
+        {{ fence_column('compared') }}
+        {{ agent_key_column() }}
+        agent_id_hash,
+        traced_at,
+        {{ occurrence_id() }} as occurrence_id,
+        {{ content_hash() }} as content_hash,
+        is_thought_start_recorded,
+        array[
+            {% for comparison in replay_comparisons().values() %}
+            {{ comparison }}{% if not loop.last %},{% endif %}
+            {% endfor %}
+        ] as comparisons
+    from looked_up
+    {{ fence() }} -- noqa: AM09
+
+),
+
+occurrences as (
+
+    select
+        *,
+        {{ copy_number('occurrence') }} as copy_number
+    from compared
+    window occurrence as (partition by {{ within_agent() }}occurrence_id order by content_hash)
+
+),
+
+identified as (
+
+    select
+        *,
+        {{ trace_verdict_id() }} as trace_verdict_id
+    from occurrences
+
+)
+
+-- replay_outcome, kept where a comparison failed, has a letter per comparison: t holds, f does not, - did not run.
+select
+    sampled.trace_verdict_id,
+    sampled.agent_id_hash,
+    sampled.traced_at,
+    sampled.period_start,
+    (
+        identified.is_thought_start_recorded
+        and true = any(identified.comparisons)
+        and (false = any(identified.comparisons)) is not true
+    ) is true as is_replayable,
+    identified.is_thought_start_recorded,
+    case
+        when false = any(identified.comparisons) then array_to_string(identified.comparisons, '', '-')
+    end as replay_outcome
+from sampled
+inner join identified
+    on
+        sampled.agent_id_hash = identified.{{ agent_key() }}
+        and sampled.traced_at = identified.traced_at
+        and sampled.trace_verdict_id = identified.trace_verdict_id
+
+{% if older_verdicts_know %}
+-- Verdicts that an earlier version of the project made hold their replay; their source rows may be gone.
+union all
+select
+    trace_verdict_id,
+    {{ agent_key() }} as agent_id_hash,
+    traced_at,
+    period_start,
+    is_replayable,
+    is_thought_start_recorded,
+    replay_outcome
+from {{ ref('int_trace_verdicts') }}
+where
+    is_replay_sampled
+    and is_replayable is not null
+{% endif %}

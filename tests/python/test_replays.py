@@ -1,0 +1,54 @@
+"""A replay looks at the very row of the source that the verdicts sampled, however many others are of its moment."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from decimal import Decimal
+
+from conftest import Database
+from nasty_fleet import START, Row
+from pipeline import create_loose_sources, insert_rows, score
+
+TRUE, FALSE = Decimal("0.9"), Decimal("0.1")
+"""Plausibility that agrees with the component of every trace, and one that does not. It tells the rows apart."""
+
+
+def row(trace_id: str | None, signature: str, plausibility: Decimal) -> Row:
+    return {
+        "agent_id_hash": "a" * 16,
+        "trace_id": trace_id,
+        "timestamp": START,
+        "signature": signature,
+        "audit_sequence_number": 1,
+        "csdma_plausibility_score": plausibility,
+        "thought_start": {},
+        "dma_results": {"csdma": {"plausibility_score": float(TRUE)}},
+    }
+
+
+def test_rows_of_one_moment_keep_their_own_replay(database: Database) -> None:
+    """Three deliveries of a trace at once, of which one counts; and without an id, where each counts. Two of the three
+    are the same in everything."""
+    rows = [
+        row(trace_id, f"{signature} {number}", plausibility)
+        for number in range(6)
+        for trace_id in (f"trace {number}", None)
+        for signature, plausibility in (("true", TRUE), ("false", FALSE), ("false", FALSE))
+    ]
+    with database.connect() as connection:
+        create_loose_sources(connection)
+        insert_rows(connection, "covenant_traces", rows)
+        score(database.profiles_dir, START + timedelta(days=1))
+        verdicts = connection.execute(
+            "select trace_id, is_replay_sampled, csdma_plausibility_score, is_replayable, failed_comparisons"
+            " from ciris.fct_trace_verdicts where is_counted"
+        ).fetchall()
+        assert connection.execute(
+            "select distinct is_replayable, failed_comparisons from ciris.fct_trace_verdicts where not is_counted"
+        ).fetchall() == [(None, None)]
+    assert len(verdicts) == 6 + 18
+    for _, is_sampled, plausibility, is_replayable, failed in verdicts:
+        assert is_sampled
+        expected = (True, []) if plausibility == float(TRUE) else (False, ["csdma_plausibility_score"])
+        assert (is_replayable, failed) == expected
+    assert {is_replayable for trace_id, _, _, is_replayable, _ in verdicts if trace_id} == {True, False}
