@@ -53,6 +53,12 @@ def test_readme_is_short():
     assert len(README.splitlines()) <= 220
 
 
+def test_readme_says_how_large_the_sample_is(marts):
+    [n_traces] = marts.execute("select count(*) from cirislens.covenant_traces").fetchone()
+    info = sample_info()
+    assert f"({info['agents']} agents, {info['days']} days, {n_traces:,}" in README
+
+
 def test_readme_shows_the_fleet_that_a_run_prints(marts):
     [shown] = [block for block in blocks(README) if block.startswith("Fleet at ")]
     printed = fleet_tables(marts, MARTS, datetime.fromisoformat(sample_info()["as_of"]))
@@ -178,6 +184,14 @@ def test_every_link_leads_somewhere(document):
         goal = (document.parent / name).resolve() if name else document
         assert goal.exists(), target
         assert not anchor or anchor in anchors(goal), target
+
+
+def test_every_file_that_a_document_names_is_there():
+    folders = "analyses|dashboards|integration_tests|macros|models|python|seeds|tests"
+    text = "".join(document.read_text() for document in DOCUMENTS if document.name != "CHANGELOG.md")
+    named = set(re.findall(rf"`((?:{folders})/[\w./]+)`", text))
+    assert named
+    assert [name for name in sorted(named) if not (REPOSITORY / name).exists()] == []
 
 
 def test_every_document_that_a_file_names_is_there():
