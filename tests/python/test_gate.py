@@ -163,9 +163,9 @@ FAILURES = {
     ),
     "a result of the Python step": Failure(
         # The as-of of the last run lies in the lookback: its inputs, and so their digest, are as they were.
-        f"update {SCHEMA}_intermediate.int_resilience_scores set r_score = 2 where as_of = '{BEFORE}'",
-        f"delete from {SCHEMA}_intermediate.int_resilience_scores where r_score = 2",
-        ["at test ", "int_resilience"],
+        f"update {SCHEMA}_intermediate.int_resilience_scores set r_score = r_score / 2 where as_of = '{BEFORE}'",
+        f"delete from {SCHEMA}_intermediate.int_resilience_scores where as_of = '{BEFORE}'",
+        ["at test ", "assert_candidates_follow_from_their_parts"],
     ),
     "limits that are not those of the scores": Failure(
         f"update {SCHEMA}_intermediate.int_score_limits set i_chain_high = i_chain_low - 0.01 where as_of = '{BEFORE}'",
