@@ -1509,23 +1509,22 @@ class Blocked(MetaPathFinder):
 sys.meta_path.insert(0, Blocked())
 import ciris_scoring
 for module in pkgutil.walk_packages(ciris_scoring.__path__, "ciris_scoring."):
-    if not module.name.startswith(("ciris_scoring.api", "ciris_scoring.bench.api")):
+    if not module.name.startswith("ciris_scoring.api"):
         importlib.import_module(module.name)
 from click.testing import CliRunner
 from ciris_scoring.cli import main
-for command in (["serve"], ["bench", "api"]):
-    result = CliRunner().invoke(main, command)
-    assert result.exit_code == 2 and isinstance(result.exception, SystemExit), result.output
-    print(result.output)
+result = CliRunner().invoke(main, ["serve"])
+assert result.exit_code == 2 and isinstance(result.exception, SystemExit), result.output
+print(result.output)
 """
 
 
 def test_the_core_does_without_the_extra(project):
-    """Every other module is imported, and the commands say what to install."""
+    """Every other module is imported, and the command says what to install."""
     environment = {**os.environ, "DBT_PROFILES_DIR": str(project.profiles_dir)}
     done = subprocess.run(
         [sys.executable, "-c", WITHOUT_EXTRA],
         capture_output=True, text=True, check=False, cwd=REPOSITORY, env=environment,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    assert done.stdout.count("Hint: Install the extra: pip install 'ciris-scoring[api]'") == 2
+    assert "Hint: Install the extra: pip install 'ciris-scoring[api]'" in done.stdout
