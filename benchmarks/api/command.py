@@ -84,6 +84,7 @@ def run_api_bench(
             "fleet, nothing new (304)": (keeping, Question([fleet], {"If-None-Match": etag})),
             "one agent": (keeping, Question(agents, GZIP)),
             "one agent, made anew": (forgetting, Question(agents, GZIP)),
+            "fleet, made anew": (forgetting, Question([fleet], GZIP)),
         }
         loads = _loads(questions, n_clients, n_requests)
         soak = _soak(keeping, Question([fleet, *agents], GZIP), n_clients, n_soak)

@@ -199,7 +199,7 @@ def explain(
     """Explain a published score on a page: what took points, what changed, and which traces cost most.
 
     AGENT is a hash, the beginning of one, or a name. Nothing is computed anew and nothing is written; the role needs to
-    read the marts and the intermediate schema. docs/operations has the shape of the JSON.
+    read the marts. docs/operations has the shape of the JSON.
 
     \b
     Examples:

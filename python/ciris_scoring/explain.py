@@ -1,7 +1,6 @@
 """Why an agent has the score it has: what the marts say about one score, on a page for people or as JSON.
 
-Everything is read in one read-only transaction; the numbers are those of the marts. Of the intermediate relations only
-int_fragility_events is read, for the durations of fragile episodes, which no mart has.
+Everything is read from the marts, in one read-only transaction.
 
 docs/operations.md, "Explanations as JSON", has the shape of an explanation.
 """
@@ -21,7 +20,9 @@ from ciris_scoring.connection import connect, table_exists
 from ciris_scoring.decimals import cut
 from ciris_scoring.errors import DatabaseError, InputError, shown
 from ciris_scoring.project import Project
+from ciris_scoring.reading import agent as agent_reading
 from ciris_scoring.reading import agents
+from ciris_scoring.reading.evidence import EPISODES, RULES, lowered
 from ciris_scoring.reading.factors import FACTORS
 from ciris_scoring.relations import Relations
 from ciris_scoring.terminal import aligned, fitted, printable, width
@@ -38,18 +39,6 @@ BESIDE_TRACE_ID = 32
 MAX_AGENTS = 10
 """Agents named in an error."""
 
-PARTS_OF_TRACES = {
-    "d_identity": "renamed",
-    "k_contradiction": "overridden",
-    "i_chain": "chain",
-    "i_coverage": "fields missing",
-    "i_replay": "not replayable",
-    "u_unsafe": "unsafe",
-    "s_score": "incoherent signal",
-    "mttr_hours": "fragile from here",
-    "rho_regression": "relapse",
-}
-"""Parts that single traces lower, and how a trace that did is described."""
 COMPARED = {"window": "one window before", "as_of": "the as-of before", "since": "as asked"}
 NOT_COMPARABLE = {
     "no_earlier_score": "the agent has no row there",
@@ -122,92 +111,7 @@ def as_json(explanation: Mapping[str, Any]) -> str:
 
 # --- reading -------------------------------------------------------------------------------------------------------
 
-# The episodes that ended in the window, and the one that is open at the as-of.
-EPISODES = """
-events as (
-    select fragility_event_id, traced_at, audit_sequence_number, trace_id, event, detected_at, failure_mode
-    from {int_fragility_events}
-    where agent_id_hash = %(agent_id_hash)s and traced_at < %(as_of)s
-),
-last_event as (
-    select event, detected_at, failure_mode
-    from events
-    order by
-        traced_at desc, audit_sequence_number desc nulls first, trace_id collate "C" desc nulls first,
-        fragility_event_id desc
-    limit 1
-),
-episodes as (
-    select
-        failure_mode, detected_at, traced_at as recovered_at,
-        (extract(epoch from traced_at - detected_at) / 3600)::double precision as hours
-    from events
-    where event = 'recovery' and traced_at >= %(window_start)s
-    union all
-    select failure_mode, detected_at, null, (extract(epoch from %(as_of)s - detected_at) / 3600)::double precision
-    from last_event
-    where event = 'detection'
-)
-"""
-
-# By how much each trace lowered each part: 1, or missing fields, or hours. Outside the window lie only traces that
-# began an episode of the window. A relapse began an episode after a recovery, in the window, from its failure mode.
-LOWERED = (
-    EPISODES
-    + """,
-began as (
-    select detected_at, sum(hours) as hours
-    from episodes
-    group by detected_at
-),
-relapses as (
-    select detections.fragility_event_id
-    from events as detections
-    where
-        detections.event = 'detection'
-        and exists (
-            select 1
-            from events as recoveries
-            where
-                recoveries.event = 'recovery'
-                and recoveries.failure_mode = detections.failure_mode
-                and recoveries.traced_at >= %(window_start)s
-                and recoveries.traced_at <= detections.traced_at
-                and recoveries.detected_at < detections.traced_at
-        )
-),
-lowered as (
-    select
-        verdicts.trace_verdict_id, verdicts.trace_id, verdicts.traced_at, verdicts.selected_action,
-        verdicts.audit_sequence_number, verdicts.previous_audit_sequence_number, verdicts.is_chain_gap,
-        verdicts.is_chain_rewind, verdicts.is_chain_duplicate, verdicts.is_signature_verified,
-        verdicts.is_key_registered, verdicts.is_link_valid, verdicts.n_fields_present, verdicts.failed_comparisons,
-        parts.part, parts.amount
-    from {fct_trace_verdicts} as verdicts
-    left join began on verdicts.is_fragility_detected and verdicts.traced_at = began.detected_at
-    cross join lateral (
-        values
-        ('d_identity', verdicts.is_identity_change::integer::double precision, true),
-        ('k_contradiction', verdicts.is_overridden::integer, true),
-        ('i_chain', (not verdicts.is_chain_valid)::integer, true),
-        ('i_coverage', 10 - verdicts.n_fields_present, true),
-        ('i_replay', (verdicts.is_replay_sampled and verdicts.is_replayable is false)::integer, true),
-        ('u_unsafe', verdicts.is_unsafe::integer, true),
-        ('s_score', (verdicts.is_signal and not verdicts.is_coherent_signal)::integer, true),
-        ('mttr_hours', began.hours, false),
-        ('rho_regression', (verdicts.trace_verdict_id in (select fragility_event_id from relapses))::integer, true)
-    ) as parts (part, amount, is_of_window)
-    where
-        verdicts.agent_id_hash = %(agent_id_hash)s
-        and verdicts.is_counted
-        and verdicts.traced_at < %(as_of)s
-        and verdicts.traced_at >= least(%(window_start)s, (select min(detected_at) from episodes))
-        and (verdicts.traced_at >= %(window_start)s or not parts.is_of_window)
-        and parts.amount > 0
-)
-"""
-)
-
+# Points are null where the score is: nothing is divided then.
 COSTS = """
 attribution as (
     select part, points_lost
@@ -239,11 +143,21 @@ costs as (
 
 
 class _Marts:
-    """The marts, and the intermediate relations beside them, within one transaction."""
+    """The marts within one transaction."""
 
     def __init__(self, cursor: psycopg.Cursor[Row], relations: Relations):
         self.cursor = cursor
         self.relations = relations
+
+    def of(self, score: Row) -> tuple[psycopg.Connection[Any], Relations, list[str], datetime, int]:
+        """What the readers of `ciris_scoring.reading.agent` are told of a score."""
+        return (
+            self.cursor.connection,
+            self.relations,
+            [score["agent_id_hash"]],
+            score["as_of"],
+            score["window_days"],
+        )
 
     def rows(self, query: str, values: Mapping[str, Any]) -> list[Row]:
         composed = sql.SQL(query).format(**self.relations)
@@ -348,21 +262,15 @@ def _parts(marts: _Marts, score: Row) -> list[Row]:
     counts = {
         row["part"]: row["n_traces"]
         for row in marts.rows(
-            f"with {LOWERED} select part, count(*) as n_traces from lowered group by part", score
+            f"with {lowered()} select part, count(*) as n_traces from lowered group by part", score
         )
     }
-    parts = marts.rows(
-        """
-        select factor, part, loss, points_lost, rank
-        from {fct_score_attribution}
-        where agent_id_hash = %(agent_id_hash)s and as_of = %(as_of)s and window_days = %(window_days)s
-        order by rank
-        """,
-        score,
-    )
     return [
-        {**row, "n_traces": counts.get(row["part"], 0) if row["part"] in PARTS_OF_TRACES else None}
-        for row in parts
+        {
+            **{name: getattr(part, name) for name in ("factor", "part", "loss", "points_lost", "rank")},
+            "n_traces": counts.get(part.part, 0) if part.part in RULES else None,
+        }
+        for part in agent_reading.attribution(*marts.of(score))
     ]
 
 
@@ -376,22 +284,12 @@ def _comparisons(marts: _Marts, score: Row) -> list[Row]:
         """,
         score,
     )
-    changes = marts.rows(
-        """
-        select compared_with, factor, part, loss_change, points, rank
-        from {fct_score_changes}
-        where agent_id_hash = %(agent_id_hash)s and as_of = %(as_of)s and window_days = %(window_days)s
-        order by rank
-        """,
-        score,
-    )
     return [
         {
             **comparison,
             "parts": [
-                {name: value for name, value in row.items() if name != "compared_with"}
-                for row in changes
-                if row["compared_with"] == comparison["compared_with"]
+                {name: getattr(part, name) for name in ("factor", "part", "loss_change", "points", "rank")}
+                for part in agent_reading.changes(*marts.of(score), compared_with=comparison["compared_with"])
             ],
         }
         for comparison in comparisons
@@ -483,8 +381,8 @@ def _events(marts: _Marts, score: Row) -> dict[str, Any]:
         "unregistered_keys": keys,
         "broken_links": links,
         "episodes": marts.rows(
-            f"with {EPISODES} select failure_mode, detected_at, recovered_at, hours from episodes "
-            "order by detected_at, recovered_at",
+            f"with {EPISODES} select failure_mode, traced_at as detected_at, recovered_at, hours from episodes "
+            "where hours is not null order by detected_at, recovered_at",
             score,
         ),
     }
@@ -493,7 +391,7 @@ def _events(marts: _Marts, score: Row) -> dict[str, Any]:
 def _traces(marts: _Marts, score: Row) -> dict[str, Any]:
     rows = marts.rows(
         f"""
-        with {LOWERED}, {COSTS}
+        with {lowered()}, {COSTS}
         select costs.*, count(*) over () as n_costly_traces
         from costs
         order by points desc nulls last, cardinality(parts) desc, traced_at desc, trace_verdict_id
@@ -677,11 +575,11 @@ def _described(trace: Row, part: str) -> str:
             ("is_key_registered", False, "key"),
         ]
         found = [reason for column, wrong, reason in reasons if trace[column] is wrong]
-        return f"{PARTS_OF_TRACES[part]} ({', '.join(found)})" if found else PARTS_OF_TRACES[part]
+        return f"{RULES[part].words} ({', '.join(found)})" if found else RULES[part].words
     if part == "i_coverage":
         n = 10 - trace["n_fields_present"]
-        return f"{n} {PARTS_OF_TRACES[part]}" if n > 1 else "1 field missing"
-    return PARTS_OF_TRACES[part]
+        return f"{n} {RULES[part].words}" if n > 1 else "1 field missing"
+    return RULES[part].words
 
 
 def _sign_lines(signs: Sequence[Row] | None) -> list[str]:

@@ -13,7 +13,7 @@ from starlette.responses import RedirectResponse, Response
 from ciris_scoring import pages
 from ciris_scoring.api.endpoints import TheAnswers
 from ciris_scoring.api.problems import Problem
-from ciris_scoring.reading.evidence import COMPONENTS
+from ciris_scoring.reading.evidence import RULES
 from ciris_scoring.relations import Relations
 
 HTML = "text/html; charset=utf-8"
@@ -21,7 +21,7 @@ KEPT_SECONDS = 60
 """Pages say how long ago something was."""
 # Each page brings, in itself, a policy for its own style and script; this is what only a header can say.
 POLICY = {"Content-Security-Policy": "frame-ancestors 'none'"}
-LINKS = pages.ServedLinks(frozenset(name for names in COMPONENTS.values() for name in names) | {"sigma"})
+LINKS = pages.ServedLinks(frozenset(RULES) | {"sigma"})
 
 
 class _NotThere(Exception):

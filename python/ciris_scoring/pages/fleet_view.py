@@ -94,7 +94,7 @@ def read_fleet(
         without_score=agents_reading.without_score(connection, relations, as_of, window_days),
         over_time=over_time,
         histories=history_reading.histories(
-            connection, relations, hashes, window_days, first=first, last=as_of, daily=True
+            connection, relations, hashes, window_days, first=first, last=as_of, daily_at=as_of
         ),
         frame=charts.Frame.of([row.as_of for row in over_time]),
     )

@@ -134,7 +134,13 @@ def agent_page(
         return page.message("No score in this window", lines, 404)
     first = newest - timedelta(days=HISTORY_DAYS)
     histories = history.histories(
-        connection, relations, [chosen.agent_id_hash], page.window_days, first=first, last=newest, daily=True
+        connection,
+        relations,
+        [chosen.agent_id_hash],
+        page.window_days,
+        first=first,
+        last=newest,
+        daily_at=newest,
     )
     as_ofs = [point.as_of for points in histories.values() for point in points]
     [score] = fleet.scores(

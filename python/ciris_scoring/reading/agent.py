@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 import psycopg
+from psycopg import sql
 
 from ciris_scoring.reading.marts import rows
 from ciris_scoring.relations import Relations
@@ -49,6 +50,45 @@ class PartChanged:
     loss_change: float | None
     points: float
     rank: int
+
+
+NON_EXEMPT_ACTIONS = ("SPEAK", "TOOL", "MEMORIZE", "FORGET")
+"""Actions that affect others or the agent's memory."""
+EXEMPT_ACTIONS = ("OBSERVE", "PONDER", "DEFER", "REJECT", "RECALL", "TASK_COMPLETE")
+
+
+def non_exempt_traces(
+    connection: psycopg.Connection,
+    relations: Relations,
+    agents: Sequence[str],
+    as_of: datetime,
+    window_days: int,
+) -> dict[str, int]:
+    """Count the traces in a window whose action is not exempt, by agent; agents without one are left out.
+
+    :param agents: hashes.
+    :raises psycopg.Error: the marts cannot be read.
+    """
+    query = sql.SQL(
+        """
+        select agent_id_hash, count(*)
+        from {}
+        where
+            agent_id_hash = any(%(agents)s)
+            and traced_at >= %(as_of)s::timestamptz - make_interval(hours => 24 * %(window_days)s)
+            and traced_at < %(as_of)s
+            and is_counted
+            and selected_action = any(%(actions)s)
+        group by agent_id_hash
+        """
+    ).format(relations["fct_trace_verdicts"])
+    values = {
+        "agents": list(agents),
+        "as_of": as_of,
+        "window_days": window_days,
+        "actions": list(NON_EXEMPT_ACTIONS),
+    }
+    return dict(connection.execute(query, values).fetchall())
 
 
 def components(

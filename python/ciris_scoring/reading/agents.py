@@ -66,6 +66,68 @@ def find(connection: psycopg.Connection, relations: Relations, text: str) -> lis
     )
 
 
+def called(connection: psycopg.Connection, relations: Relations, text: str) -> list[Agent]:
+    """Find the agents that a text names in full: the one with this hash, else all that bear this name now.
+
+    :raises psycopg.Error: the marts cannot be read.
+    """
+    if not is_possible(text):
+        return []
+    found = rows(
+        connection,
+        relations,
+        Agent,
+        """
+        select agent_id_hash, agent_name, former_names, first_traced_at, last_traced_at, latest_as_of
+        from {dim_agents}
+        where agent_id_hash = %(text)s or agent_name = %(text)s
+        order by agent_id_hash
+        """,
+        {"text": text},
+    )
+    return [agent for agent in found if agent.agent_id_hash == text] or found
+
+
+@dataclass(frozen=True, slots=True)
+class Unscored:
+    """An agent of dim_agents without a score at an as-of in a window."""
+
+    agent_id_hash: str
+    agent_name: str | None
+    score_status: str | None
+    """Null where the window has no trace of it."""
+    n_traces: int
+    last_traced_at: datetime | None
+
+
+def unscored(
+    connection: psycopg.Connection, relations: Relations, as_of: datetime | None, window_days: int
+) -> list[Unscored]:
+    """Read the agents without a score at an as-of, those with most traces first; all agents where it is None.
+
+    :raises psycopg.Error: the marts cannot be read.
+    """
+    return rows(
+        connection,
+        relations,
+        Unscored,
+        """
+        select
+            agents.agent_id_hash, agents.agent_name, scores.score_status, coalesce(scores.n_traces, 0) as n_traces,
+            agents.last_traced_at
+        from {dim_agents} as agents
+        left join {fct_capacity_scores} as scores
+            on
+                agents.agent_id_hash = scores.agent_id_hash
+                and scores.as_of = %(as_of)s
+                and scores.window_days = %(window_days)s
+        where scores.capacity_score is null
+        order by n_traces desc, agents.agent_id_hash
+        """,
+        {"as_of": as_of, "window_days": window_days},
+    )
+
+
 def without_score(
     connection: psycopg.Connection, relations: Relations, as_of: datetime, window_days: int
 ) -> list[Agent]:

@@ -86,11 +86,13 @@ def scores(
     window_days: int,
     *,
     agent_id_hash: str | None = None,
+    below: float | None = None,
     limit: int | None = None,
 ) -> list[Score]:
     """Read the scores at an as-of in a window: the lowest capacity first, agents without one last.
 
     :param agent_id_hash: only this agent's, none or one.
+    :param below: only capacities below this.
     :param limit: so many at most.
     :raises psycopg.Error: the marts cannot be read.
     """
@@ -116,6 +118,7 @@ def scores(
                 as_of = %(as_of)s
                 and window_days = %(window_days)s
                 and (%(agent_id_hash)s::text is null or agent_id_hash = %(agent_id_hash)s)
+                and (%(below)s::double precision is null or capacity_score < %(below)s)
             order by capacity_score nulls last, agent_id_hash
             limit %(limit)s
         ),
@@ -157,7 +160,13 @@ def scores(
         left join alerts on chosen.agent_id_hash = alerts.agent_id_hash
         order by chosen.capacity_score nulls last, chosen.agent_id_hash
         """,
-        {"as_of": as_of, "window_days": window_days, "agent_id_hash": agent_id_hash, "limit": limit},
+        {
+            "as_of": as_of,
+            "window_days": window_days,
+            "agent_id_hash": agent_id_hash,
+            "below": below,
+            "limit": limit,
+        },
     )
 
 

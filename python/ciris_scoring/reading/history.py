@@ -17,18 +17,22 @@ class Point:
     """A row of fct_capacity_scores as a history shows it; units and nulls are those of the mart."""
 
     agent_id_hash: str
+    agent_name: str | None
     as_of: datetime
     n_traces: int
     capacity_score: float | None
     capacity_score_low: float | None
     capacity_score_high: float | None
+    fragility_index: float | None
     category: str | None
     score_status: str
+    confidence: str
     c_score: float
     i_int_score: float
     r_score: float
     i_inc_score: float
     s_score: float
+    weakest_factor: str
     parameter_set_id: str
     scored_at: datetime
 
@@ -41,12 +45,12 @@ def histories(
     *,
     first: datetime | None = None,
     last: datetime | None = None,
-    daily: bool = False,
+    daily_at: datetime | None = None,
 ) -> dict[str, list[Point]]:
     """Read the scores of agents, from as-of first to last, both included; None for no limit.
 
     :param agents: hashes.
-    :param daily: only the as-ofs whole days before the last, which must be given then.
+    :param daily_at: only the as-ofs at this time of the day (UTC).
     :returns: by hash, in the order of time; agents without a row there are left out.
     :raises psycopg.Error: the marts cannot be read.
     """
@@ -56,18 +60,28 @@ def histories(
         Point,
         """
         select
-            agent_id_hash, as_of, n_traces, capacity_score, capacity_score_low, capacity_score_high, category,
-            score_status, c_score, i_int_score, r_score, i_inc_score, s_score, parameter_set_id, scored_at
+            agent_id_hash, agent_name, as_of, n_traces, capacity_score, capacity_score_low, capacity_score_high,
+            fragility_index, category, score_status, confidence, c_score, i_int_score, r_score, i_inc_score, s_score,
+            weakest_factor, parameter_set_id, scored_at
         from {fct_capacity_scores}
         where
             agent_id_hash = any(%(agents)s)
             and window_days = %(window_days)s
             and (%(first)s::timestamptz is null or as_of >= %(first)s)
             and (%(last)s::timestamptz is null or as_of <= %(last)s)
-            and (not %(daily)s or mod(extract(epoch from %(last)s::timestamptz - as_of), 86400) = 0)
+            and (
+                %(daily_at)s::timestamptz is null
+                or mod(extract(epoch from %(daily_at)s::timestamptz - as_of), 86400) = 0
+            )
         order by agent_id_hash, as_of
         """,
-        {"agents": list(agents), "window_days": window_days, "first": first, "last": last, "daily": daily},
+        {
+            "agents": list(agents),
+            "window_days": window_days,
+            "first": first,
+            "last": last,
+            "daily_at": daily_at,
+        },
     )
     by_agent: dict[str, list[Point]] = {}
     for point in found:

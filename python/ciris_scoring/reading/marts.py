@@ -2,7 +2,7 @@
 
 import contextlib
 from collections.abc import Iterator, Mapping
-from typing import Any, LiteralString, TypeVar
+from typing import Any, TypeVar
 
 import psycopg
 from psycopg import sql
@@ -25,7 +25,7 @@ def rows(
     connection: psycopg.Connection,
     relations: Relations,
     kind: type[Kind],
-    query: LiteralString,
+    query: str,
     values: Mapping[str, Any] | None = None,
 ) -> list[Kind]:
     """Return the rows of a query.

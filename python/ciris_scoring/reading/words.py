@@ -2,8 +2,10 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from decimal import ROUND_DOWN, Decimal
-from typing import Any
+
+from ciris_scoring.decimals import cut
+from ciris_scoring.reading.agent import PartLost
+from ciris_scoring.reading.fleet import Score
 
 
 @dataclass(frozen=True)
@@ -58,31 +60,24 @@ FACTOR_WORDS = {
 }
 
 
-def weighs_most(score: dict[str, Any], parts: Sequence[dict[str, Any]], min_traces: int) -> str:
+def weighs_most(score: Score, parts: Sequence[PartLost], min_traces: int) -> str:
     """Say what took most from a score; numbers are cut, not rounded.
 
-    :param score: with composite_score and metadata.total_traces.
-    :param parts: factor, part and points_lost of each part, the largest loss first; empty without a score.
+    :param parts: the largest loss first; empty without a score.
     :param min_traces: traces that a score needs.
     """
-    composite, n_traces = score["composite_score"], score["metadata"]["total_traces"]
-    if composite is None:
-        return f"No score yet: {n_traces} of the {min_traces} traces that a score needs."
-    costly = [part for part in parts if part["points_lost"] > 0]
+    if score.capacity_score is None:
+        return f"No score yet: {score.n_traces} of the {min_traces} traces that a score needs."
+    costly = [part for part in parts if part.points_lost > 0]
     if not costly:
         return "Nothing took anything from the score."
     first, *others = costly
-    words = (
-        f"{_named(first)} took most: {_cut(first['points_lost'])} of the {_cut(1 - composite)} missing from 1"
-    )
-    return words + (f"; then {_named(others[0])} with {_cut(others[0]['points_lost'])}." if others else ".")
+    missing = cut(1 - score.capacity_score, 3)
+    words = f"{_named(first)} took most: {cut(first.points_lost, 3)} of the {missing} missing from 1"
+    return words + (f"; then {_named(others[0])} with {cut(others[0].points_lost, 3)}." if others else ".")
 
 
-def _named(part: dict[str, Any]) -> str:
-    if part["part"] == "r_ceiling":
+def _named(part: PartLost) -> str:
+    if part.part == "r_ceiling":
         return "the ceiling of R, which no agent avoids,"
-    return f"{part['part']} ({part['factor']})"
-
-
-def _cut(value: float) -> str:
-    return str(Decimal(repr(value)).quantize(Decimal("0.001"), ROUND_DOWN))
+    return f"{part.part} ({part.factor})"
