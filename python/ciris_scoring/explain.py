@@ -11,20 +11,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-import psycopg
-from psycopg import sql
-from psycopg.rows import dict_row
-
 from ciris_scoring import as_of as as_of_time
 from ciris_scoring.connection import connect, table_exists
 from ciris_scoring.decimals import cut
-from ciris_scoring.errors import DatabaseError, InputError, shown
+from ciris_scoring.errors import InputError, shown
 from ciris_scoring.project import Project
 from ciris_scoring.reading import agent as agent_reading
 from ciris_scoring.reading import agents
 from ciris_scoring.reading.evidence import EPISODES, RULES, lowered
 from ciris_scoring.reading.factors import FACTORS
-from ciris_scoring.relations import Relations
+from ciris_scoring.reading.marts import Marts, read_only
 from ciris_scoring.terminal import aligned, fitted, printable, width
 
 PAGE_WIDTH = 100
@@ -45,10 +41,6 @@ NOT_COMPARABLE = {
     "other_parameter_set": "it was made with other parameters",
     "no_score": "one of the two has no score (insufficient data)",
 }
-MARTS = (
-    *("dim_agents", "fct_capacity_scores", "fct_score_attribution", "fct_score_comparisons"),
-    *("fct_score_changes", "fct_trace_verdicts"),
-)
 RULE = (
     "Rule: the points of a part are divided equally among the window's traces that lowered it; those of",
     "i_coverage by missing fields, those of mttr_hours by hours of the episodes that the traces began.",
@@ -73,31 +65,20 @@ def explain(
     """
     moment = None if as_of is None else as_of_time.parse_time(as_of, "--as-of")
     earlier = None if since is None else as_of_time.parse_time(since, "--since")
-    relations = project.relations
-    with connect(project) as connection:
-        connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ  # one state of all marts
-        connection.read_only = True
-        with connection.transaction(), connection.cursor(row_factory=dict_row) as cursor:
-            for mart in MARTS:
-                if not table_exists(connection, *relations.places[mart]):
-                    raise DatabaseError(
-                        f"There is no {relations.places[mart]}: no score is published there.",
-                        "Score the fleet first with ciris-scoring run, or name another --target.",
-                    )
-            marts = _Marts(cursor, relations)
-            agent_id_hash = _find_agent(marts, agent)
-            score = _find_score(marts, agent_id_hash, moment, window_days)
-            return {
-                "score": score,
-                "parts": _parts(marts, score),
-                "comparisons": _comparisons(marts, score),
-                "since": None if earlier is None else _since(marts, score, earlier),
-                "events": _events(marts, score),
-                **_traces(marts, score),
-                "signs": _signs(marts, score)
-                if table_exists(connection, *relations.places["fct_record_signs"])
-                else None,
-            }
+    with connect(project) as connection, read_only(connection):
+        marts = Marts(connection, project.relations)
+        marts.require()
+        agent_id_hash = _find_agent(marts, agent)
+        score = _find_score(marts, agent_id_hash, moment, window_days)
+        return {
+            "score": score,
+            "parts": _parts(marts, score),
+            "comparisons": _comparisons(marts, score),
+            "since": None if earlier is None else _since(marts, score, earlier),
+            "events": _events(marts, score),
+            **_traces(marts, score),
+            "signs": _signs(marts, score),
+        }
 
 
 def as_json(explanation: Mapping[str, Any]) -> str:
@@ -142,33 +123,11 @@ costs as (
 """
 
 
-class _Marts:
-    """The marts within one transaction."""
-
-    def __init__(self, cursor: psycopg.Cursor[Row], relations: Relations):
-        self.cursor = cursor
-        self.relations = relations
-
-    def of(self, score: Row) -> tuple[psycopg.Connection[Any], Relations, list[str], datetime, int]:
-        """What the readers of `ciris_scoring.reading.agent` are told of a score."""
-        return (
-            self.cursor.connection,
-            self.relations,
-            [score["agent_id_hash"]],
-            score["as_of"],
-            score["window_days"],
-        )
-
-    def rows(self, query: str, values: Mapping[str, Any]) -> list[Row]:
-        composed = sql.SQL(query).format(**self.relations)
-        return self.cursor.execute(composed, values).fetchall()
-
-
-def _find_agent(marts: _Marts, agent: str) -> str:
+def _find_agent(marts: Marts, agent: str) -> str:
     """Hash of the one agent that is meant."""
     if not agents.is_possible(agent):
         raise InputError(f"{shown(agent)} is no agent.", "Give a hash, the beginning of one, or a name.")
-    found = agents.find(marts.cursor.connection, marts.relations, agent)
+    found = agents.find(marts, agent)
     if len(found) == 1:
         return found[0].agent_id_hash
     if found:
@@ -177,7 +136,7 @@ def _find_agent(marts: _Marts, agent: str) -> str:
             f"{len(found)} agents are called {shown(agent)} or have a hash that begins so: {listed}.",
             "Give the hash, or more of it.",
         )
-    names = [row["name"] for row in marts.rows(
+    names = [row["name"] for row in marts.dicts(
         """
         select distinct unnest(agent_name || former_names) as name
         from {dim_agents}
@@ -196,12 +155,12 @@ def _find_agent(marts: _Marts, agent: str) -> str:
     )
 
 
-def _find_score(marts: _Marts, agent_id_hash: str, moment: datetime | None, window_days: int | None) -> Row:
+def _find_score(marts: Marts, agent_id_hash: str, moment: datetime | None, window_days: int | None) -> Row:
     """The row of fct_capacity_scores that is meant."""
     agent = {"agent_id_hash": agent_id_hash}
     windows = [
         row["window_days"]
-        for row in marts.rows(
+        for row in marts.dicts(
             "select distinct window_days from {fct_capacity_scores} "
             "where agent_id_hash = %(agent_id_hash)s order by window_days",
             agent,
@@ -219,7 +178,7 @@ def _find_score(marts: _Marts, agent_id_hash: str, moment: datetime | None, wind
             f"It has scores in windows of {' and '.join(map(str, windows))} days.",
         )
     key = {**agent, "window_days": window, "as_of": moment}
-    found = marts.rows(
+    found = marts.dicts(
         """
         select *
         from {fct_capacity_scores}
@@ -238,9 +197,9 @@ def _find_score(marts: _Marts, agent_id_hash: str, moment: datetime | None, wind
     return found[0]
 
 
-def _no_score(marts: _Marts, key: Mapping[str, Any], moment: datetime, option: str) -> InputError:
+def _no_score(marts: Marts, key: Mapping[str, Any], moment: datetime, option: str) -> InputError:
     """Say that the agent has no row at an as-of, and which ones are nearest."""
-    [nearest] = marts.rows(
+    [nearest] = marts.dicts(
         """
         select
             max(as_of) filter (where as_of < %(moment)s) as before,
@@ -258,10 +217,15 @@ def _no_score(marts: _Marts, key: Mapping[str, Any], moment: datetime, option: s
     )
 
 
-def _parts(marts: _Marts, score: Row) -> list[Row]:
+def _key(score: Row) -> tuple[list[str], datetime, int]:
+    """What the readers of `ciris_scoring.reading.agent` are told of a score."""
+    return [score["agent_id_hash"]], score["as_of"], score["window_days"]
+
+
+def _parts(marts: Marts, score: Row) -> list[Row]:
     counts = {
         row["part"]: row["n_traces"]
-        for row in marts.rows(
+        for row in marts.dicts(
             f"with {lowered()} select part, count(*) as n_traces from lowered group by part", score
         )
     }
@@ -270,12 +234,12 @@ def _parts(marts: _Marts, score: Row) -> list[Row]:
             **{name: getattr(part, name) for name in ("factor", "part", "loss", "points_lost", "rank")},
             "n_traces": counts.get(part.part, 0) if part.part in RULES else None,
         }
-        for part in agent_reading.attribution(*marts.of(score))
+        for part in agent_reading.attribution(marts, *_key(score))
     ]
 
 
-def _comparisons(marts: _Marts, score: Row) -> list[Row]:
-    comparisons = marts.rows(
+def _comparisons(marts: Marts, score: Row) -> list[Row]:
+    comparisons = marts.dicts(
         """
         select compared_with, compared_as_of, score_before, score_now, change, not_comparable_because
         from {fct_score_comparisons}
@@ -289,14 +253,16 @@ def _comparisons(marts: _Marts, score: Row) -> list[Row]:
             **comparison,
             "parts": [
                 {name: getattr(part, name) for name in ("factor", "part", "loss_change", "points", "rank")}
-                for part in agent_reading.changes(*marts.of(score), compared_with=comparison["compared_with"])
+                for part in agent_reading.changes(
+                    marts, *_key(score), compared_with=comparison["compared_with"]
+                )
             ],
         }
         for comparison in comparisons
     ]
 
 
-def _since(marts: _Marts, score: Row, earlier: datetime) -> Row:
+def _since(marts: Marts, score: Row, earlier: datetime) -> Row:
     """Compare with any earlier as-of: by part where fct_score_changes does, else score and factors alone."""
     if earlier >= score["as_of"]:
         raise InputError(
@@ -304,7 +270,7 @@ def _since(marts: _Marts, score: Row, earlier: datetime) -> Row:
             "Give an earlier as-of.",
         )
     differences = ", ".join(f"later.{column} - earlier.{column} as {column}" for column in FACTORS.values())
-    found = marts.rows(
+    found = marts.dicts(
         f"""
         select
             earlier.capacity_score as score_before,
@@ -341,21 +307,21 @@ def _since(marts: _Marts, score: Row, earlier: datetime) -> Row:
     }
 
 
-def _events(marts: _Marts, score: Row) -> dict[str, Any]:
+def _events(marts: Marts, score: Row) -> dict[str, Any]:
     window = """
         from {fct_trace_verdicts}
         where
             agent_id_hash = %(agent_id_hash)s and is_counted
             and traced_at >= %(window_start)s and traced_at < %(as_of)s
     """
-    [keys] = marts.rows(
+    [keys] = marts.dicts(
         f"""
         select count(*) as n, min(traced_at) as first_at, max(traced_at) as last_at
         {window} and not is_key_registered
         """,
         score,
     )
-    [links] = marts.rows(
+    [links] = marts.dicts(
         f"""
         select
             count(*) as n,
@@ -370,7 +336,7 @@ def _events(marts: _Marts, score: Row) -> dict[str, Any]:
         score,
     )
     return {
-        "renames": marts.rows(
+        "renames": marts.dicts(
             f"""
             select traced_at, trace_id, previous_agent_name, agent_name
             {window} and is_identity_change
@@ -380,7 +346,7 @@ def _events(marts: _Marts, score: Row) -> dict[str, Any]:
         ),
         "unregistered_keys": keys,
         "broken_links": links,
-        "episodes": marts.rows(
+        "episodes": marts.dicts(
             f"with {EPISODES} select failure_mode, traced_at as detected_at, recovered_at, hours from episodes "
             "where hours is not null order by detected_at, recovered_at",
             score,
@@ -388,8 +354,8 @@ def _events(marts: _Marts, score: Row) -> dict[str, Any]:
     }
 
 
-def _traces(marts: _Marts, score: Row) -> dict[str, Any]:
-    rows = marts.rows(
+def _traces(marts: Marts, score: Row) -> dict[str, Any]:
+    rows = marts.dicts(
         f"""
         with {lowered()}, {COSTS}
         select costs.*, count(*) over () as n_costly_traces
@@ -405,8 +371,11 @@ def _traces(marts: _Marts, score: Row) -> dict[str, Any]:
     return {"traces": rows, "n_costly_traces": n}
 
 
-def _signs(marts: _Marts, score: Row) -> list[Row]:
-    return marts.rows(
+def _signs(marts: Marts, score: Row) -> list[Row] | None:
+    """Signs of a polished record; None in a database that a version without them has scored."""
+    if not table_exists(marts.connection, *marts.relations.places["fct_record_signs"]):
+        return None
+    return marts.dicts(
         """
         select sign, field, value, comparison_value, compared_with, z, message
         from {fct_record_signs}

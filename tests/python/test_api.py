@@ -57,6 +57,7 @@ from ciris_scoring.explain import explain
 from ciris_scoring.project import Project, load_project
 from ciris_scoring.reading.agent import NON_EXEMPT_ACTIONS
 from ciris_scoring.reading.evidence import RULES
+from ciris_scoring.reading.marts import Marts
 from ciris_scoring.reading.publication import read_publication
 from ciris_scoring.simulation.sample import load_sample, sample_info
 from conftest import REPOSITORY, Database, fresh_database
@@ -1094,7 +1095,7 @@ def test_a_mart_that_is_rewritten_is_another_publication(served, marts, mart, co
     """Whatever its rows say: a run writes these marts whole, and after the scores."""
 
     def identity() -> str:
-        return served.read(lambda connection: read_publication(connection, served.relations)).identity
+        return served.read(lambda connection: read_publication(Marts(connection, served.relations))).identity
 
     before = identity()
     assert identity() == before
@@ -1144,7 +1145,9 @@ def test_answers_are_kept_within_bounds(served, marts):
 
 def test_an_answer_of_more_than_a_quarter_of_the_cache_is_not_kept(served):
     answers = create_app(served, Settings(cache_bytes=4_000)).state.answers
-    answers._publication = served.read(lambda connection: read_publication(connection, served.relations))
+    answers._publication = served.read(
+        lambda connection: read_publication(Marts(connection, served.relations))
+    )
 
     def keep(name: str, body: int, gzipped: int) -> None:
         kept = answers_module.Kept(b"x" * body, b"x" * gzipped, {}, "text/csv")

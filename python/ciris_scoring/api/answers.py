@@ -7,8 +7,8 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
+from typing import TypeVar
 
-import psycopg
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers
 from starlette.requests import Request
@@ -19,6 +19,7 @@ from ciris_scoring.api.database import Database
 from ciris_scoring.api.models import Answer, Cache
 from ciris_scoring.api.problems import Problem
 from ciris_scoring.api.settings import Settings
+from ciris_scoring.reading.marts import Marts
 from ciris_scoring.reading.publication import Publication, read_publication
 
 JSON = "application/json"
@@ -30,7 +31,8 @@ LONGEST_REQUEST = 500
 """Bytes of path and query up to which one is."""
 Request_ = tuple[str, bytes, bool]
 """Path, query, and whether CSV is preferred."""
-Build = Callable[[psycopg.Connection], bytes | Answer]
+Read = TypeVar("Read")
+Build = Callable[[Marts], bytes | Answer]
 
 
 @dataclass(frozen=True)
@@ -95,6 +97,10 @@ class Answers:
         """Key of the answer to a request that was answered, as it came."""
         self._being_made: dict[Hashable, asyncio.Task[Made]] = {}
 
+    def read(self, reading: Callable[[Marts], Read]) -> Read:
+        """Carry out a reading of the marts, as `Database.read` does."""
+        return self.database.read(lambda connection: reading(Marts(connection, self.database.relations)))
+
     async def publication(self) -> Publication:
         """What is published, as it was a moment ago at most.
 
@@ -110,10 +116,7 @@ class Answers:
 
     async def _check(self) -> Publication:
         try:
-            relations = self.database.relations
-            publication = await run_in_threadpool(
-                self.database.read, lambda connection: read_publication(connection, relations)
-            )
+            publication = await run_in_threadpool(self.read, read_publication)
         finally:
             self._checking = None
         if self._publication is None or publication.identity != self._publication.identity:
@@ -177,7 +180,7 @@ class Answers:
         return kept.response(request.headers)
 
     def _make(self, build: Build, headers: dict[str, str], media_type: str) -> Made:
-        answer = self.database.read(build)
+        answer = self.read(build)
         if isinstance(answer, bytes):
             kept = Kept(answer, _gzipped(answer), headers, media_type)
             return Made(kept, kept)

@@ -7,7 +7,6 @@ from dataclasses import asdict, replace
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Literal
 
-import psycopg
 from fastapi import APIRouter, Depends, Path, Query, Request
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
@@ -27,7 +26,7 @@ from ciris_scoring.reading.evidence import RULES, read_evidence
 from ciris_scoring.reading.fleet import Score
 from ciris_scoring.reading.history import Point
 from ciris_scoring.reading.history import histories as read_histories
-from ciris_scoring.reading.marts import missing_marts
+from ciris_scoring.reading.marts import Marts
 from ciris_scoring.reading.parameters import parameters as read_parameters
 from ciris_scoring.reading.parameters import windows as read_windows
 from ciris_scoring.reading.publication import Publication, read_publication
@@ -111,8 +110,8 @@ async def _answers(request: Request) -> Answers:
 TheAnswers = Annotated[Answers, Depends(_answers)]
 
 
-def _lens(answers: Answers, connection: psycopg.Connection, publication: Publication) -> Lens:
-    return Lens(connection, answers.database.relations, publication, answers.cache())
+def _lens(answers: Answers, marts: Marts, publication: Publication) -> Lens:
+    return Lens(marts, publication, answers.cache())
 
 
 # --- what requests say ------------------------------------------------------------------------------------------------
@@ -144,7 +143,7 @@ def _time(name: str, text: str | None) -> datetime | None:
 
 def _one_agent(lens: Lens, asked: str) -> tuple[str, str]:
     """Hash and name of the one agent that is meant."""
-    found = called(lens.connection, lens.relations, asked)
+    found = called(lens.marts, asked)
     if not found:
         raise Problem("unknown-agent", f"No agent has the hash or the name {shown(asked)}.")
     if len(found) > 1:
@@ -198,8 +197,8 @@ async def fleet(
     publication = await answers.publication()
     window = _window(publication, window_days)
 
-    def build(connection: psycopg.Connection) -> models.Fleet:
-        lens = _lens(answers, connection, publication)
+    def build(marts: Marts) -> models.Fleet:
+        lens = _lens(answers, marts, publication)
         return lens.fleet(window, category, status, sort, limit, offset)
 
     key = ("fleet", window, category, status, sort, limit, offset)
@@ -214,8 +213,8 @@ async def capacity(
     publication = await answers.publication()
     window = _window(publication, window_days)
 
-    def build(connection: psycopg.Connection) -> models.Score:
-        lens = _lens(answers, connection, publication)
+    def build(marts: Marts) -> models.Score:
+        lens = _lens(answers, marts, publication)
         [members] = lens.members([_newest(lens, agent_id, window)])
         return models.Score.model_validate({**members, "cache": lens.cache})
 
@@ -232,8 +231,8 @@ async def factors(
     publication = await answers.publication()
     window = _window(publication, window_days)
 
-    def build(connection: psycopg.Connection) -> models.FactorsAnswer:
-        lens = _lens(answers, connection, publication)
+    def build(marts: Marts) -> models.FactorsAnswer:
+        lens = _lens(answers, marts, publication)
         score = _newest(lens, agent_id, window)
         [members] = lens.members([score])
         for factor, words in FACTOR_WORDS.items():
@@ -245,10 +244,9 @@ async def factors(
                 **notes,
             }
         members["metadata"]["non_exempt_actions"] = NON_EXEMPT_ACTIONS
-        relations = answers.database.relations
         parts = [
             replace(part, part=lens_name(part.part))
-            for part in attribution(connection, relations, [score.agent_id_hash], score.as_of, window)
+            for part in attribution(marts, [score.agent_id_hash], score.as_of, window)
         ]
         said = {"words": weighs_most(score, parts, publication.min_traces), "parts": parts}
         return models.FactorsAnswer.model_validate({**members, "weighs_most": said, "cache": lens.cache})
@@ -328,8 +326,7 @@ async def history(
         score = _newest(lens, agent_id, window)
         daily_at = MIDNIGHT if interval == "daily" else None
         histories = read_histories(
-            lens.connection,
-            lens.relations,
+            lens.marts,
             [score.agent_id_hash],
             window,
             first=begin,
@@ -338,8 +335,8 @@ async def history(
         )
         return score, histories.get(score.agent_id_hash, [])
 
-    def build_json(connection: psycopg.Connection) -> models.History:
-        lens = _lens(answers, connection, publication)
+    def build_json(marts: Marts) -> models.History:
+        lens = _lens(answers, marts, publication)
         score, points = read(lens)
         return models.History.model_validate(
             {
@@ -359,8 +356,8 @@ async def history(
             }
         )
 
-    def build_csv(connection: psycopg.Connection) -> bytes:
-        _, points = read(_lens(answers, connection, publication))
+    def build_csv(marts: Marts) -> bytes:
+        _, points = read(_lens(answers, marts, publication))
         written = io.StringIO()
         writer = csv.DictWriter(written, CSV_COLUMNS, extrasaction="ignore")
         writer.writeheader()
@@ -400,8 +397,8 @@ async def alerts(
     window = _window(publication, window_days)
     limit = publication.low_capacity_threshold if threshold is None else threshold
 
-    def build(connection: psycopg.Connection) -> models.Alerts:
-        lens = _lens(answers, connection, publication)
+    def build(marts: Marts) -> models.Alerts:
+        lens = _lens(answers, marts, publication)
         below = lens.below(limit, window)
         return models.Alerts(
             timestamp=datetime.now(UTC),
@@ -412,7 +409,7 @@ async def alerts(
             agents=below,
             alerts=[
                 models.Alert.model_validate({**asdict(alert), "agent_name": name_of(alert)})
-                for alert in read_alerts(connection, lens.relations)
+                for alert in read_alerts(marts)
             ],
             cache=lens.cache,
         )
@@ -425,12 +422,11 @@ async def parameters(request: Request, answers: TheAnswers) -> Response:
     """With which values scores are made, what the categories mean, and which windows there are."""
     publication = await answers.publication()
 
-    def build(connection: psycopg.Connection) -> models.Parameters:
-        relations = answers.database.relations
-        published = read_parameters(connection, relations)
+    def build(marts: Marts) -> models.Parameters:
+        published = read_parameters(marts)
         values = {parameter.parameter_name: parameter.parameter_value for parameter in published}
-        categories = read_categories(connection, relations)
-        windows = read_windows(connection, relations)
+        categories = read_categories(marts)
+        windows = read_windows(marts)
         cache = answers.cache()
         return models.Parameters.model_validate(
             {
@@ -498,8 +494,8 @@ async def evidence(
     moment = _time("as_of", as_of)
     name = MARTS_NAMES.get(component, component)
 
-    def build(connection: psycopg.Connection) -> models.Evidence:
-        lens = _lens(answers, connection, publication)
+    def build(marts: Marts) -> models.Evidence:
+        lens = _lens(answers, marts, publication)
         agent_id_hash, agent_name = _one_agent(lens, agent_id)
         score = (
             lens.newest(agent_id_hash, window)
@@ -509,7 +505,7 @@ async def evidence(
         if score is None:
             raise _no_score(agent_name, window, moment)
         key = (agent_id_hash, score.as_of, score.window_start)
-        traces = read_evidence(connection, lens.relations, name, *key, after=after, limit=limit + 1)
+        traces = read_evidence(marts, name, *key, after=after, limit=limit + 1)
         page = traces[:limit]
         return models.Evidence(
             agent_id_hash=agent_id_hash,
@@ -540,14 +536,13 @@ async def healthz() -> Response:
 @router.get("/readyz", tags=["server"], **described("readyz", models.Ready, problems()))
 async def readyz(answers: TheAnswers) -> Response:
     """The database can be reached and the marts are there; how old the newest as-of is. Needs no key."""
-    relations = answers.database.relations
 
-    def read(connection: psycopg.Connection) -> Publication:
-        if missing := missing_marts(connection, relations):
+    def read(marts: Marts) -> Publication:
+        if missing := marts.missing():
             raise Problem("not-published", f"There is no {', '.join(missing)}: score the fleet first.")
-        return read_publication(connection, relations)
+        return read_publication(marts)
 
-    publication = await run_in_threadpool(answers.database.read, read)
+    publication = await run_in_threadpool(answers.read, read)
     as_of = publication.as_of
     return _unkept(
         models.Ready(

@@ -6,16 +6,14 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-import psycopg
-
 from ciris_scoring.api import models
 from ciris_scoring.reading import agent as agent_reading
 from ciris_scoring.reading import agents, fleet, history
 from ciris_scoring.reading.factors import FACTORS
 from ciris_scoring.reading.fleet import Score
 from ciris_scoring.reading.history import Point
+from ciris_scoring.reading.marts import Marts
 from ciris_scoring.reading.publication import Publication
-from ciris_scoring.relations import Relations
 
 LENS_NAMES = {
     "d_identity": "D_identity",
@@ -72,19 +70,18 @@ def outline(row: Score | Point) -> dict[str, Any]:
 class Lens:
     """The marts of one publication, in the lens's shapes."""
 
-    connection: psycopg.Connection
-    relations: Relations
+    marts: Marts
     publication: Publication
     cache: models.Cache
 
     def newest(self, agent_id_hash: str, window_days: int) -> Score | None:
         """Newest score of an agent; None where it has none in this window."""
-        as_of = history.newest(self.connection, self.relations, agent_id_hash, window_days)
+        as_of = history.newest(self.marts, agent_id_hash, window_days)
         return None if as_of is None else self.score_at(agent_id_hash, as_of, window_days)
 
     def score_at(self, agent_id_hash: str, as_of: datetime, window_days: int) -> Score | None:
         """Score of an agent at an as-of; None without one."""
-        found = fleet.scores(self.connection, self.relations, as_of, window_days, agent_id_hash=agent_id_hash)
+        found = fleet.scores(self.marts, as_of, window_days, agent_id_hash=agent_id_hash)
         return found[0] if found else None
 
     def members(self, scores: Sequence[Score]) -> Iterator[dict[str, Any]]:
@@ -92,7 +89,7 @@ class Lens:
         if not scores:
             return
         hashes = [score.agent_id_hash for score in scores]
-        key = (self.connection, self.relations, hashes, scores[0].as_of, scores[0].window_days)
+        key = (self.marts, hashes, scores[0].as_of, scores[0].window_days)
         parts: dict[tuple[str, str], dict[str, float | None]] = defaultdict(dict)
         for part in agent_reading.components(*key):
             parts[part.agent_id_hash, part.factor][lens_name(part.component)] = part.component_value
@@ -147,10 +144,9 @@ class Lens:
         :param sort: a member of SORTED_BY, with a minus in front for falling.
         """
         as_of = self.publication.as_of
-        reader = (self.connection, self.relations)
         chosen = [
             score
-            for score in (fleet.scores(*reader, as_of, window_days) if as_of else [])
+            for score in (fleet.scores(self.marts, as_of, window_days) if as_of else [])
             if score.capacity_score is not None
             and category in (None, score.category)
             and status in (None, score.score_status)
@@ -171,7 +167,7 @@ class Lens:
                     "last_traced_at": agent.last_traced_at,
                 }
             )
-            for agent in (agents.unscored(*reader, as_of, window_days) if category is None else [])
+            for agent in (agents.unscored(self.marts, as_of, window_days) if category is None else [])
             if status in (None, agent.score_status or NO_TRACES)
         ]
         return models.Fleet(
@@ -192,7 +188,7 @@ class Lens:
         as_of = self.publication.as_of
         found = None
         if as_of is not None:
-            found = fleet.capacity(self.connection, self.relations, as_of, window_days)
+            found = fleet.capacity(self.marts, as_of, window_days)
         counted = {name for name in models.Summary.model_fields if not name.endswith("_composite_score")}
         means = {name: f"{name}_capacity_score" for name in ("mean", "median", "min")}
         return models.Summary.model_validate(
@@ -205,9 +201,9 @@ class Lens:
         as_of = self.publication.as_of
         if as_of is None:
             return []
-        found = fleet.scores(self.connection, self.relations, as_of, window_days, below=threshold)
+        found = fleet.scores(self.marts, as_of, window_days, below=threshold)
         non_exempt = agent_reading.non_exempt_traces(
-            self.connection, self.relations, [score.agent_id_hash for score in found], as_of, window_days
+            self.marts, [score.agent_id_hash for score in found], as_of, window_days
         )
         return [
             models.AlertedAgent.model_validate(

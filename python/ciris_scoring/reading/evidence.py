@@ -6,10 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 from uuid import UUID
 
-import psycopg
-
-from ciris_scoring.reading.marts import rows
-from ciris_scoring.relations import Relations
+from ciris_scoring.reading.marts import Marts
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -150,8 +147,7 @@ class Trace:
 
 
 def read_evidence(
-    connection: psycopg.Connection,
-    relations: Relations,
+    marts: Marts,
     part: str,
     agent_id_hash: str,
     as_of: datetime,
@@ -164,12 +160,9 @@ def read_evidence(
 
     :param part: of `RULES`.
     :param after: key of the last trace of the page before.
-    :raises psycopg.Error: the marts cannot be read.
     """
     microseconds, _, trace_verdict_id = (after or "").partition(".")
-    return rows(
-        connection,
-        relations,
+    return marts.rows(
         Trace,
         f"""
         with {lowered([part])}
@@ -183,12 +176,10 @@ def read_evidence(
         order by traced_at desc, trace_verdict_id desc
         limit %(limit)s
         """,
-        {
-            "agent_id_hash": agent_id_hash,
-            "as_of": as_of,
-            "window_start": window_start,
-            "microseconds": int(microseconds) if after else None,
-            "after_id": trace_verdict_id or None,
-            "limit": limit,
-        },
+        agent_id_hash=agent_id_hash,
+        as_of=as_of,
+        window_start=window_start,
+        microseconds=int(microseconds) if after else None,
+        after_id=trace_verdict_id or None,
+        limit=limit,
     )
