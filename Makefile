@@ -77,7 +77,7 @@ $(SUPERSET):
 	@touch $@
 
 bench: $(INSTALLED) ## Measure a million traces on a throw-away PostgreSQL (about 5 minutes, 5 GB of disk).
-	$(BIN)/ciris-scoring bench --embedded $(BENCH)
+	$(BIN)/python -m benchmarks $(if $(filter api coverage,$(firstword $(BENCH))),,--embedded) $(BENCH)
 
 clean: ## Stop the embedded PostgreSQL and delete everything that was made, the environment included.
 	@test ! -x $(BIN)/ciris-scoring || $(BIN)/python -m ciris_scoring.embedded stop --delete

@@ -1,23 +1,18 @@
 """The command line `ciris-scoring` and its commands."""
 
 import contextlib
-import signal
-import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import click
-from click.core import ParameterSource
 
 from ciris_scoring import as_of as as_of_time
 from ciris_scoring.errors import CirisError, InputError, one_line
+from ciris_scoring.options import Place, database_options, every_second, fleet_options
 from ciris_scoring.terminal import accept_any_character, printable
-
-FOLDER = click.Path(file_okay=False, path_type=Path)
-Command = Callable[..., None]
 
 # Modules that import dbt or pandas are imported by the commands that need them, so that --help answers at once.
 
@@ -39,40 +34,6 @@ class Commands(click.Group):
             ctx.exit(error.exit_code)
 
 
-def _with_options(*options: Callable[[Command], Command]) -> Callable[[Command], Command]:
-    """Combine options into one decorator; they are listed in this order."""
-
-    def add(command: Command) -> Command:
-        for option in reversed(options):
-            command = option(command)
-        return command
-
-    return add
-
-
-def fleet_options(
-    *, agents: int, days: int | None, days_help: str, traces_per_day: float
-) -> Callable[[Command], Command]:
-    """Add the options that say which fleet is simulated, with these defaults."""
-    at_least_one = click.IntRange(min=1)
-    return _with_options(
-        click.option(
-            "--agents", type=at_least_one, default=agents, show_default=True, help="Number of agents."
-        ),
-        click.option("--days", type=at_least_one, default=days, show_default=True, help=days_help),
-        click.option(
-            "--traces-per-day",
-            type=click.FloatRange(min=0, min_open=True),
-            default=traces_per_day,
-            show_default=True,
-            help="Mean per agent and day.",
-        ),
-        click.option(
-            "--seed", type=click.IntRange(min=0), default=1, show_default=True, help="Same seed, same fleet."
-        ),
-    )
-
-
 @contextlib.contextmanager
 def _extra(name: str) -> Iterator[None]:
     """Import what an optional extra brings, and say how to install it where it is not there."""
@@ -83,24 +44,6 @@ def _extra(name: str) -> Iterator[None]:
             f"This needs the package {error.name}, which is not installed.",
             f"Install the extra: pip install 'ciris-scoring[{name}]'",
         ) from error
-
-
-database_options = _with_options(
-    click.option("--target", help="Target in the profile. [default: the profile's own]"),
-    click.option(
-        "--profiles-dir",
-        type=FOLDER,
-        help="Folder of profiles.yml. [default: $DBT_PROFILES_DIR, here, ~/.dbt]",
-    ),
-    click.option("--project-dir", type=FOLDER, help="Folder of dbt_project.yml. [default: here or above]"),
-    click.option(
-        "--vars",
-        "variables",
-        metavar="YAML",
-        help="dbt variables, as a YAML dictionary: '{name: value}'.",
-    ),
-)
-"""The options of every command that works in a database."""
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
@@ -182,10 +125,7 @@ def run(
     report_file: Path | None,
     alert_command: str | None,
     for_machines: bool,
-    target: str | None,
-    profiles_dir: Path | None,
-    project_dir: Path | None,
-    variables: str | None,
+    place: Place,
 ) -> None:
     """Score the fleet: build, compute resilience, build the marts, print the fleet table.
 
@@ -206,14 +146,13 @@ def run(
     """
     from ciris_scoring import run as job
     from ciris_scoring.closing import Closing
-    from ciris_scoring.project import load_project, parse_vars
     from ciris_scoring.run_log import Attempt
 
     attempt = Attempt("backfill" if first or last else "full_refresh" if full_refresh else "run")
     closing = Closing(attempt, report_file, alert_command, for_machines)
     options: dict[str, Any] = {"allow_rescoring": allow_rescoring, "closing": closing}
     with closing.summed_up():
-        cli_vars = parse_vars(variables)
+        cli_vars = place.cli_vars()
         if report_file is not None:
             from ciris_scoring.report import check_place
 
@@ -226,20 +165,14 @@ def run(
                     "--from and --to do not go with --as-of, --full-refresh or --embedded.",
                     "Leave those out.",
                 )
-            project = load_project(project_dir, profiles_dir, target, cli_vars)
-            job.run_backfill(project, first, last, step_days=step_days, restart=restart, **options)
+            job.run_backfill(place.project(), first, last, step_days=step_days, restart=restart, **options)
         elif restart:
             raise InputError("--restart goes with --from and --to.", "Leave it out.")
         elif embedded:
-            if target or profiles_dir:
-                raise InputError(
-                    "--embedded brings its own profile, so --target and --profiles-dir have no meaning with it.",
-                    "Leave out either --embedded or the other two.",
-                )
-            job.run_embedded(project_dir, cli_vars, as_of, full_refresh=full_refresh, **options)
+            place.refuse_profile()
+            job.run_embedded(place.project_dir, cli_vars, as_of, full_refresh=full_refresh, **options)
         else:
-            project = load_project(project_dir, profiles_dir, target, cli_vars)
-            job.run(project, as_of, full_refresh=full_refresh, **options)
+            job.run(place.project(), as_of, full_refresh=full_refresh, **options)
 
 
 @main.command()
@@ -261,15 +194,12 @@ def explain(
     window_days: int | None,
     since: str | None,
     for_machines: bool,
-    target: str | None,
-    profiles_dir: Path | None,
-    project_dir: Path | None,
-    variables: str | None,
+    place: Place,
 ) -> None:
     """Explain a published score on a page: what took points, what changed, and which traces cost most.
 
     AGENT is a hash, the beginning of one, or a name. Nothing is computed anew and nothing is written; the role needs to
-    read the marts and the intermediate schema. docs/serving.md has the shape of the JSON.
+    read the marts. docs/serving.md has the shape of the JSON.
 
     \b
     Examples:
@@ -279,9 +209,8 @@ def explain(
     """
     from ciris_scoring.explain import as_json, page
     from ciris_scoring.explain import explain as read_explanation
-    from ciris_scoring.project import load_project, parse_vars
 
-    project = load_project(project_dir, profiles_dir, target, parse_vars(variables))
+    project = place.project()
     explanation = read_explanation(project, agent, as_of, window_days, since)
     click.echo(as_json(explanation) if for_machines else page(explanation))
 
@@ -321,10 +250,7 @@ def report(
     output: Path | None,
     window_days: int | None,
     for_machines: bool,
-    target: str | None,
-    profiles_dir: Path | None,
-    project_dir: Path | None,
-    variables: str | None,
+    place: Place,
 ) -> None:
     """Write the published scores as one file of HTML, to keep, to send, or to attach to a CI job.
 
@@ -339,13 +265,12 @@ def report(
       ciris-scoring report --json | jq '.fleet'
     """
     from ciris_scoring import report as reports
-    from ciris_scoring.project import load_project, parse_vars
     from ciris_scoring.terminal import say
 
     file = output or (Path("-") if for_machines else reports.DEFAULT_FILE)
     if str(file) != "-":
         reports.check_place(file)
-    project = load_project(project_dir, profiles_dir, target, parse_vars(variables))
+    project = place.project()
     text = reports.report(project, window_days, json=for_machines)
     if str(file) == "-":
         click.echo(text.encode())
@@ -356,9 +281,7 @@ def report(
 
 @main.command()
 @database_options
-def resilience(
-    target: str | None, profiles_dir: Path | None, project_dir: Path | None, variables: str | None
-) -> None:
+def resilience(place: Place) -> None:
     """Compute the resilience scores that are waiting: the Python step alone.
 
     It comes between the two halves of a run, for schedulers that call dbt themselves. All of it happens in one
@@ -371,9 +294,8 @@ def resilience(
       dbt build --selector after_resilience
     """
     from ciris_scoring import run as job
-    from ciris_scoring.project import load_project, parse_vars
 
-    job.resilience(load_project(project_dir, profiles_dir, target, parse_vars(variables)))
+    job.resilience(place.project())
 
 
 @main.command()
@@ -397,10 +319,7 @@ def calibrate(
     as_of: str | None,
     window_days: int | None,
     as_json: bool,
-    target: str | None,
-    profiles_dir: Path | None,
-    project_dir: Path | None,
-    variables: str | None,
+    place: Place,
 ) -> None:
     """Show what the scoring parameters do to the published fleet; it changes nothing.
 
@@ -415,9 +334,8 @@ def calibrate(
       ciris-scoring calibrate --labels incidents.csv --json
     """
     from ciris_scoring.calibration import command
-    from ciris_scoring.project import load_project, parse_vars
 
-    project = load_project(project_dir, profiles_dir, target, parse_vars(variables))
+    project = place.project()
     click.echo(command.calibrate(project, as_of, window_days, labels, json=as_json))
 
 
@@ -468,10 +386,7 @@ def serve(
     origins: tuple[str, ...],
     cache_mb: int,
     embedded: bool,
-    target: str | None,
-    profiles_dir: Path | None,
-    project_dir: Path | None,
-    variables: str | None,
+    place: Place,
 ) -> None:
     """Serve the published scores over HTTP, until it is told to stop.
 
@@ -488,26 +403,23 @@ def serve(
       ciris-scoring serve --target prod --port 8080
       CIRIS_API_KEY=$(openssl rand -hex 32) ciris-scoring serve --host 0.0.0.0
     """
-    from ciris_scoring.project import find_project, load_project, parse_vars
+    from ciris_scoring.project import find_project
 
     with _extra("api"):
         from ciris_scoring.api.server import serve as serve_scores
         from ciris_scoring.api.settings import settings_of
 
     settings = settings_of(host, port, no_auth, requests_per_minute, origins, cache_mb)
-    cli_vars = parse_vars(variables)
+    place.cli_vars()  # wrong ones are refused before a server starts
     if embedded:
-        if target or profiles_dir:
-            raise InputError(
-                "--embedded brings its own profile, so --target and --profiles-dir have no meaning with it.",
-                "Leave out either --embedded or the other two.",
-            )
+        place.refuse_profile()
         from ciris_scoring import embedded as embedded_server
 
-        project_dir = find_project(project_dir)
+        project_dir = find_project(place.project_dir)
         profiles_dir = project_dir / embedded_server.STATE_FOLDER
         embedded_server.write_profile(profiles_dir, embedded_server.start(profiles_dir))
-    serve_scores(load_project(project_dir, profiles_dir, target, cli_vars), settings)
+        place = replace(place, project_dir=project_dir, profiles_dir=profiles_dir)
+    serve_scores(place.project(), settings)
 
 
 @main.command()
@@ -522,10 +434,7 @@ def simulate(
     traces_per_day: float,
     seed: int,
     end: str | None,
-    target: str | None,
-    profiles_dir: Path | None,
-    project_dir: Path | None,
-    variables: str | None,
+    place: Place,
 ) -> None:
     """Write a simulated fleet into the source tables, to try things out.
 
@@ -539,233 +448,24 @@ def simulate(
       ciris-scoring simulate --vars '{ciris_source_schema: simulated}' --end 2026-06-15
     """
     from ciris_scoring.connection import connect
-    from ciris_scoring.project import load_project, parse_vars
     from ciris_scoring.simulation import stream_fleet
     from ciris_scoring.simulation.load import load_fleet
 
-    project = load_project(project_dir, profiles_dir, target, parse_vars(variables))
+    project = place.project()
     now = datetime.now(UTC)
     moment = as_of_time.resolve(None, "day", now) if end is None else as_of_time.parse_time(end, "--end")
-    try:
-        fleet = stream_fleet(agents, days, traces_per_day, seed, moment)
-    except ValueError as error:
-        raise InputError(
-            f"This fleet cannot be simulated: {error}", "See ciris-scoring simulate --help."
-        ) from error
+    fleet = stream_fleet(agents, days, traces_per_day, seed, moment)
     with connect(project) as connection:
         n_traces = load_fleet(
             connection,
             fleet,
             project.source_schema,
             project.source_tables,
-            _every_second("traces written"),
+            every_second("traces written"),
             distributed=project.is_distributed,
         )
     click.echo(f"{n_traces:,} traces of {agents} agents are in {project.source_schema}.")
     click.echo(f"Score them with: ciris-scoring run --as-of {as_of_time.text(moment)}")
-
-
-@main.group(invoke_without_command=True)
-@fleet_options(agents=200, days=None, days_help="Days of history.  [default: 60]", traces_per_day=90.0)
-@click.option(
-    "--increments",
-    type=click.IntRange(min=1),
-    default=3,
-    show_default=True,
-    help="Days that arrive after the history, each scored by an increment; the median one is shown.",
-)
-@click.option("--growth", is_flag=True, help="Measure after 30, 60 and 120 days of history, and compare.")
-@click.option("--keep", is_flag=True, help="Leave the database of the benchmark at the end.")
-@click.option(
-    "--distribution",
-    type=click.Choice(["citus"]),
-    help="Compare the cluster whose coordinator is the target with plain PostgreSQL, in schemas beside each other.",
-)
-@click.option(
-    "--embedded",
-    is_flag=True,
-    help="Use a PostgreSQL that comes with the package, with default settings, and throw it away.",
-)
-@database_options
-@click.pass_context
-def bench(
-    context: click.Context,
-    agents: int,
-    days: int | None,
-    traces_per_day: float,
-    seed: int,
-    increments: int,
-    growth: bool,
-    keep: bool,
-    distribution: str | None,
-    embedded: bool,
-    target: str | None,
-    profiles_dir: Path | None,
-    project_dir: Path | None,
-    variables: str | None,
-) -> None:
-    """Measure scoring on a simulated fleet, beside the specification's own SQL.
-
-    It works in a database of its own, ciris_bench, on the server of the profile, which it creates and drops; the role
-    needs the right to create databases. Without options it simulates a million traces, which takes a few minutes and
-    5 GB of disk. docs/measuring.md explains each line that it prints.
-
-    The exit code is 1 when a target is missed; the last line says which. Targets are stated for 200 agents and
-    60 days of a million traces, and for 10,000 agents and 90 days of ten million.
-
-    With --distribution citus it works in the database of the target, the coordinator of a Citus cluster, in schemas
-    ciris_bench_..., which it creates and drops, and prints the time and the processor time of each model on plain
-    PostgreSQL, on the coordinator and on the workers. Targets are stated from half a million traces on.
-
-    
-    Examples:
-      ciris-scoring bench --embedded
-      ciris-scoring bench --agents 10000 --days 90 --traces-per-day 12
-      ciris-scoring bench --growth --target staging
-      ciris-scoring bench --distribution citus --traces-per-day 45 --increments 1
-      ciris-scoring bench --agents 20 --days 10                    # any other size, without targets
-      ciris-scoring bench coverage                                 # how often intervals hold the truth
-    """
-    if context.invoked_subcommand is not None:
-        given = [
-            name
-            for name in context.params
-            if context.get_parameter_source(name) is not ParameterSource.DEFAULT
-        ]
-        if given:
-            raise InputError(
-                f"--{given[0].replace('_', '-')} belongs to bench itself, not to bench {context.invoked_subcommand}.",
-                f"Leave it out, or put options of {context.invoked_subcommand} behind its name.",
-            )
-        return
-    from ciris_scoring.bench.cluster.command import run_cluster_bench
-    from ciris_scoring.bench.command import run_bench, run_bench_embedded
-    from ciris_scoring.bench.measure import FleetOptions
-    from ciris_scoring.bench.targets import GROWTH_LENGTHS
-    from ciris_scoring.project import load_project, parse_vars
-
-    if growth and days:
-        raise InputError(
-            "--growth chooses the days of history itself.", "Leave out either --growth or --days."
-        )
-    if distribution and (growth or embedded):
-        raise InputError(
-            "--distribution measures a cluster that is there, at one length of history.",
-            "Leave out --growth and --embedded.",
-        )
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # what was made is dropped first
-    lengths = GROWTH_LENGTHS if growth else (days or 60,)
-    work = (FleetOptions(agents, traces_per_day, seed), lengths, increments, _every_second("traces written"))
-    cli_vars = parse_vars(variables)
-    if embedded:
-        if target or profiles_dir or keep:
-            raise InputError(
-                "--embedded brings a server that is thrown away, so --target, --profiles-dir and --keep have no "
-                "meaning with it.",
-                "Leave out either --embedded or the other three.",
-            )
-        met = run_bench_embedded(project_dir, cli_vars, *work)
-    elif distribution:
-        project = load_project(project_dir, profiles_dir, target, cli_vars)
-        met = run_cluster_bench(project, work[0], lengths[0], *work[2:], keep=keep)
-    else:
-        met = run_bench(load_project(project_dir, profiles_dir, target, cli_vars), *work, keep=keep)
-    if not met:
-        sys.exit(1)
-
-
-@bench.command("api")
-@click.option(
-    "--clients", type=click.IntRange(min=1), default=32, show_default=True, help="That ask at once."
-)
-@click.option(
-    "--requests",
-    type=click.IntRange(min=100),
-    default=4_000,
-    show_default=True,
-    help="Per question and round.",
-)
-@click.option(
-    "--soak",
-    type=click.IntRange(min=0),
-    default=100_000,
-    show_default=True,
-    help="Requests over which memory must not grow; 0 to leave that out.",
-)
-@database_options
-def bench_api(
-    clients: int,
-    requests: int,
-    soak: int,
-    target: str | None,
-    profiles_dir: Path | None,
-    project_dir: Path | None,
-    variables: str | None,
-) -> None:
-    """Measure the load that `ciris-scoring serve` bears, beside an empty FastAPI answer.
-
-    It serves the scores of the target on ports of this machine, to clients of this machine, and changes nothing. Needs
-    the extra: pip install 'ciris-scoring[api]'. A few minutes.
-
-    The exit code is 1 when a target is missed; the last lines say which.
-
-    \b
-    Example:
-      ciris-scoring bench api --profiles-dir .ciris --soak 20000
-    """
-    from ciris_scoring.project import load_project, parse_vars
-
-    with _extra("api"):
-        import fastapi  # noqa: F401
-        import psycopg_pool  # noqa: F401
-        import uvicorn  # noqa: F401
-    from ciris_scoring.bench.api.command import run_api_bench
-
-    project = load_project(project_dir, profiles_dir, target, parse_vars(variables))
-    if not run_api_bench(project, variables, clients, requests, soak):
-        sys.exit(1)
-
-
-@bench.command()
-@click.option(
-    "--rows",
-    type=click.IntRange(min=1),
-    default=2_000,
-    show_default=True,
-    help="Simulated agents per case, in whole fleets of 100.",
-)
-@click.option(
-    "--seed", type=click.IntRange(min=0), default=1, show_default=True, help="Same seed, same agents."
-)
-def coverage(rows: int, seed: int) -> None:
-    """Measure how often the intervals of scores hold the truth, on simulated agents whose truth is known.
-
-    It needs no database. It prints the coverage and the widths of intervals, how often the alert falling is raised on
-    agents that did not change and on agents that did, and the speed; a few minutes on one core.
-
-    The exit code is 1 when a stated figure is missed; the last lines say which.
-
-    \b
-    Example:
-      ciris-scoring bench coverage --rows 2000
-    """
-    from ciris_scoring.bench.coverage.command import run_coverage
-
-    if not run_coverage(rows, seed, lambda name: click.echo(f"measured: {name}", err=True)):
-        sys.exit(1)
-
-
-def _every_second(what: str) -> Callable[[int, int], None]:
-    """Progress on stderr, a line a second at most, and one at the end."""
-    last = time.monotonic()
-
-    def progress(done: int, expected: int) -> None:
-        nonlocal last
-        if done == expected or time.monotonic() - last > 1:
-            last = time.monotonic()
-            click.echo(f"{done:,} of {expected:,} {what}", err=True)
-
-    return progress
 
 
 if __name__ == "__main__":

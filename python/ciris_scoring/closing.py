@@ -17,6 +17,7 @@ from ciris_scoring.errors import CommandFailed, InputError
 from ciris_scoring.fleet_table import fleet_tables
 from ciris_scoring.project import Project
 from ciris_scoring.reading.alerts import Alert, alerts
+from ciris_scoring.reading.marts import Marts
 from ciris_scoring.relations import Relations
 from ciris_scoring.run_log import Attempt
 from ciris_scoring.terminal import say
@@ -69,11 +70,11 @@ class Closing:
     def read_alerts(self, connection: psycopg.Connection, relations: Relations) -> None:
         """Remember the alerts that are published before the run."""
         if has_right(connection, *relations.places["fct_capacity_alerts"]):
-            self._known = {_key(alert): alert.severity for alert in alerts(connection, relations)}
+            self._known = {_key(alert): alert.severity for alert in alerts(Marts(connection, relations))}
 
     def show_fleet(self, connection: psycopg.Connection, relations: Relations, moment: datetime) -> None:
         """Print the fleet table, and find the alerts that are new or have become critical."""
-        for alert in alerts(connection, relations):
+        for alert in alerts(Marts(connection, relations)):
             before = self._known.get(_key(alert))
             if before is None or (alert.severity == "critical" and before != "critical"):
                 self.new_alerts.append(alert)

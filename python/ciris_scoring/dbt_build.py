@@ -214,7 +214,9 @@ class _Progress:
         with self._lock:
             if name in ("LogStartLine", "SkippingDetails"):
                 self._total = data.total
-            elif name == "NodeFinished" and data.node_info.materialized != "ephemeral":  # dbt's total has no such
+            elif (
+                name == "NodeFinished" and data.node_info.materialized != "ephemeral"
+            ):  # dbt's total has no such
                 self._finished += 1
                 self._show(data.node_info, data.run_result)
             elif name in ("JinjaLogInfo", "JinjaLogWarning", "PrintEvent"):

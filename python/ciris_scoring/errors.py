@@ -51,10 +51,6 @@ class CommandFailed(CirisError):
     """A command that the user named did not succeed; the scores are published."""
 
 
-class BenchFailed(CirisError):
-    """The benchmark could not be carried through."""
-
-
 def one_line(error: BaseException | str) -> str:
     """Message of an error, or a text, on one line, without indentation and line breaks."""
     return " ".join(str(error).split())

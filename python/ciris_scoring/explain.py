@@ -1,7 +1,6 @@
 """Why an agent has the score it has: what the marts say about one score, on a page for people or as JSON.
 
-Everything is read in one read-only transaction; the numbers are those of the marts. Of the intermediate relations only
-int_fragility_events is read, for the durations of fragile episodes, which no mart has.
+Everything is read from the marts, in one read-only transaction.
 
 docs/serving.md, "Explanations as JSON", has the shape of an explanation.
 """
@@ -12,19 +11,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-import psycopg
-from psycopg import sql
-from psycopg.rows import dict_row
-
 from ciris_scoring import as_of as as_of_time
 from ciris_scoring.connection import connect, table_exists
 from ciris_scoring.decimals import cut
-from ciris_scoring.errors import DatabaseError, InputError, shown
+from ciris_scoring.errors import InputError, shown
 from ciris_scoring.project import Project
+from ciris_scoring.reading import agent as agent_reading
 from ciris_scoring.reading import agents
+from ciris_scoring.reading.evidence import EPISODES, RULES, lowered
 from ciris_scoring.reading.factors import FACTORS
+from ciris_scoring.reading.marts import Marts, read_only
 from ciris_scoring.reading.words import PART_WORDS, named
-from ciris_scoring.relations import Relations
 from ciris_scoring.terminal import aligned, fitted, printable, width
 
 PAGE_WIDTH = 100
@@ -39,28 +36,12 @@ BESIDE_TRACE_ID = 32
 MAX_AGENTS = 10
 """Agents named in an error."""
 
-PARTS_OF_TRACES = {
-    "d_identity": "renamed",
-    "k_contradiction": "overridden",
-    "i_chain": "chain",
-    "i_coverage": "fields missing",
-    "i_replay": "not replayable",
-    "u_unsafe": "unsafe",
-    "s_score": "incoherent signal",
-    "mttr_hours": "fragile from here",
-    "rho_regression": "relapse",
-}
-"""Parts that single traces lower, and how a trace that did is described."""
 COMPARED = {"window": "one window before", "as_of": "the as-of before", "since": "as asked"}
 NOT_COMPARABLE = {
     "no_earlier_score": "the agent was not scored then",
     "other_parameter_set": "it was made with other parameters",
     "no_score": "one of the two has too few traces for a score",
 }
-MARTS = (
-    *("dim_agents", "fct_capacity_scores", "fct_score_attribution", "fct_score_comparisons"),
-    *("fct_score_changes", "fct_trace_verdicts"),
-)
 RULE = (
     "How points are shared out: each part's equally among the traces of the window that lowered it, those",
     "of missing fields by the number of fields, those of slow recovery by the hours of the episodes that",
@@ -85,31 +66,20 @@ def explain(
     """
     moment = None if as_of is None else as_of_time.parse_time(as_of, "--as-of")
     earlier = None if since is None else as_of_time.parse_time(since, "--since")
-    relations = project.relations
-    with connect(project) as connection:
-        connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ  # one state of all marts
-        connection.read_only = True
-        with connection.transaction(), connection.cursor(row_factory=dict_row) as cursor:
-            for mart in MARTS:
-                if not table_exists(connection, *relations.places[mart]):
-                    raise DatabaseError(
-                        f"There is no {relations.places[mart]}: no score is published there.",
-                        "Score the fleet first with ciris-scoring run, or name another --target.",
-                    )
-            marts = _Marts(cursor, relations)
-            agent_id_hash = _find_agent(marts, agent)
-            score = _find_score(marts, agent_id_hash, moment, window_days)
-            return {
-                "score": score,
-                "parts": _parts(marts, score),
-                "comparisons": _comparisons(marts, score),
-                "since": None if earlier is None else _since(marts, score, earlier),
-                "events": _events(marts, score),
-                **_traces(marts, score),
-                "signs": _signs(marts, score)
-                if table_exists(connection, *relations.places["fct_record_signs"])
-                else None,
-            }
+    with connect(project) as connection, read_only(connection):
+        marts = Marts(connection, project.relations)
+        marts.require()
+        agent_id_hash = _find_agent(marts, agent)
+        score = _find_score(marts, agent_id_hash, moment, window_days)
+        return {
+            "score": score,
+            "parts": _parts(marts, score),
+            "comparisons": _comparisons(marts, score),
+            "since": None if earlier is None else _since(marts, score, earlier),
+            "events": _events(marts, score),
+            **_traces(marts, score),
+            "signs": _signs(marts, score),
+        }
 
 
 def as_json(explanation: Mapping[str, Any]) -> str:
@@ -123,92 +93,7 @@ def as_json(explanation: Mapping[str, Any]) -> str:
 
 # --- reading -------------------------------------------------------------------------------------------------------
 
-# The episodes that ended in the window, and the one that is open at the as-of.
-EPISODES = """
-events as (
-    select fragility_event_id, traced_at, audit_sequence_number, trace_id, event, detected_at, failure_mode
-    from {int_fragility_events}
-    where agent_id_hash = %(agent_id_hash)s and traced_at < %(as_of)s
-),
-last_event as (
-    select event, detected_at, failure_mode
-    from events
-    order by
-        traced_at desc, audit_sequence_number desc nulls first, trace_id collate "C" desc nulls first,
-        fragility_event_id desc
-    limit 1
-),
-episodes as (
-    select
-        failure_mode, detected_at, traced_at as recovered_at,
-        (extract(epoch from traced_at - detected_at) / 3600)::double precision as hours
-    from events
-    where event = 'recovery' and traced_at >= %(window_start)s
-    union all
-    select failure_mode, detected_at, null, (extract(epoch from %(as_of)s - detected_at) / 3600)::double precision
-    from last_event
-    where event = 'detection'
-)
-"""
-
-# By how much each trace lowered each part: 1, or missing fields, or hours. Outside the window lie only traces that
-# began an episode of the window. A relapse began an episode after a recovery, in the window, from its failure mode.
-LOWERED = (
-    EPISODES
-    + """,
-began as (
-    select detected_at, sum(hours) as hours
-    from episodes
-    group by detected_at
-),
-relapses as (
-    select detections.fragility_event_id
-    from events as detections
-    where
-        detections.event = 'detection'
-        and exists (
-            select 1
-            from events as recoveries
-            where
-                recoveries.event = 'recovery'
-                and recoveries.failure_mode = detections.failure_mode
-                and recoveries.traced_at >= %(window_start)s
-                and recoveries.traced_at <= detections.traced_at
-                and recoveries.detected_at < detections.traced_at
-        )
-),
-lowered as (
-    select
-        verdicts.trace_verdict_id, verdicts.trace_id, verdicts.traced_at, verdicts.selected_action,
-        verdicts.audit_sequence_number, verdicts.previous_audit_sequence_number, verdicts.is_chain_gap,
-        verdicts.is_chain_rewind, verdicts.is_chain_duplicate, verdicts.is_signature_verified,
-        verdicts.is_key_registered, verdicts.is_link_valid, verdicts.n_fields_present, verdicts.failed_comparisons,
-        parts.part, parts.amount
-    from {fct_trace_verdicts} as verdicts
-    left join began on verdicts.is_fragility_detected and verdicts.traced_at = began.detected_at
-    cross join lateral (
-        values
-        ('d_identity', verdicts.is_identity_change::integer::double precision, true),
-        ('k_contradiction', verdicts.is_overridden::integer, true),
-        ('i_chain', (not verdicts.is_chain_valid)::integer, true),
-        ('i_coverage', 10 - verdicts.n_fields_present, true),
-        ('i_replay', (verdicts.is_replay_sampled and verdicts.is_replayable is false)::integer, true),
-        ('u_unsafe', verdicts.is_unsafe::integer, true),
-        ('s_score', (verdicts.is_signal and not verdicts.is_coherent_signal)::integer, true),
-        ('mttr_hours', began.hours, false),
-        ('rho_regression', (verdicts.trace_verdict_id in (select fragility_event_id from relapses))::integer, true)
-    ) as parts (part, amount, is_of_window)
-    where
-        verdicts.agent_id_hash = %(agent_id_hash)s
-        and verdicts.is_counted
-        and verdicts.traced_at < %(as_of)s
-        and verdicts.traced_at >= least(%(window_start)s, (select min(detected_at) from episodes))
-        and (verdicts.traced_at >= %(window_start)s or not parts.is_of_window)
-        and parts.amount > 0
-)
-"""
-)
-
+# Points are null where the score is: nothing is divided then.
 COSTS = """
 attribution as (
     select part, points_lost
@@ -239,23 +124,11 @@ costs as (
 """
 
 
-class _Marts:
-    """The marts, and the intermediate relations beside them, within one transaction."""
-
-    def __init__(self, cursor: psycopg.Cursor[Row], relations: Relations):
-        self.cursor = cursor
-        self.relations = relations
-
-    def rows(self, query: str, values: Mapping[str, Any]) -> list[Row]:
-        composed = sql.SQL(query).format(**self.relations)
-        return self.cursor.execute(composed, values).fetchall()
-
-
-def _find_agent(marts: _Marts, agent: str) -> str:
+def _find_agent(marts: Marts, agent: str) -> str:
     """Hash of the one agent that is meant."""
     if not agents.is_possible(agent):
         raise InputError(f"{shown(agent)} is no agent.", "Give a hash, the beginning of one, or a name.")
-    found = agents.find(marts.cursor.connection, marts.relations, agent)
+    found = agents.find(marts, agent)
     if len(found) == 1:
         return found[0].agent_id_hash
     if found:
@@ -264,7 +137,7 @@ def _find_agent(marts: _Marts, agent: str) -> str:
             f"{len(found)} agents are called {shown(agent)} or have a hash that begins so: {listed}.",
             "Give the hash, or more of it.",
         )
-    names = [row["name"] for row in marts.rows(
+    names = [row["name"] for row in marts.dicts(
         """
         select distinct unnest(agent_name || former_names) as name
         from {dim_agents}
@@ -283,12 +156,12 @@ def _find_agent(marts: _Marts, agent: str) -> str:
     )
 
 
-def _find_score(marts: _Marts, agent_id_hash: str, moment: datetime | None, window_days: int | None) -> Row:
+def _find_score(marts: Marts, agent_id_hash: str, moment: datetime | None, window_days: int | None) -> Row:
     """The row of fct_capacity_scores that is meant."""
     agent = {"agent_id_hash": agent_id_hash}
     windows = [
         row["window_days"]
-        for row in marts.rows(
+        for row in marts.dicts(
             "select distinct window_days from {fct_capacity_scores} "
             "where agent_id_hash = %(agent_id_hash)s order by window_days",
             agent,
@@ -306,7 +179,7 @@ def _find_score(marts: _Marts, agent_id_hash: str, moment: datetime | None, wind
             f"It has scores in windows of {' and '.join(map(str, windows))} days.",
         )
     key = {**agent, "window_days": window, "as_of": moment}
-    found = marts.rows(
+    found = marts.dicts(
         """
         select *
         from {fct_capacity_scores}
@@ -325,9 +198,9 @@ def _find_score(marts: _Marts, agent_id_hash: str, moment: datetime | None, wind
     return found[0]
 
 
-def _no_score(marts: _Marts, key: Mapping[str, Any], moment: datetime, option: str) -> InputError:
+def _no_score(marts: Marts, key: Mapping[str, Any], moment: datetime, option: str) -> InputError:
     """Say that the agent has no row at an as-of, and which ones are nearest."""
-    [nearest] = marts.rows(
+    [nearest] = marts.dicts(
         """
         select
             max(as_of) filter (where as_of < %(moment)s) as before,
@@ -345,30 +218,29 @@ def _no_score(marts: _Marts, key: Mapping[str, Any], moment: datetime, option: s
     )
 
 
-def _parts(marts: _Marts, score: Row) -> list[Row]:
+def _key(score: Row) -> tuple[list[str], datetime, int]:
+    """What the readers of `ciris_scoring.reading.agent` are told of a score."""
+    return [score["agent_id_hash"]], score["as_of"], score["window_days"]
+
+
+def _parts(marts: Marts, score: Row) -> list[Row]:
     counts = {
         row["part"]: row["n_traces"]
-        for row in marts.rows(
-            f"with {LOWERED} select part, count(*) as n_traces from lowered group by part", score
+        for row in marts.dicts(
+            f"with {lowered()} select part, count(*) as n_traces from lowered group by part", score
         )
     }
-    parts = marts.rows(
-        """
-        select factor, part, loss, points_lost, rank
-        from {fct_score_attribution}
-        where agent_id_hash = %(agent_id_hash)s and as_of = %(as_of)s and window_days = %(window_days)s
-        order by rank
-        """,
-        score,
-    )
     return [
-        {**row, "n_traces": counts.get(row["part"], 0) if row["part"] in PARTS_OF_TRACES else None}
-        for row in parts
+        {
+            **{name: getattr(part, name) for name in ("factor", "part", "loss", "points_lost", "rank")},
+            "n_traces": counts.get(part.part, 0) if part.part in RULES else None,
+        }
+        for part in agent_reading.attribution(marts, *_key(score))
     ]
 
 
-def _comparisons(marts: _Marts, score: Row) -> list[Row]:
-    comparisons = marts.rows(
+def _comparisons(marts: Marts, score: Row) -> list[Row]:
+    comparisons = marts.dicts(
         """
         select compared_with, compared_as_of, score_before, score_now, change, not_comparable_because
         from {fct_score_comparisons}
@@ -377,29 +249,21 @@ def _comparisons(marts: _Marts, score: Row) -> list[Row]:
         """,
         score,
     )
-    changes = marts.rows(
-        """
-        select compared_with, factor, part, loss_change, points, rank
-        from {fct_score_changes}
-        where agent_id_hash = %(agent_id_hash)s and as_of = %(as_of)s and window_days = %(window_days)s
-        order by rank
-        """,
-        score,
-    )
     return [
         {
             **comparison,
             "parts": [
-                {name: value for name, value in row.items() if name != "compared_with"}
-                for row in changes
-                if row["compared_with"] == comparison["compared_with"]
+                {name: getattr(part, name) for name in ("factor", "part", "loss_change", "points", "rank")}
+                for part in agent_reading.changes(
+                    marts, *_key(score), compared_with=comparison["compared_with"]
+                )
             ],
         }
         for comparison in comparisons
     ]
 
 
-def _since(marts: _Marts, score: Row, earlier: datetime) -> Row:
+def _since(marts: Marts, score: Row, earlier: datetime) -> Row:
     """Compare with any earlier as-of: by part where fct_score_changes does, else score and factors alone."""
     if earlier >= score["as_of"]:
         raise InputError(
@@ -407,7 +271,7 @@ def _since(marts: _Marts, score: Row, earlier: datetime) -> Row:
             "Give an earlier as-of.",
         )
     differences = ", ".join(f"later.{column} - earlier.{column} as {column}" for column in FACTORS.values())
-    found = marts.rows(
+    found = marts.dicts(
         f"""
         select
             earlier.capacity_score as score_before,
@@ -444,21 +308,21 @@ def _since(marts: _Marts, score: Row, earlier: datetime) -> Row:
     }
 
 
-def _events(marts: _Marts, score: Row) -> dict[str, Any]:
+def _events(marts: Marts, score: Row) -> dict[str, Any]:
     window = """
         from {fct_trace_verdicts}
         where
             agent_id_hash = %(agent_id_hash)s and is_counted
             and traced_at >= %(window_start)s and traced_at < %(as_of)s
     """
-    [keys] = marts.rows(
+    [keys] = marts.dicts(
         f"""
         select count(*) as n, min(traced_at) as first_at, max(traced_at) as last_at
         {window} and not is_key_registered
         """,
         score,
     )
-    [links] = marts.rows(
+    [links] = marts.dicts(
         f"""
         select
             count(*) as n,
@@ -473,7 +337,7 @@ def _events(marts: _Marts, score: Row) -> dict[str, Any]:
         score,
     )
     return {
-        "renames": marts.rows(
+        "renames": marts.dicts(
             f"""
             select traced_at, trace_id, previous_agent_name, agent_name
             {window} and is_identity_change
@@ -483,18 +347,18 @@ def _events(marts: _Marts, score: Row) -> dict[str, Any]:
         ),
         "unregistered_keys": keys,
         "broken_links": links,
-        "episodes": marts.rows(
-            f"with {EPISODES} select failure_mode, detected_at, recovered_at, hours from episodes "
-            "order by detected_at, recovered_at",
+        "episodes": marts.dicts(
+            f"with {EPISODES} select failure_mode, traced_at as detected_at, recovered_at, hours from episodes "
+            "where hours is not null order by detected_at, recovered_at",
             score,
         ),
     }
 
 
-def _traces(marts: _Marts, score: Row) -> dict[str, Any]:
-    rows = marts.rows(
+def _traces(marts: Marts, score: Row) -> dict[str, Any]:
+    rows = marts.dicts(
         f"""
-        with {LOWERED}, {COSTS}
+        with {lowered()}, {COSTS}
         select costs.*, count(*) over () as n_costly_traces
         from costs
         order by points desc nulls last, cardinality(parts) desc, traced_at desc, trace_verdict_id
@@ -508,8 +372,11 @@ def _traces(marts: _Marts, score: Row) -> dict[str, Any]:
     return {"traces": rows, "n_costly_traces": n}
 
 
-def _signs(marts: _Marts, score: Row) -> list[Row]:
-    return marts.rows(
+def _signs(marts: Marts, score: Row) -> list[Row] | None:
+    """Signs of a polished record; None in a database that a version without them has scored."""
+    if not table_exists(marts.connection, *marts.relations.places["fct_record_signs"]):
+        return None
+    return marts.dicts(
         """
         select sign, field, value, comparison_value, compared_with, z, message
         from {fct_record_signs}
@@ -681,11 +548,11 @@ def _described(trace: Row, part: str) -> str:
             ("is_key_registered", False, "key"),
         ]
         found = [reason for column, wrong, reason in reasons if trace[column] is wrong]
-        return f"{PARTS_OF_TRACES[part]} ({', '.join(found)})" if found else PARTS_OF_TRACES[part]
+        return f"{RULES[part].words} ({', '.join(found)})" if found else RULES[part].words
     if part == "i_coverage":
         n = 10 - trace["n_fields_present"]
-        return f"{n} {PARTS_OF_TRACES[part]}" if n > 1 else "1 field missing"
-    return PARTS_OF_TRACES[part]
+        return f"{n} {RULES[part].words}" if n > 1 else "1 field missing"
+    return RULES[part].words
 
 
 def _sign_lines(signs: Sequence[Row] | None) -> list[str]:

@@ -10,20 +10,17 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import psycopg
-
 from ciris_scoring import as_of as as_of_time
 from ciris_scoring.connection import connect
-from ciris_scoring.errors import CirisError, DatabaseError, InputError
+from ciris_scoring.errors import CirisError, InputError
 from ciris_scoring.pages import report_page
 from ciris_scoring.pages.pages import MAX_AGENTS
 from ciris_scoring.project import Project
 from ciris_scoring.reading import agent, fleet, history
 from ciris_scoring.reading.alerts import alerts
 from ciris_scoring.reading.categories import categories
-from ciris_scoring.reading.marts import missing_marts, read_only
+from ciris_scoring.reading.marts import Marts, read_only
 from ciris_scoring.reading.parameters import parameters, windows
-from ciris_scoring.relations import Relations
 
 DEFAULT_FILE = Path("ciris-report.html")
 
@@ -37,38 +34,27 @@ def report(project: Project, window_days: int | None, *, json: bool) -> str:
     :raises InputError: there is no such window.
     :raises DatabaseError: nothing is published, or the database fails.
     """
-    relations = project.relations
     with connect(project) as connection, read_only(connection):
-        _check_published(connection, relations, window_days)
+        marts = Marts(connection, project.relations)
+        _check_published(marts, window_days)
         if json:
-            return as_json(connection, relations, window_days)
-        return report_page(connection, relations, window_days=window_days)
+            return as_json(marts, window_days)
+        return report_page(connection, project.relations, window_days=window_days)
 
 
-def _check_published(connection: psycopg.Connection, relations: Relations, window_days: int | None) -> None:
-    missing = missing_marts(connection, relations)
-    if missing:
-        raise DatabaseError(
-            f"There is no {relations.places[missing[0]]}: no score is published there.",
-            "Score the fleet first with ciris-scoring run, or name another --target.",
-        )
-    if (
-        fleet.newest(connection, relations, window_days) is None
-        and fleet.newest(connection, relations) is not None
-    ):
-        published = " and ".join(str(window.window_days) for window in windows(connection, relations))
+def _check_published(marts: Marts, window_days: int | None) -> None:
+    marts.require()
+    if fleet.newest(marts, window_days) is None and fleet.newest(marts) is not None:
+        published = " and ".join(str(window.window_days) for window in windows(marts))
         raise InputError(
             f"--window-days is {window_days}, and no score is published for a window of so many days.",
             f"Scores are published for windows of {published} days.",
         )
 
 
-def as_json(connection: psycopg.Connection, relations: Relations, window_days: int | None) -> str:
-    """Write what a report shows as a JSON object, with full precision; docs/serving.md has the shape.
-
-    :raises psycopg.Error: the marts cannot be read.
-    """
-    newest = fleet.newest(connection, relations, window_days)
+def as_json(marts: Marts, window_days: int | None) -> str:
+    """Write what a report shows as a JSON object, with full precision; docs/serving.md has the shape."""
+    newest = fleet.newest(marts, window_days)
     as_of, window = newest or (None, window_days)
     document: dict[str, Any] = {
         "as_of": as_of,
@@ -76,29 +62,27 @@ def as_json(connection: psycopg.Connection, relations: Relations, window_days: i
         "fleet": None,
         "agents": [],
         "agents_left_out": 0,
-        "alerts": [asdict(alert) for alert in alerts(connection, relations, window)],
-        "categories": [asdict(category) for category in categories(connection, relations)],
-        "parameters": [asdict(parameter) for parameter in parameters(connection, relations)],
-        "windows": [asdict(published) for published in windows(connection, relations)],
+        "alerts": [asdict(alert) for alert in alerts(marts, window)],
+        "categories": [asdict(category) for category in categories(marts)],
+        "parameters": [asdict(parameter) for parameter in parameters(marts)],
+        "windows": [asdict(published) for published in windows(marts)],
     }
     if newest is not None:
-        document |= _fleet(connection, relations, *newest)
+        document |= _fleet(marts, *newest)
     return json.dumps(document, default=_text, allow_nan=False)
 
 
-def _fleet(
-    connection: psycopg.Connection, relations: Relations, as_of: datetime, window_days: int
-) -> dict[str, Any]:
-    capacity = fleet.capacity(connection, relations, as_of, window_days)
-    scores = fleet.scores(connection, relations, as_of, window_days, limit=MAX_AGENTS)
+def _fleet(marts: Marts, as_of: datetime, window_days: int) -> dict[str, Any]:
+    capacity = fleet.capacity(marts, as_of, window_days)
+    scores = fleet.scores(marts, as_of, window_days, limit=MAX_AGENTS)
     hashes = [score.agent_id_hash for score in scores]
-    key = (connection, relations, hashes, as_of, window_days)
+    key = (marts, hashes, as_of, window_days)
     behind: dict[str, Sequence[Any]] = {
         "parts": agent.attribution(*key),
         "changes": agent.changes(*key),
         "components": agent.components(*key),
     }
-    histories = history.histories(connection, relations, hashes, window_days, last=as_of)
+    histories = history.histories(marts, hashes, window_days, last=as_of)
     by_agent: dict[str, dict[str, list[Any]]] = {
         one: {**{name: [] for name in behind}, "history": _rows(histories.get(one, []))} for one in hashes
     }

@@ -10,16 +10,19 @@ import pytest
 import yaml
 from click.testing import CliRunner, Result
 
-from ciris_scoring.bench import command
-from ciris_scoring.bench.activity import Activity
-from ciris_scoring.bench.database import MARK, NAME
-from ciris_scoring.bench.fresh_process import in_fresh_process
-from ciris_scoring.bench.measure import FleetOptions, Measurements, RunCost
-from ciris_scoring.bench.reads import FLEET, HISTORY, LATEST, Read, Size, specification_query
-from ciris_scoring.bench.table import conclusion, tables
-from ciris_scoring.bench.targets import judge
-from ciris_scoring.cli import main
-from ciris_scoring.errors import BenchFailed, InputError
+from benchmarks import command
+from benchmarks.__main__ import main
+from benchmarks.activity import Activity
+from benchmarks.arriving import FleetOptions
+from benchmarks.database import MARK, NAME
+from benchmarks.errors import BenchFailed
+from benchmarks.fresh_process import in_fresh_process
+from benchmarks.measure import Measurements, RunCost
+from benchmarks.reads import FLEET, HISTORY, LATEST, Read, Size, specification_query
+from benchmarks.table import tables
+from benchmarks.targets import judge
+from benchmarks.verdicts import conclusion
+from ciris_scoring.errors import InputError
 from ciris_scoring.resilience_step import StepResult
 from conftest import REPOSITORY, Database
 
@@ -29,7 +32,7 @@ TINY = ("--agents", "6", "--days", "5", "--traces-per-day", "12", "--increments"
 def bench(database: Database, *arguments: str) -> Result:
     """Run the command on a database's server; a traceback would be a bug."""
     place = ["--profiles-dir", str(database.profiles_dir), "--project-dir", str(REPOSITORY)]
-    result = CliRunner().invoke(main, ["bench", *place, *arguments])
+    result = CliRunner().invoke(main, [*place, *arguments])
     assert result.exception is None or isinstance(result.exception, SystemExit), result.exc_info
     return result
 

@@ -74,7 +74,7 @@ def change_profile(database: Database, **changes: object) -> None:
 
 
 @pytest.mark.parametrize(
-    "command", ["run", "explain", "report", "serve", "resilience", "calibrate", "simulate", "bench"]
+    "command", ["run", "explain", "report", "serve", "resilience", "calibrate", "simulate"]
 )
 def test_help_explains_and_gives_examples(command):
     result = invoke(command, "--help")
@@ -100,7 +100,6 @@ def test_help_names_the_commands_and_the_exit_codes():
             "resilience",
             "calibrate",
             "simulate",
-            "bench",
             "exit code",
             "--embedded",
         )
@@ -255,7 +254,7 @@ def test_vars_are_a_yaml_dictionary():
         ("{1: 2}", "names 1, which is no variable of the project."),
     ],
 )
-@pytest.mark.parametrize("command", ["run", "resilience", "calibrate", "simulate", "bench"])
+@pytest.mark.parametrize("command", ["run", "resilience", "calibrate", "simulate"])
 def test_an_unknown_variable_is_refused(database, command, variables, meant):
     error, hint = refused(invoke(command, *at(database), "--vars", variables), 2)
     assert error.endswith(meant)

@@ -18,8 +18,9 @@ from ciris_scoring import explain as explain_module
 from ciris_scoring.cli import main
 from ciris_scoring.connection import table_exists
 from ciris_scoring.embedded import SCHEMA
-from ciris_scoring.explain import PAGE_WIDTH, PARTS_OF_TRACES, RULE, explain, page
+from ciris_scoring.explain import PAGE_WIDTH, RULE, explain, page
 from ciris_scoring.project import Project, load_project
+from ciris_scoring.reading.evidence import RULES
 from ciris_scoring.simulation.sample import sample_info
 from ciris_scoring.terminal import width
 from conftest import REPOSITORY, Database, copy_of
@@ -276,7 +277,7 @@ def test_events_are_those_of_the_components(project, marts):
             **{f"of {part}": n or 0 for part, n in counts.items()},
         }.items():
             seen[name] += n
-    assert all(seen[f"of {part}"] for part in PARTS_OF_TRACES if part != "u_unsafe")
+    assert all(seen[f"of {part}"] for part in RULES if part != "u_unsafe")
 
 
 def test_unsafe_traces_are_told(project, marts):
@@ -328,7 +329,7 @@ def test_a_trace_costs_its_share_of_each_part(project, marts, monkeypatch):
         "i_coverage": [10 - row["n_fields_present"] for row in verdicts],
         "s_score": [row["is_signal"] and not row["is_coherent_signal"] for row in verdicts],
     }
-    assert {part for part in PARTS_OF_TRACES if lost[part] > 0} == amounts.keys()
+    assert {part for part in RULES if lost[part] > 0} == amounts.keys()
     expected = {
         row["trace_id"]: sum(lost[part] * values[i] / sum(values) for part, values in amounts.items())
         for i, row in enumerate(verdicts)

@@ -52,6 +52,12 @@ def test_the_wheel_carries_the_project(wheel):
     assert carried == expected
 
 
+def test_the_wheel_carries_nothing_else(wheel):
+    """The benchmarks and the tests are the developers'."""
+    tops = {name.partition("/")[0] for name, _ in contents(wheel)}
+    assert {top for top in tops if not top.endswith(".dist-info")} == {"ciris_scoring"}
+
+
 def contents(wheel: Path) -> list[tuple[str, bytes]]:
     with zipfile.ZipFile(wheel) as archive:
         return [(name, archive.read(name)) for name in archive.namelist()]

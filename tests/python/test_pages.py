@@ -29,6 +29,7 @@ from ciris_scoring.pages import charts, words
 from ciris_scoring.pages.links import ReportLinks
 from ciris_scoring.reading import agent as agent_reading
 from ciris_scoring.reading import agents, fleet, history
+from ciris_scoring.reading.marts import Marts
 from ciris_scoring.reading.words import PART_WORDS, named
 from ciris_scoring.run_lock import run_lock
 from ciris_scoring.simulation.sample import sample_info
@@ -261,7 +262,7 @@ def test_names_of_several_agents_are_folded_with_their_spread(marts):
     marts.execute(
         "update fct_capacity_scores set agent_name = 'Ally' where agent_name in ('Link', 'Fable', 'Echo')"
     )
-    [spread] = fleet.spreads(marts, MARTS, AS_OF, 7)
+    [spread] = fleet.spreads(Marts(marts, MARTS), AS_OF, 7)
     values = sorted(
         row["capacity_score"]
         for row in read(
@@ -279,10 +280,12 @@ def test_names_of_several_agents_are_folded_with_their_spread(marts):
 
 
 def test_who_is_meant(marts):
-    assert [found.agent_id_hash for found in agents.find(marts, MARTS, "4107")] == [LINK]
-    assert [found.agent_id_hash for found in agents.find(marts, MARTS, "Proteus")] == ["da3f08513aac60cf"]
+    assert [found.agent_id_hash for found in agents.find(Marts(marts, MARTS), "4107")] == [LINK]
+    assert [found.agent_id_hash for found in agents.find(Marts(marts, MARTS), "Proteus")] == [
+        "da3f08513aac60cf"
+    ]
     for nobody in ("", " ", "nobody", "a\0b", "\ud800", "' or true --", "x" * 10_000):
-        assert agents.find(marts, MARTS, nobody) == []
+        assert agents.find(Marts(marts, MARTS), nobody) == []
         assert "There is no such agent" in pages.agent_page(marts, MARTS, nobody)
     marts.execute("update dim_agents set agent_name = 'Ally' where agent_name in ('Link', 'Fable')")
     several = pages.agent_page(marts, MARTS, "Ally")
@@ -293,7 +296,7 @@ def test_who_is_meant(marts):
 
 
 def test_events_are_told_once_for_neighbouring_days(marts):
-    found = history.events(marts, MARTS, [LINK, "da3f08513aac60cf"], 7, AS_OF - timedelta(60), AS_OF)
+    found = history.events(Marts(marts, MARTS), [LINK, "da3f08513aac60cf"], 7, AS_OF - timedelta(60), AS_OF)
     [broken] = found[LINK]
     [counted] = read(
         marts,
@@ -309,7 +312,7 @@ def test_events_are_told_once_for_neighbouring_days(marts):
         "update fct_capacity_scores set parameter_set_id = 'other' where agent_id_hash = %s and as_of < %s",
         [LINK, AS_OF - timedelta(10)],
     )
-    [_, changed] = history.events(marts, MARTS, [LINK], 7, AS_OF - timedelta(60), AS_OF)[LINK]
+    [_, changed] = history.events(Marts(marts, MARTS), [LINK], 7, AS_OF - timedelta(60), AS_OF)[LINK]
     assert changed.kind == "parameters_changed" and changed.detail.startswith("other → ")
     assert changed.first_at == AS_OF - timedelta(10)
 
@@ -547,7 +550,7 @@ def test_the_json_is_that_of_the_marts(scored, marts):
         ]
         assert row["parts"][-1]["score_left"] == pytest.approx(mart["capacity_score"], abs=1e-12)
     [changes] = [row["changes"] for row in document["agents"] if row["agent_id_hash"] == LINK]
-    assert len(changes) == len(agent_reading.changes(marts, MARTS, [LINK], AS_OF, 30))
+    assert len(changes) == len(agent_reading.changes(Marts(marts, MARTS), [LINK], AS_OF, 30))
 
 
 @pytest.mark.parametrize(

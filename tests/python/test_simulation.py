@@ -16,6 +16,7 @@ import pytest
 from psycopg import sql
 
 from ciris_scoring import simulation
+from ciris_scoring.errors import InputError
 from ciris_scoring.simulation import (
     PATHOLOGIES,
     Fleet,
@@ -113,7 +114,7 @@ def test_an_agent_does_not_depend_on_the_others() -> None:
 )
 def test_arguments_out_of_range_are_refused_before_anything_is_made(change: dict) -> None:
     for function in (simulate_fleet, iter_traces, stream_fleet):
-        with pytest.raises(ValueError):
+        with pytest.raises(InputError):
             function(**{**SMALL, **change})
 
 

@@ -7,8 +7,8 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
+from typing import TypeVar
 
-import psycopg
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers
 from starlette.requests import Request
@@ -16,8 +16,10 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ciris_scoring.api.database import Database
+from ciris_scoring.api.models import Answer, Cache
 from ciris_scoring.api.problems import Problem
 from ciris_scoring.api.settings import Settings
+from ciris_scoring.reading.marts import Marts
 from ciris_scoring.reading.publication import Publication, read_publication
 
 JSON = "application/json"
@@ -29,7 +31,8 @@ LONGEST_REQUEST = 500
 """Bytes of path and query up to which one is."""
 Request_ = tuple[str, bytes, bool]
 """Path, query, and whether CSV is preferred."""
-Build = Callable[[psycopg.Connection], bytes]
+Read = TypeVar("Read")
+Build = Callable[[Marts], bytes | Answer]
 
 
 @dataclass(frozen=True)
@@ -94,6 +97,10 @@ class Answers:
         """Key of the answer to a request that was answered, as it came."""
         self._being_made: dict[Hashable, asyncio.Task[Made]] = {}
 
+    def read(self, reading: Callable[[Marts], Read]) -> Read:
+        """Carry out a reading of the marts, as `Database.read` does."""
+        return self.database.read(lambda connection: reading(Marts(connection, self.database.relations)))
+
     async def publication(self) -> Publication:
         """What is published, as it was a moment ago at most.
 
@@ -109,10 +116,7 @@ class Answers:
 
     async def _check(self) -> Publication:
         try:
-            relations = self.database.relations
-            publication = await run_in_threadpool(
-                self.database.read, lambda connection: read_publication(connection, relations)
-            )
+            publication = await run_in_threadpool(self.read, read_publication)
         finally:
             self._checking = None
         if self._publication is None or publication.identity != self._publication.identity:
@@ -149,7 +153,7 @@ class Answers:
         """Answer with what was made for this publication, or make it, one of many equal requests for all of them.
 
         :param key: what the answer depends on beside the publication.
-        :param build: makes the body. To a JSON object the member `cache` is added.
+        :param build: makes it, for this request.
         :param recognise: whether the next request like this one may be answered before it is routed.
         :raises Problem: the database is away or busy, or build says so.
         """
@@ -176,22 +180,22 @@ class Answers:
         return kept.response(request.headers)
 
     def _make(self, build: Build, headers: dict[str, str], media_type: str) -> Made:
-        body = self.database.read(build)
-        if media_type != JSON:
-            kept = Kept(body, _gzipped(body), headers, media_type)
+        answer = self.read(build)
+        if isinstance(answer, bytes):
+            kept = Kept(answer, _gzipped(answer), headers, media_type)
             return Made(kept, kept)
-        body, later = self._with_cache(body, False), self._with_cache(body, True)
-        return Made(Kept(body, None, headers, media_type), Kept(later, _gzipped(later), headers, media_type))
+        now = answer.body()
+        later = answer.model_copy(update={"cache": self.cache(cached=True)}).body()
+        return Made(Kept(now, None, headers, media_type), Kept(later, _gzipped(later), headers, media_type))
+
+    def cache(self, *, cached: bool = False) -> Cache:
+        """What an answer says of itself: whether it was made for an earlier request."""
+        return Cache(cached=cached, ttl_seconds=max(1, round(self.settings.version_seconds)))
 
     def _headers(self, etag: str) -> dict[str, str]:
         # Whoever keeps an answer asks whether it still stands; with a key, nobody keeps it for others.
         scope = "public" if self.settings.key is None else "private"
         return {"ETag": etag, "Cache-Control": f"{scope}, no-cache", "Vary": "Accept, Accept-Encoding"}
-
-    def _with_cache(self, body: bytes, cached: bool) -> bytes:
-        seconds = max(1, round(self.settings.version_seconds))
-        flag = b"true" if cached else b"false"
-        return body[:-1] + b', "cache": {"cached": %s, "ttl_seconds": %d}}' % (flag, seconds)
 
     def _keep(self, publication: Publication, key: Hashable, kept: Kept) -> None:
         if publication is not self._publication or key in self._kept:

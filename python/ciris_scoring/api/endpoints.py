@@ -1,15 +1,12 @@
 """The endpoints: what may be asked, and which reading answers it."""
 
 import csv
-import dataclasses
 import io
-import json
 import re
-from collections.abc import Mapping
+from dataclasses import asdict, replace
 from datetime import UTC, datetime, timedelta
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
-import psycopg
 from fastapi import APIRouter, Depends, Path, Query, Request
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
@@ -18,14 +15,18 @@ from ciris_scoring import as_of as as_of_time
 from ciris_scoring.api import models
 from ciris_scoring.api.answers import CSV, JSON, Answers, prefers_csv
 from ciris_scoring.api.examples import described, problems
+from ciris_scoring.api.lens import CSV_COLUMNS, LENS_NAMES, Lens, csv_row, lens_name, name_of, point
 from ciris_scoring.api.problems import Problem, bad_parameter, shown
 from ciris_scoring.errors import InputError
-from ciris_scoring.reading.agents import is_possible
+from ciris_scoring.reading.agent import EXEMPT_ACTIONS, NON_EXEMPT_ACTIONS, attribution
+from ciris_scoring.reading.agents import called
 from ciris_scoring.reading.alerts import alerts as read_alerts
 from ciris_scoring.reading.categories import categories as read_categories
-from ciris_scoring.reading.evidence import read_evidence, unit_of
-from ciris_scoring.reading.lens import EXEMPT_ACTIONS, LENS_NAMES, NON_EXEMPT_ACTIONS, Lens
-from ciris_scoring.reading.marts import missing_marts
+from ciris_scoring.reading.evidence import RULES, read_evidence
+from ciris_scoring.reading.fleet import Score
+from ciris_scoring.reading.history import Point
+from ciris_scoring.reading.history import histories as read_histories
+from ciris_scoring.reading.marts import Marts
 from ciris_scoring.reading.parameters import parameters as read_parameters
 from ciris_scoring.reading.parameters import windows as read_windows
 from ciris_scoring.reading.publication import Publication, read_publication
@@ -36,6 +37,7 @@ DEFAULT_DAYS = 30
 MOST_NAMED = 1_000
 """Agents that are listed where a name is ambiguous."""
 DEEPEST = 10_000_000
+MIDNIGHT = datetime(1970, 1, 1, tzinfo=UTC)
 UNESCAPED_PLUS = re.compile(r"(T.*) (\d\d:?\d\d)$")
 """An offset whose plus sign nobody escaped, so that it arrives as a space."""
 LENS_PARAMETERS = {
@@ -108,6 +110,10 @@ async def _answers(request: Request) -> Answers:
 TheAnswers = Annotated[Answers, Depends(_answers)]
 
 
+def _lens(answers: Answers, marts: Marts, publication: Publication) -> Lens:
+    return Lens(marts, publication, answers.cache())
+
+
 # --- what requests say ------------------------------------------------------------------------------------------------
 
 
@@ -137,31 +143,31 @@ def _time(name: str, text: str | None) -> datetime | None:
 
 def _one_agent(lens: Lens, asked: str) -> tuple[str, str]:
     """Hash and name of the one agent that is meant."""
-    found = lens.agents_called(asked) if is_possible(asked) else []
+    found = called(lens.marts, asked)
     if not found:
         raise Problem("unknown-agent", f"No agent has the hash or the name {shown(asked)}.")
     if len(found) > 1:
         raise Problem(
             "ambiguous-agent",
             f"{len(found)} agents are called {shown(asked)}: give the agent_id_hash of one.",
-            agents=[{"agent_id_hash": h, "agent_name": n} for h, n in found[:MOST_NAMED]],
+            agents=found[:MOST_NAMED],
             agents_left_out=max(0, len(found) - MOST_NAMED),
         )
-    [(agent_id_hash, name)] = found
-    return agent_id_hash, name or agent_id_hash
+    return found[0].agent_id_hash, name_of(found[0])
 
 
-def _no_score(agent_name: str, window_days: int) -> Problem:
-    return Problem("no-score", f"{shown(agent_name)} has no score with a window of {window_days} days.")
+def _no_score(agent_name: str, window_days: int, as_of: datetime | None = None) -> Problem:
+    at = "" if as_of is None else f" at {as_of_time.text(as_of)}"
+    return Problem("no-score", f"{shown(agent_name)} has no score with a window of {window_days} days{at}.")
 
 
-def _json(document: Mapping[str, Any]) -> bytes:
-    def text(value: object) -> str:
-        if isinstance(value, datetime):
-            return value.astimezone(UTC).isoformat()
-        raise TypeError(type(value))
-
-    return json.dumps(document, default=text, allow_nan=False, ensure_ascii=False).encode()
+def _newest(lens: Lens, asked: str, window_days: int) -> Score:
+    """Newest score of the one agent that is meant."""
+    agent_id_hash, name = _one_agent(lens, asked)
+    score = lens.newest(agent_id_hash, window_days)
+    if score is None:
+        raise _no_score(name, window_days)
+    return score
 
 
 # --- scores -----------------------------------------------------------------------------------------------------------
@@ -190,18 +196,10 @@ async def fleet(
     """
     publication = await answers.publication()
     window = _window(publication, window_days)
-    values = {
-        "as_of": publication.as_of,
-        "window_days": window,
-        "min_traces": publication.min_traces,
-        "category": category,
-        "status": status,
-        "limit": limit,
-        "offset": offset,
-    }
 
-    def build(connection: psycopg.Connection) -> bytes:
-        return Lens(connection, answers.database.relations).fleet(values, sort).encode()
+    def build(marts: Marts) -> models.Fleet:
+        lens = _lens(answers, marts, publication)
+        return lens.fleet(window, category, status, sort, limit, offset)
 
     key = ("fleet", window, category, status, sort, limit, offset)
     return await answers.answer(request, publication, key, build)
@@ -215,13 +213,10 @@ async def capacity(
     publication = await answers.publication()
     window = _window(publication, window_days)
 
-    def build(connection: psycopg.Connection) -> bytes:
-        lens = Lens(connection, answers.database.relations)
-        agent_id_hash, name = _one_agent(lens, agent_id)
-        score = lens.score(agent_id_hash, window, publication.min_traces)
-        if score is None:
-            raise _no_score(name, window)
-        return score.encode()
+    def build(marts: Marts) -> models.Score:
+        lens = _lens(answers, marts, publication)
+        [members] = lens.members([_newest(lens, agent_id, window)])
+        return models.Score.model_validate({**members, "cache": lens.cache})
 
     return await answers.answer(request, publication, ("capacity", agent_id, window), build)
 
@@ -236,24 +231,25 @@ async def factors(
     publication = await answers.publication()
     window = _window(publication, window_days)
 
-    def build(connection: psycopg.Connection) -> bytes:
-        lens = Lens(connection, answers.database.relations)
-        agent_id_hash, name = _one_agent(lens, agent_id)
-        text = lens.score(agent_id_hash, window, publication.min_traces)
-        if text is None:
-            raise _no_score(name, window)
-        score = json.loads(text)
-        parts = lens.attribution(agent_id_hash, window, score["metadata"]["as_of"])
+    def build(marts: Marts) -> models.FactorsAnswer:
+        lens = _lens(answers, marts, publication)
+        score = _newest(lens, agent_id, window)
+        [members] = lens.members([score])
         for factor, words in FACTOR_WORDS.items():
-            score["factors"][factor] |= {
+            notes = {"notes": words.notes} if words.notes else {}
+            members["factors"][factor] |= {
                 "name": words.name,
                 "formula": words.formula,
                 "description": words.description,
-                **({"notes": words.notes} if words.notes else {}),
+                **notes,
             }
-        score["weighs_most"] = {"words": weighs_most(score, parts, publication.min_traces), "parts": parts}
-        score["metadata"]["non_exempt_actions"] = NON_EXEMPT_ACTIONS
-        return _json(score)
+        members["metadata"]["non_exempt_actions"] = NON_EXEMPT_ACTIONS
+        parts = [
+            replace(part, part=lens_name(part.part))
+            for part in attribution(marts, [score.agent_id_hash], score.as_of, window)
+        ]
+        said = {"words": weighs_most(score, parts, publication.min_traces), "parts": parts}
+        return models.FactorsAnswer.model_validate({**members, "weighs_most": said, "cache": lens.cache})
 
     return await answers.answer(request, publication, ("factors", agent_id, window), build)
 
@@ -326,37 +322,47 @@ async def history(
     as_csv = prefers_csv(request.headers.get("accept"))
     key = ("history", agent_id, window, begin, end, interval, as_csv)
 
-    def values(lens: Lens) -> dict[str, Any]:
-        agent_id_hash, name = _one_agent(lens, agent_id)
-        return {
-            "agent_id_hash": agent_id_hash,
-            "agent_name": name,
-            "window_days": window,
-            "first": begin,
-            "last": end,
-            "period_days": period_days,
-            "interval": interval,
-        }
+    def read(lens: Lens) -> tuple[Score, list[Point]]:
+        score = _newest(lens, agent_id, window)
+        daily_at = MIDNIGHT if interval == "daily" else None
+        histories = read_histories(
+            lens.marts,
+            [score.agent_id_hash],
+            window,
+            first=begin,
+            last=end,
+            daily_at=daily_at,
+        )
+        return score, histories.get(score.agent_id_hash, [])
 
-    def build_json(connection: psycopg.Connection) -> bytes:
-        lens = Lens(connection, answers.database.relations)
-        asked = values(lens)
-        text = lens.history(asked)
-        if text is None:
-            raise _no_score(asked["agent_name"], window)
-        note = "Published scores, as they stand; an as-of without a trace in the window has none."
-        return text.encode()[:-1] + b', "note": ' + json.dumps(note).encode() + b"}"
+    def build_json(marts: Marts) -> models.History:
+        lens = _lens(answers, marts, publication)
+        score, points = read(lens)
+        return models.History.model_validate(
+            {
+                "agent_id_hash": score.agent_id_hash,
+                "agent_name": name_of(score),
+                "window_days": window,
+                "period_days": period_days,
+                "from_": begin,
+                "to": end,
+                "interval": interval,
+                "current_as_of": score.as_of,
+                "current_score": score.capacity_score,
+                "current_category": score.category,
+                "history": [point(row) for row in points],
+                "note": "Published scores, as they stand; an as-of without a trace in the window has none.",
+                "cache": lens.cache,
+            }
+        )
 
-    def build_csv(connection: psycopg.Connection) -> bytes:
-        lens = Lens(connection, answers.database.relations)
-        asked = values(lens)
-        if lens.window_of(asked["agent_id_hash"], window, None) is None:
-            raise _no_score(asked["agent_name"], window)
-        names, rows = lens.history_rows(asked)
+    def build_csv(marts: Marts) -> bytes:
+        _, points = read(_lens(answers, marts, publication))
         written = io.StringIO()
-        writer = csv.writer(written)
-        writer.writerow(names)
-        writer.writerows([_cell(value) for value in row] for row in rows)
+        writer = csv.DictWriter(written, CSV_COLUMNS, extrasaction="ignore")
+        writer.writeheader()
+        for row in points:
+            writer.writerow({name: _cell(value) for name, value in csv_row(row, window).items()})
         return written.getvalue().encode()
 
     if as_csv:
@@ -390,17 +396,23 @@ async def alerts(
     publication = await answers.publication()
     window = _window(publication, window_days)
     limit = publication.low_capacity_threshold if threshold is None else threshold
-    values = {"as_of": publication.as_of, "window_days": window, "threshold": limit}
 
-    def build(connection: psycopg.Connection) -> bytes:
-        relations = answers.database.relations
-        found = read_alerts(connection, relations)
-        every = [
-            {**dataclasses.asdict(alert), "agent_name": alert.agent_name or alert.agent_id_hash}
-            for alert in found
-        ]
-        below = Lens(connection, relations).below(values)
-        return below.encode()[:-1] + b', "alerts": ' + _json({"": every})[len('{"": ') :]
+    def build(marts: Marts) -> models.Alerts:
+        lens = _lens(answers, marts, publication)
+        below = lens.below(limit, window)
+        return models.Alerts(
+            timestamp=datetime.now(UTC),
+            as_of=publication.as_of,
+            threshold=limit,
+            window_days=window,
+            alert_count=len(below),
+            agents=below,
+            alerts=[
+                models.Alert.model_validate({**asdict(alert), "agent_name": name_of(alert)})
+                for alert in read_alerts(marts)
+            ],
+            cache=lens.cache,
+        )
 
     return await answers.answer(request, publication, ("alerts", window, limit), build)
 
@@ -409,53 +421,34 @@ async def alerts(
 async def parameters(request: Request, answers: TheAnswers) -> Response:
     """With which values scores are made, what the categories mean, and which windows there are."""
     publication = await answers.publication()
-    settings = answers.settings
 
-    def build(connection: psycopg.Connection) -> bytes:
-        relations = answers.database.relations
-        published = read_parameters(connection, relations)
+    def build(marts: Marts) -> models.Parameters:
+        published = read_parameters(marts)
         values = {parameter.parameter_name: parameter.parameter_value for parameter in published}
-        categories = read_categories(connection, relations)
-        windows = read_windows(connection, relations)
-        return _json(
+        categories = read_categories(marts)
+        windows = read_windows(marts)
+        cache = answers.cache()
+        return models.Parameters.model_validate(
             {
                 "parameters": {
-                    **{theirs: float(str(values[ours])) for theirs, ours in LENS_PARAMETERS.items()},
+                    **{theirs: values[ours] for theirs, ours in LENS_PARAMETERS.items()},
                     "min_traces": publication.min_traces,
                     "default_window_days": windows[0].window_days,
                     "baseline_window_days": windows[0].baseline_days,
                     "coherence_window_days": windows[0].coherence_days,
                 },
                 "parameter_set_id": publication.parameter_set_id,
-                "published": [
-                    {
-                        "name": parameter.parameter_name,
-                        "value": parameter.parameter_value,
-                        "default": parameter.default_value,
-                        "allowed_range": parameter.allowed_range,
-                        "meaning": parameter.meaning,
-                        "section": parameter.specification_section,
-                    }
-                    for parameter in published
-                ],
+                "published": published,
                 "non_exempt_actions": NON_EXEMPT_ACTIONS,
                 "exempt_actions": EXEMPT_ACTIONS,
                 "categories": {category.category: category.guidance for category in categories},
-                "category_bounds": [
-                    {
-                        "category": category.category,
-                        "label": category.label,
-                        "guidance": category.guidance,
-                        "lower_bound": category.lower_bound,
-                        "upper_bound": category.upper_bound,
-                    }
-                    for category in categories
-                ],
-                "windows": [dataclasses.asdict(window) for window in windows],
+                "category_bounds": categories,
+                "windows": windows,
                 "rate_limit": {
-                    "requests_per_minute": settings.requests_per_minute,
-                    "cache_ttl_seconds": max(1, round(settings.version_seconds)),
+                    "requests_per_minute": answers.settings.requests_per_minute,
+                    "cache_ttl_seconds": cache.ttl_seconds,
                 },
+                "cache": cache,
             }
         )
 
@@ -500,48 +493,31 @@ async def evidence(
     window = _window(publication, window_days)
     moment = _time("as_of", as_of)
     name = MARTS_NAMES.get(component, component)
-    microseconds, _, trace = (after or "").partition(".")
 
-    def build(connection: psycopg.Connection) -> bytes:
-        relations = answers.database.relations
-        lens = Lens(connection, relations)
+    def build(marts: Marts) -> models.Evidence:
+        lens = _lens(answers, marts, publication)
         agent_id_hash, agent_name = _one_agent(lens, agent_id)
-        found = lens.window_of(agent_id_hash, window, moment)
-        if found is None:
-            raise Problem(
-                "no-score",
-                f"{shown(agent_name)} has no score with a window of {window} days"
-                + ("." if moment is None else f" at {as_of_time.text(moment)}."),
-            )
-        pinned, window_start = found
-        traces = json.loads(
-            read_evidence(
-                connection,
-                relations,
-                name,
-                {
-                    "agent_id_hash": agent_id_hash,
-                    "as_of": pinned,
-                    "window_start": window_start,
-                    "after_microseconds": int(microseconds) if after else None,
-                    "after_id": trace or None,
-                    "limit": limit + 1,
-                },
-            )
+        score = (
+            lens.newest(agent_id_hash, window)
+            if moment is None
+            else lens.score_at(agent_id_hash, moment, window)
         )
+        if score is None:
+            raise _no_score(agent_name, window, moment)
+        key = (agent_id_hash, score.as_of, score.window_start)
+        traces = read_evidence(marts, name, *key, after=after, limit=limit + 1)
         page = traces[:limit]
-        return _json(
-            {
-                "agent_id_hash": agent_id_hash,
-                "agent_name": agent_name,
-                "as_of": pinned,
-                "window_days": window,
-                "window_start": window_start,
-                "component": LENS_NAMES.get(name, name),
-                "lowered_by_unit": unit_of(name),
-                "traces": page,
-                "next": page[-1]["key"] if len(traces) > limit else None,
-            }
+        return models.Evidence(
+            agent_id_hash=agent_id_hash,
+            agent_name=agent_name,
+            as_of=score.as_of,
+            window_days=window,
+            window_start=score.window_start,
+            component=lens_name(name),
+            lowered_by_unit=RULES[name].unit,
+            traces=[models.EvidenceTrace.model_validate(trace) for trace in page],
+            next=page[-1].key if len(traces) > limit else None,
+            cache=lens.cache,
         )
 
     key = ("evidence", agent_id, window, name, moment, after, limit)
@@ -554,29 +530,33 @@ async def evidence(
 @router.get("/healthz", tags=["server"], **described("healthz", models.Health, {}))
 async def healthz() -> Response:
     """The process is up. Needs no key."""
-    return Response(b'{"status": "ok"}', media_type=JSON, headers={"Cache-Control": "no-store"})
+    return _unkept(models.Health(status="ok"))
 
 
 @router.get("/readyz", tags=["server"], **described("readyz", models.Ready, problems()))
 async def readyz(answers: TheAnswers) -> Response:
     """The database can be reached and the marts are there; how old the newest as-of is. Needs no key."""
-    relations = answers.database.relations
 
-    def read(connection: psycopg.Connection) -> Publication:
-        if missing := missing_marts(connection, relations):
+    def read(marts: Marts) -> Publication:
+        if missing := marts.missing():
             raise Problem("not-published", f"There is no {', '.join(missing)}: score the fleet first.")
-        return read_publication(connection, relations)
+        return read_publication(marts)
 
-    publication = await run_in_threadpool(answers.database.read, read)
+    publication = await run_in_threadpool(answers.read, read)
     as_of = publication.as_of
-    body = {
-        "status": "ready",
-        "as_of": as_of,
-        "as_of_age_seconds": None if as_of is None else (datetime.now(UTC) - as_of).total_seconds(),
-        "scored_at": publication.scored_at,
-        "parameter_set_id": publication.parameter_set_id,
-    }
-    return Response(_json(body), media_type=JSON, headers={"Cache-Control": "no-store"})
+    return _unkept(
+        models.Ready(
+            status="ready",
+            as_of=as_of,
+            as_of_age_seconds=None if as_of is None else (datetime.now(UTC) - as_of).total_seconds(),
+            scored_at=publication.scored_at,
+            parameter_set_id=publication.parameter_set_id,
+        )
+    )
+
+
+def _unkept(answer: models.Described) -> Response:
+    return Response(answer.body(), media_type=JSON, headers={"Cache-Control": "no-store"})
 
 
 router.include_router(scoring)

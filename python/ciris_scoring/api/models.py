@@ -1,29 +1,42 @@
-"""The shapes of the answers, for the OpenAPI document; the bodies themselves are written by the database."""
+"""The answers: what each holds, what the OpenAPI document says of it, and how it is written.
 
-from datetime import datetime
+Names and nesting are those of the CIRIS lens API.
+"""
+
+from datetime import UTC, datetime
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, WithJsonSchema
 
 FactorName = Literal["C", "I_int", "R", "I_inc", "S"]
 Category = Literal["high_fragility", "moderate", "healthy", "high_capacity"]
 Status = Literal["final", "provisional", "insufficient_data"]
 Confidence = Literal["insufficient", "low", "medium", "high"]
 
+Moment = Annotated[
+    datetime,
+    PlainSerializer(lambda moment: moment.astimezone(UTC).isoformat(), return_type=str, when_used="json"),
+    WithJsonSchema({"type": "string", "format": "date-time"}),
+]
+"""A time as Python's `isoformat` writes it at UTC: clients with a Python before 3.11 cannot read a Z."""
 Hash = Annotated[str, Field(description="Stable identity of the agent.")]
 Name = Annotated[
     str, Field(description="Last name the agent bore; its hash where it never sent one. Not unique.")
 ]
 Share = Annotated[float, Field(ge=0, le=1)]
-AsOf = Annotated[datetime, Field(description="Period end (UTC) at which the score is pinned.")]
+AsOf = Annotated[Moment, Field(description="Period end (UTC) at which the score is pinned.")]
 WindowDays = Annotated[int, Field(description="Length of the scoring window in days.")]
-Timestamp = Annotated[datetime, Field(description="When this answer was made, UTC.")]
+Timestamp = Annotated[Moment, Field(description="When this answer was made, UTC.")]
 
 
 class Described(BaseModel):
     """What all answers have in common: no member beyond those described."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", from_attributes=True)
+
+    def body(self) -> bytes:
+        """Write it, without members that were not given."""
+        return self.model_dump_json(by_alias=True, exclude_unset=True).encode()
 
 
 class Cache(Described):
@@ -31,6 +44,12 @@ class Cache(Described):
 
     cached: bool = Field(description="Whether it was made for an earlier request.")
     ttl_seconds: int = Field(description="Seconds after which the server looks for newer scores.")
+
+
+class Answer(Described):
+    """An answer that is made once per publication, and kept."""
+
+    cache: Cache = Field(description="Whether the answer was made for this request.")
 
 
 class FactorScore(Described):
@@ -86,14 +105,14 @@ class Metadata(Described):
 
     as_of: AsOf
     window_days: WindowDays
-    window_start: datetime = Field(description="First moment of the window.")
-    window_end: datetime = Field(description="End of the window, which is the as-of.")
+    window_start: Moment = Field(description="First moment of the window.")
+    window_end: Moment = Field(description="End of the window, which is the as-of.")
     total_traces: int = Field(description="Traces in the window, each counted once.")
     non_exempt_traces: int = Field(
         description="Of them, traces whose action is SPEAK, TOOL, MEMORIZE or FORGET."
     )
     parameter_set_id: str = Field(description="Short hash of all parameters that the score was made with.")
-    scored_at: datetime = Field(description="When the score was computed.")
+    scored_at: Moment = Field(description="When the score was computed.")
 
 
 class DetailedMetadata(Metadata):
@@ -146,12 +165,11 @@ class FleetScore(ScoreBase):
     metadata: Metadata = Field(description="What the score was made from.")
 
 
-class Score(ScoreBase):
+class Score(ScoreBase, Answer):
     """The newest score of an agent in a window."""
 
     factors: Factors = Field(description="The five factors.")
     metadata: Metadata = Field(description="What the score was made from.")
-    cache: Cache = Field(description="Whether the answer was made for this request.")
 
 
 class Unscored(Described):
@@ -164,7 +182,7 @@ class Unscored(Described):
     )
     trace_count: int = Field(description="Traces in the window.")
     traces_missing: int = Field(description="Traces that a score still needs.")
-    last_traced_at: datetime | None = Field(description="Time of its last trace.")
+    last_traced_at: Moment | None = Field(description="Time of its last trace.")
 
 
 class Summary(Described):
@@ -184,11 +202,11 @@ class Summary(Described):
     min_composite_score: Share | None = Field(description="Smallest; null likewise.")
 
 
-class Fleet(Described):
+class Fleet(Answer):
     """Every agent's score at the newest as-of."""
 
     timestamp: Timestamp
-    as_of: datetime | None = Field(description="Newest as-of (UTC); null while no score is published.")
+    as_of: Moment | None = Field(description="Newest as-of (UTC); null while no score is published.")
     window_days: WindowDays
     agent_count: int = Field(description="Length of `agents`.")
     total_agent_count: int = Field(description="Scored agents that match the filters, on all pages.")
@@ -199,7 +217,6 @@ class Fleet(Described):
         description="Agents without one; empty when a category is asked for. Not paged."
     )
     summary: Summary = Field(description="The whole fleet in numbers.")
-    cache: Cache = Field(description="Whether the answer was made for this request.")
 
 
 class Part(Described):
@@ -219,13 +236,12 @@ class WeighsMost(Described):
     parts: list[Part] = Field(description="All parts, the largest loss first; empty without a score.")
 
 
-class FactorsAnswer(ScoreBase):
+class FactorsAnswer(ScoreBase, Answer):
     """The five factors behind the newest score of an agent in a window."""
 
     factors: DetailedFactors = Field(description="The five factors, explained.")
     weighs_most: WeighsMost = Field(description="What took most from the score.")
     metadata: DetailedMetadata = Field(description="What the score was made from.")
-    cache: Cache = Field(description="Whether the answer was made for this request.")
 
 
 class PointFactors(Described):
@@ -258,18 +274,18 @@ class Point(Described):
     weakest_factor: FactorName = Field(description="Factor with the smallest value.")
     factors: PointFactors = Field(description="The five factors.")
     parameter_set_id: str = Field(description="Short hash of all parameters of the score.")
-    scored_at: datetime = Field(description="When the score was computed.")
+    scored_at: Moment = Field(description="When the score was computed.")
 
 
-class History(Described):
+class History(Answer):
     """Scores of an agent over time."""
 
     agent_id_hash: Hash
     agent_name: Name
     window_days: WindowDays
     period_days: int = Field(description="Days that the history spans.")
-    from_: datetime = Field(alias="from", description="First as-of of the history, included.")
-    to: datetime = Field(description="Last as-of, included.")
+    from_: Moment = Field(serialization_alias="from", description="First as-of of the history, included.")
+    to: Moment = Field(description="Last as-of, included.")
     interval: Literal["daily", "hourly"] = Field(
         description="daily: as-ofs at midnight UTC; hourly: all published ones, which may be daily too."
     )
@@ -280,7 +296,6 @@ class History(Described):
         description="Scores, the oldest first; none where the window holds no trace."
     )
     note: str = Field(description="How the history was made.")
-    cache: Cache = Field(description="Whether the answer was made for this request.")
 
 
 class AlertedAgent(Described):
@@ -315,11 +330,11 @@ class Alert(Described):
     message: str = Field(description="The alert in a sentence.")
 
 
-class Alerts(Described):
+class Alerts(Answer):
     """Who needs attention."""
 
     timestamp: Timestamp
-    as_of: datetime | None = Field(description="Newest as-of (UTC); null while no score is published.")
+    as_of: Moment | None = Field(description="Newest as-of (UTC); null while no score is published.")
     threshold: Share = Field(description="Scores below this are listed in `agents`.")
     window_days: WindowDays
     alert_count: int = Field(description="Length of `agents`.")
@@ -327,20 +342,26 @@ class Alerts(Described):
     alerts: list[Alert] = Field(
         description="Every alert of the last run, of all windows, critical ones first."
     )
-    cache: Cache = Field(description="Whether the answer was made for this request.")
 
 
 class Published(Described):
     """A parameter in force."""
 
-    name: str = Field(description="Name, as in the variable ciris_scoring_parameters.")
-    value: str | None = Field(
-        description="Value in force; null for the sampling salt, which is not published."
+    name: str = Field(
+        validation_alias="parameter_name", description="Name, as in the variable ciris_scoring_parameters."
     )
-    default: str | None = Field(description="Value when nobody overrides it.")
+    value: str | None = Field(
+        validation_alias="parameter_value",
+        description="Value in force; null for the sampling salt, which is not published.",
+    )
+    default: str | None = Field(
+        validation_alias="default_value", description="Value when nobody overrides it."
+    )
     allowed_range: str = Field(description="What it may be.")
     meaning: str = Field(description="What it does.")
-    section: str = Field(description="Section of the scoring semantics.")
+    section: str = Field(
+        validation_alias="specification_section", description="Section of the scoring semantics."
+    )
 
 
 class LensParameters(Described):
@@ -390,7 +411,7 @@ class RateLimit(Described):
     cache_ttl_seconds: int = Field(description="Seconds after which the server looks for newer scores.")
 
 
-class Parameters(Described):
+class Parameters(Answer):
     """With which values scores are made."""
 
     parameters: LensParameters = Field(description="Under the lens's names.")
@@ -404,7 +425,6 @@ class Parameters(Described):
     )
     windows: list[Window] = Field(description="Windows, the reference first.")
     rate_limit: RateLimit = Field(description="How much may be asked.")
-    cache: Cache = Field(description="Whether the answer was made for this request.")
 
 
 class EvidenceTrace(Described):
@@ -412,7 +432,7 @@ class EvidenceTrace(Described):
 
     key: str = Field(description="What to give as `after` to go on behind it.")
     trace_id: str | None = Field(description="Its id; null where it has none.")
-    traced_at: datetime = Field(description="Its time, UTC.")
+    traced_at: Moment = Field(description="Its time, UTC.")
     lowered_by: float = Field(description="By how much it lowered the component, in `lowered_by_unit`.")
     agent_name: str | None = Field(description="Name on the trace.")
     previous_agent_name: str | None = Field(description="The agent's name before it.")
@@ -438,21 +458,20 @@ class EvidenceTrace(Described):
     )
 
 
-class Evidence(Described):
+class Evidence(Answer):
     """The traces that lowered a component of a score, the newest first."""
 
     agent_id_hash: Hash
     agent_name: Name
     as_of: AsOf
     window_days: WindowDays
-    window_start: datetime = Field(
+    window_start: Moment = Field(
         description="First moment of the window; fragile episodes may have begun before."
     )
     component: str = Field(description="The component.")
     lowered_by_unit: str = Field(description="What `lowered_by` counts.")
     traces: list[EvidenceTrace] = Field(description="A page of traces, the newest first.")
     next: str | None = Field(description="Give this as `after` for the next page; null on the last one.")
-    cache: Cache = Field(description="Whether the answer was made for this request.")
 
 
 class Health(Described):
@@ -465,9 +484,9 @@ class Ready(Described):
     """Scores can be served."""
 
     status: Literal["ready"] = Field(description="Always ready; else the answer is 503.")
-    as_of: datetime | None = Field(description="Newest as-of; null while no score is published.")
+    as_of: Moment | None = Field(description="Newest as-of; null while no score is published.")
     as_of_age_seconds: float | None = Field(description="Seconds since then; null likewise.")
-    scored_at: datetime | None = Field(description="When the newest score was computed; null likewise.")
+    scored_at: Moment | None = Field(description="When the newest score was computed; null likewise.")
     parameter_set_id: str = Field(description="Short hash of the parameters in force.")
 
 
@@ -485,7 +504,7 @@ class MeantAgent(Described):
     agent_name: str | None = Field(description="Its name.")
 
 
-class ProblemDocument(BaseModel):
+class ProblemDocument(Described):
     """What went wrong (RFC 9457)."""
 
     type: str = Field(description="Stable identifier of the kind of problem: urn:ciris-scoring:problem:...")

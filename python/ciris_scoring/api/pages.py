@@ -2,10 +2,9 @@
 
 import time
 from collections.abc import Callable
-from typing import Annotated
+from typing import Annotated, Any
 from urllib.parse import urlencode
 
-import psycopg
 from fastapi import APIRouter, Query, Request
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import RedirectResponse, Response
@@ -13,15 +12,15 @@ from starlette.responses import RedirectResponse, Response
 from ciris_scoring import pages
 from ciris_scoring.api.endpoints import TheAnswers
 from ciris_scoring.api.problems import Problem
-from ciris_scoring.reading.evidence import COMPONENTS
-from ciris_scoring.relations import Relations
+from ciris_scoring.reading.evidence import RULES
+from ciris_scoring.reading.marts import Marts
 
 HTML = "text/html; charset=utf-8"
 KEPT_SECONDS = 60
 """Pages say how long ago something was."""
 # Each page brings, in itself, a policy for its own style and script; this is what only a header can say.
 POLICY = {"Content-Security-Policy": "frame-ancestors 'none'"}
-LINKS = pages.ServedLinks(frozenset(name for names in COMPONENTS.values() for name in names) | {"sigma"})
+LINKS = pages.ServedLinks(frozenset(RULES) | {"sigma"})
 
 
 class _NotThere(Exception):
@@ -34,14 +33,13 @@ class _NotThere(Exception):
 
 router = APIRouter(include_in_schema=False)
 WindowDays = Annotated[int | None, Query(ge=1, le=10_000)]
-Page = Callable[[psycopg.Connection, Relations], str]
 
 
-async def _answer(request: Request, answers: TheAnswers, page: Page, *key: object) -> Response:
-    relations = answers.database.relations
-
-    def build(connection: psycopg.Connection) -> bytes:
-        text = page(connection, relations)
+async def _answer(
+    request: Request, answers: TheAnswers, page: Callable[..., str], name: str, **asked: Any
+) -> Response:
+    def build(marts: Marts) -> bytes:
+        text = page(marts.connection, marts.relations, links=LINKS, **asked)
         if isinstance(text, pages.Message) and text.status != 200:
             raise _NotThere(text)
         return text.encode()
@@ -53,11 +51,11 @@ async def _answer(request: Request, answers: TheAnswers, page: Page, *key: objec
             if problem.kind != "not-published":
                 raise
             # The page says what there is instead of scores.
-            body = await run_in_threadpool(answers.database.read, build)
+            body = await run_in_threadpool(answers.read, build)
             return Response(body, media_type=HTML, headers={"Cache-Control": "no-store", **POLICY})
         minute = int(time.time() // KEPT_SECONDS)
         response = await answers.answer(
-            request, publication, ("page", minute, *key), build, HTML, recognise=False
+            request, publication, ("page", minute, name, *asked.values()), build, HTML, recognise=False
         )
     except _NotThere as found:
         return Response(found.message, found.message.status, {"Cache-Control": "no-store", **POLICY}, HTML)
@@ -77,11 +75,7 @@ def problem_page(problem: Problem) -> Response:
 @router.get("/")
 async def fleet_page(request: Request, answers: TheAnswers, window_days: WindowDays = None) -> Response:
     """The fleet."""
-
-    def page(connection: psycopg.Connection, relations: Relations) -> str:
-        return pages.fleet_page(connection, relations, window_days=window_days, links=LINKS)
-
-    return await _answer(request, answers, page, "fleet", window_days)
+    return await _answer(request, answers, pages.fleet_page, "fleet", window_days=window_days)
 
 
 @router.get("/agent")
@@ -89,11 +83,7 @@ async def agent_page(
     request: Request, answers: TheAnswers, agent_id: str, window_days: WindowDays = None
 ) -> Response:
     """An agent: by hash, the beginning of one, or a name."""
-
-    def page(connection: psycopg.Connection, relations: Relations) -> str:
-        return pages.agent_page(connection, relations, agent_id, window_days=window_days, links=LINKS)
-
-    return await _answer(request, answers, page, "agent", agent_id, window_days)
+    return await _answer(request, answers, pages.agent_page, "agent", agent=agent_id, window_days=window_days)
 
 
 @router.get("/agents/{agent_id:path}")
@@ -107,18 +97,10 @@ async def agent_address(request: Request, agent_id: str, window_days: WindowDays
 @router.get("/alerts")
 async def alerts_page(request: Request, answers: TheAnswers, window_days: WindowDays = None) -> Response:
     """The alerts."""
-
-    def page(connection: psycopg.Connection, relations: Relations) -> str:
-        return pages.alerts_page(connection, relations, window_days=window_days, links=LINKS)
-
-    return await _answer(request, answers, page, "alerts", window_days)
+    return await _answer(request, answers, pages.alerts_page, "alerts", window_days=window_days)
 
 
 @router.get("/parameters")
 async def parameters_page(request: Request, answers: TheAnswers, window_days: WindowDays = None) -> Response:
     """Parameters, windows and categories."""
-
-    def page(connection: psycopg.Connection, relations: Relations) -> str:
-        return pages.parameters_page(connection, relations, window_days=window_days, links=LINKS)
-
-    return await _answer(request, answers, page, "parameters", window_days)
+    return await _answer(request, answers, pages.parameters_page, "parameters", window_days=window_days)

@@ -1,10 +1,11 @@
 """Errors as problem documents (RFC 9457), each with a stable type."""
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
 from starlette.responses import Response
+
+from ciris_scoring.api.models import ProblemDocument
 
 MEDIA_TYPE = "application/problem+json"
 TYPE = "urn:ciris-scoring:problem:"
@@ -52,15 +53,11 @@ class Problem(Exception):
 
     def response(self) -> Response:
         """Write the document."""
-        document = {
-            "type": TYPE + self.kind,
-            "title": self.title,
-            "status": self.status,
-            "detail": self.detail,
-            **self.members,
-        }
+        document = ProblemDocument(
+            type=TYPE + self.kind, title=self.title, status=self.status, detail=self.detail, **self.members
+        )
         headers = {"Cache-Control": "no-store", **self.headers}
-        return Response(json.dumps(document), self.status, headers, MEDIA_TYPE)
+        return Response(document.body(), self.status, headers, MEDIA_TYPE)
 
 
 def bad_parameter(name: str, message: str, **members: Any) -> Problem:

@@ -16,7 +16,7 @@ from ciris_scoring.connection import connect
 from ciris_scoring.errors import CirisError, InputError
 from ciris_scoring.project import Project
 from ciris_scoring.reading.latest import published_range
-from ciris_scoring.reading.marts import read_only
+from ciris_scoring.reading.marts import Marts, read_only
 from ciris_scoring.relations import Relations
 
 
@@ -87,10 +87,10 @@ def _moment(
     )
     if missing := published.missing_marts(connection, relations):
         raise CirisError(f"There is no {relations.places[missing[0]]}.", run_first)
-    newest = published_range(connection, relations, None, None)
+    newest = published_range(Marts(connection, relations), None, None)
     if newest is None:
         raise CirisError(f"No score is published in {relations.places['fct_capacity_scores']}.", run_first)
-    found = published_range(connection, relations, window_days, until)
+    found = published_range(Marts(connection, relations), window_days, until)
     if found is None:
         asked = [] if window_days is None else [f"a window of {window_days} days"]
         asked += [] if until is None else [f"an as-of up to {as_of.text(until)}"]

@@ -4,8 +4,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
-import psycopg
-
 from ciris_scoring.pages import charts
 from ciris_scoring.pages.fleet_view import capacity_line
 from ciris_scoring.reading import agent as reading
@@ -15,7 +13,7 @@ from ciris_scoring.reading.alerts import Alert
 from ciris_scoring.reading.factors import FACTORS
 from ciris_scoring.reading.fleet import Score
 from ciris_scoring.reading.history import Event, Point
-from ciris_scoring.relations import Relations
+from ciris_scoring.reading.marts import Marts
 
 
 @dataclass(frozen=True)
@@ -86,8 +84,7 @@ def _by_agent(found: Iterable[OfAgent]) -> dict[str, list[OfAgent]]:
 
 
 def read_agents(
-    connection: psycopg.Connection,
-    relations: Relations,
+    marts: Marts,
     scores: list[Score],
     alerts: list[Alert],
     histories: dict[str, list[Point]],
@@ -99,16 +96,15 @@ def read_agents(
     :param alerts: of their agents, and maybe of others.
     :param histories: of their agents, within the frame.
     :param frame: span of time of the charts; it ends at the as-of.
-    :raises psycopg.Error: the marts cannot be read.
     """
     hashes = [score.agent_id_hash for score in scores]
     as_of, window_days = scores[0].as_of, scores[0].window_days
-    key = (connection, relations, hashes, as_of, window_days)
+    key = (marts, hashes, as_of, window_days)
     parts = _by_agent(reading.attribution(*key))
     changes = _by_agent(reading.changes(*key))
     components = _by_agent(reading.components(*key))
     alerts_of = _by_agent(alerts)
-    events = history_reading.events(connection, relations, hashes, window_days, frame.first, frame.last)
+    events = history_reading.events(marts, hashes, window_days, frame.first, frame.last)
     return [
         AgentView(
             score=score,

@@ -3,8 +3,6 @@
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-import psycopg
-
 from ciris_scoring.pages import charts
 from ciris_scoring.reading import agents as agents_reading
 from ciris_scoring.reading import fleet as fleet_reading
@@ -13,7 +11,7 @@ from ciris_scoring.reading.agents import Agent
 from ciris_scoring.reading.alerts import Alert, alerts
 from ciris_scoring.reading.fleet import FleetCapacity, Score, Spread
 from ciris_scoring.reading.history import Point
-from ciris_scoring.relations import Relations
+from ciris_scoring.reading.marts import Marts
 
 HISTORY_DAYS = 60
 
@@ -61,27 +59,18 @@ def capacity_line(frame: charts.Frame, points: list[Point]) -> str:
     return charts.line(frame, [(point.as_of, point.capacity_score) for point in points], charts.FINE)
 
 
-def read_fleet(
-    connection: psycopg.Connection,
-    relations: Relations,
-    as_of: datetime,
-    window_days: int,
-    limit: int | None = None,
-) -> FleetView:
+def read_fleet(marts: Marts, as_of: datetime, window_days: int, limit: int | None = None) -> FleetView:
     """Read the fleet at an as-of that has scores in the window.
 
     :param limit: so many agents at most, the lowest.
-    :raises psycopg.Error: the marts cannot be read.
     """
     first = as_of - timedelta(days=HISTORY_DAYS)
-    over_time = fleet_reading.capacity_over_time(
-        connection, relations, window_days, first=first, last=as_of, daily=True
-    )
-    scores = fleet_reading.scores(connection, relations, as_of, window_days, limit=limit)
+    over_time = fleet_reading.capacity_over_time(marts, window_days, first=first, last=as_of, daily=True)
+    scores = fleet_reading.scores(marts, as_of, window_days, limit=limit)
     hashes = [score.agent_id_hash for score in scores]
     names = {score.agent_name for score in scores}
-    spreads = fleet_reading.spreads(connection, relations, as_of, window_days)
-    raised = [alert for alert in alerts(connection, relations, window_days) if alert.as_of >= as_of]
+    spreads = fleet_reading.spreads(marts, as_of, window_days)
+    raised = [alert for alert in alerts(marts, window_days) if alert.as_of >= as_of]
     shown = raised[:limit]
     return FleetView(
         as_of=as_of,
@@ -91,10 +80,10 @@ def read_fleet(
         spreads=[spread for spread in spreads if limit is None or spread.agent_name in names],
         alerts=shown,
         alerts_left_out=len(raised) - len(shown),
-        without_score=agents_reading.without_score(connection, relations, as_of, window_days),
+        without_score=agents_reading.without_score(marts, as_of, window_days),
         over_time=over_time,
         histories=history_reading.histories(
-            connection, relations, hashes, window_days, first=first, last=as_of, daily=True
+            marts, hashes, window_days, first=first, last=as_of, daily_at=as_of
         ),
         frame=charts.Frame.of([row.as_of for row in over_time]),
     )

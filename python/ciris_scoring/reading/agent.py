@@ -4,10 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-import psycopg
-
-from ciris_scoring.reading.marts import rows
-from ciris_scoring.relations import Relations
+from ciris_scoring.reading.marts import Marts
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,47 +48,68 @@ class PartChanged:
     rank: int
 
 
-def components(
-    connection: psycopg.Connection,
-    relations: Relations,
+NON_EXEMPT_ACTIONS = ("SPEAK", "TOOL", "MEMORIZE", "FORGET")
+"""Actions that affect others or the agent's memory."""
+EXEMPT_ACTIONS = ("OBSERVE", "PONDER", "DEFER", "REJECT", "RECALL", "TASK_COMPLETE")
+
+
+def non_exempt_traces(
+    marts: Marts,
     agents: Sequence[str],
     as_of: datetime,
     window_days: int,
-) -> list[Component]:
+) -> dict[str, int]:
+    """Count the traces in a window whose action is not exempt, by agent; agents without one are left out.
+
+    :param agents: hashes.
+    """
+    found = marts.dicts(
+        """
+        select agent_id_hash, count(*) as n
+        from {fct_trace_verdicts}
+        where
+            agent_id_hash = any(%(agents)s)
+            and traced_at >= %(as_of)s::timestamptz - make_interval(hours => 24 * %(window_days)s)
+            and traced_at < %(as_of)s
+            and is_counted
+            and selected_action = any(%(actions)s)
+        group by agent_id_hash
+        """,
+        {
+            "agents": list(agents),
+            "as_of": as_of,
+            "window_days": window_days,
+            "actions": list(NON_EXEMPT_ACTIONS),
+        },
+    )
+    return {row["agent_id_hash"]: row["n"] for row in found}
+
+
+def components(marts: Marts, agents: Sequence[str], as_of: datetime, window_days: int) -> list[Component]:
     """Read the components of agents' scores at an as-of.
 
     :param agents: hashes.
-    :raises psycopg.Error: the marts cannot be read.
     """
-    return rows(
-        connection,
-        relations,
+    return marts.rows(
         Component,
         """
-        select agent_id_hash, factor, component, component_value, component_low, component_high, design_effect
+        select {columns}
         from {fct_factor_components}
         where agent_id_hash = any(%(agents)s) and as_of = %(as_of)s and window_days = %(window_days)s
         order by agent_id_hash, array_position(array['C', 'I_int', 'R', 'I_inc', 'S'], factor), component
         """,
-        {"agents": list(agents), "as_of": as_of, "window_days": window_days},
+        agents=list(agents),
+        as_of=as_of,
+        window_days=window_days,
     )
 
 
-def attribution(
-    connection: psycopg.Connection,
-    relations: Relations,
-    agents: Sequence[str],
-    as_of: datetime,
-    window_days: int,
-) -> list[PartLost]:
+def attribution(marts: Marts, agents: Sequence[str], as_of: datetime, window_days: int) -> list[PartLost]:
     """Read what took points from agents' scores at an as-of, per agent the largest first.
 
     :param agents: hashes.
-    :raises psycopg.Error: the marts cannot be read.
     """
-    return rows(
-        connection,
-        relations,
+    return marts.rows(
         PartLost,
         """
         select
@@ -101,13 +119,14 @@ def attribution(
         where agent_id_hash = any(%(agents)s) and as_of = %(as_of)s and window_days = %(window_days)s
         order by agent_id_hash, rank
         """,
-        {"agents": list(agents), "as_of": as_of, "window_days": window_days},
+        agents=list(agents),
+        as_of=as_of,
+        window_days=window_days,
     )
 
 
 def changes(
-    connection: psycopg.Connection,
-    relations: Relations,
+    marts: Marts,
     agents: Sequence[str],
     as_of: datetime,
     window_days: int,
@@ -118,20 +137,19 @@ def changes(
 
     :param agents: hashes.
     :param compared_with: window or as_of.
-    :raises psycopg.Error: the marts cannot be read.
     """
-    return rows(
-        connection,
-        relations,
+    return marts.rows(
         PartChanged,
         """
-        select
-            agent_id_hash, compared_with, compared_as_of, factor, part, loss_change, points, rank::integer as rank
+        select {columns}
         from {fct_score_changes}
         where
             agent_id_hash = any(%(agents)s) and as_of = %(as_of)s and window_days = %(window_days)s
             and compared_with = %(compared_with)s
         order by agent_id_hash, rank
         """,
-        {"agents": list(agents), "as_of": as_of, "window_days": window_days, "compared_with": compared_with},
+        agents=list(agents),
+        as_of=as_of,
+        window_days=window_days,
+        compared_with=compared_with,
     )

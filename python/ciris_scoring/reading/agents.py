@@ -3,10 +3,7 @@
 from dataclasses import dataclass
 from datetime import datetime
 
-import psycopg
-
-from ciris_scoring.reading.marts import rows
-from ciris_scoring.relations import Relations
+from ciris_scoring.reading.marts import Marts
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,25 +27,22 @@ def is_possible(text: str) -> bool:
     return bool(text.strip()) and "\0" not in text
 
 
-def find(connection: psycopg.Connection, relations: Relations, text: str) -> list[Agent]:
+def find(marts: Marts, text: str) -> list[Agent]:
     """Find the agents that a text may mean: several when it is ambiguous, none when it means nobody.
 
     A whole hash or label goes first; then current names and beginnings of hashes, which may name several; then former
     names.
 
     :param text: what a person gave; one that the database cannot hold means nobody.
-    :raises psycopg.Error: the marts cannot be read.
     """
     if not is_possible(text):
         return []
-    return rows(
-        connection,
-        relations,
+    return marts.rows(
         Agent,
         """
         with matches as (
             select
-                agent_id_hash, agent_name, former_names, first_traced_at, last_traced_at, latest_as_of,
+                {columns},
                 case
                     when agent_id_hash = %(text)s or agent_label = %(text)s then 1
                     when agent_name = %(text)s or starts_with(agent_id_hash, %(text)s) then 2
@@ -57,28 +51,72 @@ def find(connection: psycopg.Connection, relations: Relations, text: str) -> lis
             from {dim_agents}
         )
 
-        select agent_id_hash, agent_name, former_names, first_traced_at, last_traced_at, latest_as_of
+        select {columns}
         from matches
         where way = (select min(matches.way) from matches)
         order by agent_id_hash
         """,
-        {"text": text},
+        text=text,
     )
 
 
-def without_score(
-    connection: psycopg.Connection, relations: Relations, as_of: datetime, window_days: int
-) -> list[Agent]:
-    """Read the agents without a row at an as-of in a window: they had no trace in it. Last seen first.
-
-    :raises psycopg.Error: the marts cannot be read.
-    """
-    return rows(
-        connection,
-        relations,
+def called(marts: Marts, text: str) -> list[Agent]:
+    """Find the agents that a text names in full: the one with this hash, else all that bear this name now."""
+    if not is_possible(text):
+        return []
+    found = marts.rows(
         Agent,
         """
-        select agent_id_hash, agent_name, former_names, first_traced_at, last_traced_at, latest_as_of
+        select {columns}
+        from {dim_agents}
+        where agent_id_hash = %(text)s or agent_name = %(text)s
+        order by agent_id_hash
+        """,
+        text=text,
+    )
+    return [agent for agent in found if agent.agent_id_hash == text] or found
+
+
+@dataclass(frozen=True, slots=True)
+class Unscored:
+    """An agent of dim_agents without a score at an as-of in a window."""
+
+    agent_id_hash: str
+    agent_name: str | None
+    score_status: str | None
+    """Null where the window has no trace of it."""
+    n_traces: int
+    last_traced_at: datetime | None
+
+
+def unscored(marts: Marts, as_of: datetime | None, window_days: int) -> list[Unscored]:
+    """Read the agents without a score at an as-of, those with most traces first; all agents where it is None."""
+    return marts.rows(
+        Unscored,
+        """
+        select
+            agents.agent_id_hash, agents.agent_name, scores.score_status, coalesce(scores.n_traces, 0) as n_traces,
+            agents.last_traced_at
+        from {dim_agents} as agents
+        left join {fct_capacity_scores} as scores
+            on
+                agents.agent_id_hash = scores.agent_id_hash
+                and scores.as_of = %(as_of)s
+                and scores.window_days = %(window_days)s
+        where scores.capacity_score is null
+        order by n_traces desc, agents.agent_id_hash
+        """,
+        as_of=as_of,
+        window_days=window_days,
+    )
+
+
+def without_score(marts: Marts, as_of: datetime, window_days: int) -> list[Agent]:
+    """Read the agents without a row at an as-of in a window: they had no trace in it. Last seen first."""
+    return marts.rows(
+        Agent,
+        """
+        select {columns}
         from {dim_agents} as agents
         where
             first_traced_at < %(as_of)s
@@ -92,5 +130,6 @@ def without_score(
             )
         order by last_traced_at desc, agent_id_hash
         """,
-        {"as_of": as_of, "window_days": window_days},
+        as_of=as_of,
+        window_days=window_days,
     )

@@ -2,10 +2,7 @@
 
 from dataclasses import dataclass
 
-import psycopg
-
-from ciris_scoring.reading.marts import rows
-from ciris_scoring.relations import Relations
+from ciris_scoring.reading.marts import Marts
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,17 +17,12 @@ class Category:
     colour: str
 
 
-def categories(connection: psycopg.Connection, relations: Relations) -> list[Category]:
-    """Read the categories, the lowest first.
-
-    :raises psycopg.Error: the mart cannot be read.
-    """
-    return rows(
-        connection,
-        relations,
+def categories(marts: Marts) -> list[Category]:
+    """Read the categories, the lowest first."""
+    return marts.rows(
         Category,
         """
-        select category, label, guidance, lower_bound, upper_bound, colour
+        select {columns}
         from {dim_capacity_categories}
         order by lower_bound nulls first
         """,

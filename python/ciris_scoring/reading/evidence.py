@@ -1,89 +1,55 @@
-"""The traces that lowered a component of a score, from the marts alone, the newest first, page by page."""
+"""The traces that lowered the parts of a score, and by how much each did: one table of rules, from the marts alone."""
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import NamedTuple
+from uuid import UUID
 
-import psycopg
-from psycopg import sql
+from ciris_scoring.reading.marts import Marts
 
-from ciris_scoring.reading.iso_text import iso_text
-from ciris_scoring.relations import Relations
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
-# What a trace must be, beside counted and in the window, to have lowered a component, and by how much it did. The
-# component is the mean of these over traces (i_coverage: of a tenth of them), or, s_score, a weighted one.
-LOWERED_BY: Mapping[str, tuple[str, str, str]] = {
-    "d_identity": ("is_identity_change", "1", "traces"),
-    "k_contradiction": ("is_overridden", "1", "traces"),
-    "i_chain": ("not is_chain_valid", "1", "traces"),
-    "i_coverage": ("n_fields_present < 10", "10 - n_fields_present", "missing fields"),
-    "i_replay": ("is_replay_sampled and is_replayable is false", "1", "traces"),
-    "u_unsafe": ("is_unsafe", "1", "traces"),
-    "s_score": ("is_signal and not is_coherent_signal", "1", "traces"),
+
+class Rule(NamedTuple):
+    """How single traces lower a part."""
+
+    amount: str
+    """SQL: by how much a counted trace of the window, or a fragile episode, lowered it; above 0 where it did."""
+    unit: str
+    """What the amount counts."""
+    words: str
+    """What such a trace did."""
+    of_episodes: bool = False
+    """Whether episodes lower the part, of which the trace that began one is the evidence."""
+
+
+# A part is the mean of the amounts over traces (i_coverage: of a tenth of them), or, s_score, a weighted one.
+RULES: Mapping[str, Rule] = {
+    "d_identity": Rule("is_identity_change::integer", "traces", "renamed"),
+    "k_contradiction": Rule("is_overridden::integer", "traces", "overridden"),
+    "i_chain": Rule("(not is_chain_valid)::integer", "traces", "chain"),
+    "i_coverage": Rule("10 - n_fields_present", "missing fields", "fields missing"),
+    "i_replay": Rule("(is_replay_sampled and is_replayable is false)::integer", "traces", "not replayable"),
+    "u_unsafe": Rule("is_unsafe::integer", "traces", "unsafe"),
+    "s_score": Rule("(is_signal and not is_coherent_signal)::integer", "traces", "incoherent signal"),
+    "mttr_hours": Rule("hours", "hours until recovery, or until the as-of", "fragile from here", True),
+    # Episodes that followed upon a recovery in the window from the same failure mode.
+    "rho_regression": Rule("(mode_recovered_before >= %(window_start)s)::integer", "traces", "relapse", True),
 }
-# Fragile episodes, of which the trace that began one is the evidence.
-OF_EPISODES: Mapping[str, tuple[str, str, str]] = {
-    # Those that ended in the window, and the one that is open at the as-of, be it begun before the window.
-    "mttr_hours": (
-        "recovered_at is null or recovered_at >= %(window_start)s",
-        "(extract(epoch from coalesce(recovered_at, %(as_of)s) - traced_at) / 3600)::double precision",
-        "hours until recovery, or until the as-of",
-    ),
-    # Those that followed upon a recovery in the window from the same failure mode.
-    "rho_regression": ("mode_recovered_before >= %(window_start)s", "1", "traces"),
-}
-COMPONENTS = {
-    "c": ("d_identity", "k_contradiction"),
-    "i_int": ("i_chain", "i_coverage", "i_replay"),
-    "r": ("mttr_hours", "rho_regression"),
-    "i_inc": ("u_unsafe",),
-    "s": ("s_score",),
-}
-"""Components with traces behind them, by factor. delta_drift, ece and q_deferral belong to no single trace."""
+"""By part; delta_drift, ece, q_deferral and r_ceiling belong to no single trace."""
 
-MEMBERS = f"""
-    'key', concat_ws('.', (extract(epoch from traced_at) * 1000000)::bigint, trace_verdict_id),
-    'trace_id', trace_id,
-    'traced_at', {iso_text("traced_at")},
-    'lowered_by', amount,
-    'agent_name', agent_name,
-    'previous_agent_name', previous_agent_name,
-    'selected_action', selected_action,
-    'audit_sequence_number', audit_sequence_number,
-    'previous_audit_sequence_number', previous_audit_sequence_number,
-    'is_chain_gap', is_chain_gap,
-    'is_chain_rewind', is_chain_rewind,
-    'is_chain_duplicate', is_chain_duplicate,
-    'is_signature_verified', is_signature_verified,
-    'is_key_registered', is_key_registered,
-    'is_link_valid', is_link_valid,
-    'n_fields_present', n_fields_present,
-    'failed_comparisons', failed_comparisons,
-    'entropy_level', entropy_level,
-    'action_success', action_success,
-    'failure_mode', case when is_fragility_detected then coalesce(idma_phase, 'unknown') end
-"""
-COLUMNS = """
+_TRACE = """
     trace_verdict_id, trace_id, traced_at, agent_name, previous_agent_name, selected_action, audit_sequence_number,
     previous_audit_sequence_number, is_chain_gap, is_chain_rewind, is_chain_duplicate, is_signature_verified,
-    is_key_registered, is_link_valid, n_fields_present, failed_comparisons, entropy_level, action_success,
-    is_fragility_detected, idma_phase
+    is_key_registered, is_link_valid, n_fields_present, failed_comparisons, entropy_level, action_success
 """
-OF_WINDOW = f"""
-evidence as (
-    select {COLUMNS}, {{amount}} as amount
-    from {{fct_trace_verdicts}}
-    where
-        agent_id_hash = %(agent_id_hash)s
-        and traced_at >= %(window_start)s
-        and traced_at < %(as_of)s
-        and is_counted
-        and ({{condition}})
-)
-"""
-OF_EPISODE = f"""
+_MODE = "case when is_fragility_detected then coalesce(idma_phase, 'unknown') end as failure_mode"
+
+EPISODES = f"""
 events as (
     select
-        {COLUMNS},
+        {_TRACE}, {_MODE}, is_fragility_detected,
         lead(traced_at) over in_order as recovered_at
     from {{fct_trace_verdicts}}
     where
@@ -95,58 +61,125 @@ events as (
 ),
 episodes as (
     select
-        {COLUMNS}, recovered_at,
+        {_TRACE}, failure_mode, recovered_at,
         lag(recovered_at) over (
-            partition by coalesce(idma_phase, 'unknown')
+            partition by failure_mode
             order by traced_at, audit_sequence_number, trace_id collate "C", trace_verdict_id
-        ) as mode_recovered_before
+        ) as mode_recovered_before,
+        case
+            when recovered_at is null or recovered_at >= %(window_start)s
+                then (extract(epoch from coalesce(recovered_at, %(as_of)s) - traced_at) / 3600)::double precision
+        end as hours
     from events
     where is_fragility_detected
-),
-evidence as (
-    select {COLUMNS}, {{amount}} as amount
-    from episodes
-    where {{condition}}
 )
 """
-PAGE = f"""
-page as (
-    select {COLUMNS}, amount
-    from evidence
-    where
-        %(after_id)s::uuid is null
-        or (traced_at, trace_verdict_id) < (
-            timestamptz 'epoch' + %(after_microseconds)s::bigint * interval '1 microsecond', %(after_id)s::uuid
-        )
-    order by traced_at desc, trace_verdict_id desc
-    limit %(limit)s
-)
-select coalesce(json_agg(json_build_object({MEMBERS}) order by traced_at desc, trace_verdict_id desc), '[]')::text
-from page
-"""
+"""SQL: `episodes`, the fragile ones before an as-of, with the trace that began each. Hours are null where one ended
+before the window."""
+
+
+def lowered(parts: Iterable[str] = RULES) -> str:
+    """SQL: `lowered`, the traces that lowered parts, a row per trace and part, and before it what it needs.
+
+    Its values are agent_id_hash, as_of and window_start.
+
+    :param parts: of `RULES`.
+    """
+    amounts: dict[bool, list[str]] = {False: [], True: []}
+    for part in parts:
+        amounts[RULES[part].of_episodes].append(f"('{part}', ({RULES[part].amount})::double precision)")
+    of_window, of_episodes = (", ".join(amounts[of]) for of in (False, True))
+    halves = []
+    if of_window:
+        halves.append(f"""
+            select {_TRACE}, {_MODE}, parts.part, parts.amount
+            from {{fct_trace_verdicts}}
+            cross join lateral (values {of_window}) as parts (part, amount)
+            where
+                agent_id_hash = %(agent_id_hash)s
+                and traced_at >= %(window_start)s
+                and traced_at < %(as_of)s
+                and is_counted
+                and parts.amount > 0
+        """)
+    if of_episodes:
+        halves.append(f"""
+            select {_TRACE}, failure_mode, parts.part, parts.amount
+            from episodes
+            cross join lateral (values {of_episodes}) as parts (part, amount)
+            where parts.amount > 0
+        """)
+    before = EPISODES + "," if of_episodes else ""
+    return f"{before} lowered as ({' union all '.join(halves)})"
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """A trace that lowered a part; columns are those of fct_trace_verdicts."""
+
+    trace_verdict_id: UUID
+    trace_id: str | None
+    traced_at: datetime
+    lowered_by: float
+    """In the unit of the rule."""
+    agent_name: str | None
+    previous_agent_name: str | None
+    selected_action: str | None
+    audit_sequence_number: int | None
+    previous_audit_sequence_number: int | None
+    is_chain_gap: bool | None
+    is_chain_rewind: bool | None
+    is_chain_duplicate: bool | None
+    is_signature_verified: bool | None
+    is_key_registered: bool | None
+    is_link_valid: bool | None
+    n_fields_present: int | None
+    failed_comparisons: list[str]
+    entropy_level: float | None
+    action_success: bool | None
+    failure_mode: str | None
+    """Of the fragile episode that it began; None where it began none."""
+
+    @property
+    def key(self) -> str:
+        """Where a page that ends with it goes on."""
+        return f"{(self.traced_at - EPOCH) // timedelta(microseconds=1)}.{self.trace_verdict_id}"
 
 
 def read_evidence(
-    connection: psycopg.Connection, relations: Relations, component: str, values: Mapping[str, Any]
-) -> str:
-    """Read a page of the traces that lowered a component, as a JSON array.
+    marts: Marts,
+    part: str,
+    agent_id_hash: str,
+    as_of: datetime,
+    window_start: datetime,
+    *,
+    after: str | None = None,
+    limit: int,
+) -> list[Trace]:
+    """Read a page of the traces that lowered a part, the newest first.
 
-    :param connection: a session that may read the marts.
-    :param relations: where the marts are.
-    :param component: one of COMPONENTS.
-    :param values: agent_id_hash, as_of, window_start, limit; and after_microseconds and after_id, the parts of the key
-        of the last trace before the page, or None.
+    :param part: of `RULES`.
+    :param after: key of the last trace of the page before.
     """
-    of_window = component in LOWERED_BY
-    condition, amount, _ = (LOWERED_BY if of_window else OF_EPISODES)[component]
-    query = sql.SQL("with" + (OF_WINDOW if of_window else OF_EPISODE) + "," + PAGE).format(
-        **relations, condition=sql.SQL(condition), amount=sql.SQL(amount)
+    microseconds, _, trace_verdict_id = (after or "").partition(".")
+    return marts.rows(
+        Trace,
+        f"""
+        with {lowered([part])}
+        select {_TRACE}, failure_mode, amount as lowered_by
+        from lowered
+        where
+            %(after_id)s::uuid is null
+            or (traced_at, trace_verdict_id) < (
+                timestamptz 'epoch' + %(microseconds)s::bigint * interval '1 microsecond', %(after_id)s::uuid
+            )
+        order by traced_at desc, trace_verdict_id desc
+        limit %(limit)s
+        """,
+        agent_id_hash=agent_id_hash,
+        as_of=as_of,
+        window_start=window_start,
+        microseconds=int(microseconds) if after else None,
+        after_id=trace_verdict_id or None,
+        limit=limit,
     )
-    row = connection.execute(query, values).fetchone()
-    assert row is not None  # an aggregate without groups
-    return str(row[0])
-
-
-def unit_of(component: str) -> str:
-    """What `lowered_by` counts."""
-    return (LOWERED_BY.get(component) or OF_EPISODES[component])[2]

@@ -3,14 +3,9 @@
 from dataclasses import dataclass
 from datetime import datetime
 
-import psycopg
-from psycopg import sql
-from psycopg.rows import class_row
-
 from ciris_scoring.reading.factors import Factor
 from ciris_scoring.reading.latest import PublishedWindow
-from ciris_scoring.reading.marts import rows
-from ciris_scoring.relations import Relations
+from ciris_scoring.reading.marts import Marts
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,23 +75,21 @@ class Score:
 
 
 def scores(
-    connection: psycopg.Connection,
-    relations: Relations,
+    marts: Marts,
     as_of: datetime,
     window_days: int,
     *,
     agent_id_hash: str | None = None,
+    below: float | None = None,
     limit: int | None = None,
 ) -> list[Score]:
     """Read the scores at an as-of in a window: the lowest capacity first, agents without one last.
 
     :param agent_id_hash: only this agent's, none or one.
+    :param below: only capacities below this.
     :param limit: so many at most.
-    :raises psycopg.Error: the marts cannot be read.
     """
-    return rows(
-        connection,
-        relations,
+    return marts.rows(
         Score,
         """
         with chosen as materialized (
@@ -116,6 +109,7 @@ def scores(
                 as_of = %(as_of)s
                 and window_days = %(window_days)s
                 and (%(agent_id_hash)s::text is null or agent_id_hash = %(agent_id_hash)s)
+                and (%(below)s::double precision is null or capacity_score < %(below)s)
             order by capacity_score nulls last, agent_id_hash
             limit %(limit)s
         ),
@@ -157,7 +151,11 @@ def scores(
         left join alerts on chosen.agent_id_hash = alerts.agent_id_hash
         order by chosen.capacity_score nulls last, chosen.agent_id_hash
         """,
-        {"as_of": as_of, "window_days": window_days, "agent_id_hash": agent_id_hash, "limit": limit},
+        as_of=as_of,
+        window_days=window_days,
+        agent_id_hash=agent_id_hash,
+        below=below,
+        limit=limit,
     )
 
 
@@ -186,8 +184,7 @@ class FleetCapacity:
 
 
 def capacity_over_time(
-    connection: psycopg.Connection,
-    relations: Relations,
+    marts: Marts,
     window_days: int,
     *,
     first: datetime | None = None,
@@ -197,17 +194,11 @@ def capacity_over_time(
     """Read the fleet's capacity, as-of by as-of, from first to last, both included; None for no limit.
 
     :param daily: only the as-ofs whole days before the last, which must be given then.
-    :raises psycopg.Error: the marts cannot be read.
     """
-    return rows(
-        connection,
-        relations,
+    return marts.rows(
         FleetCapacity,
         """
-        select
-            as_of, window_days, n_agents, n_final, n_provisional, n_insufficient_data, n_high_fragility, n_moderate,
-            n_healthy, n_high_capacity, mean_capacity_score, median_capacity_score, min_capacity_score,
-            latest_scored_at
+        select {columns}
         from {fct_fleet_capacity}
         where
             window_days = %(window_days)s
@@ -216,39 +207,35 @@ def capacity_over_time(
             and (not %(daily)s or mod(extract(epoch from %(last)s::timestamptz - as_of), 86400) = 0)
         order by as_of
         """,
-        {"window_days": window_days, "first": first, "last": last, "daily": daily},
+        window_days=window_days,
+        first=first,
+        last=last,
+        daily=daily,
     )
 
 
-def newest(
-    connection: psycopg.Connection, relations: Relations, window_days: int | None = None
-) -> PublishedWindow | None:
+def newest(marts: Marts, window_days: int | None = None) -> PublishedWindow | None:
     """Find the newest as-of of the fleet, and its shortest window; None when there is none.
 
     :param window_days: only this window.
-    :raises psycopg.Error: the marts cannot be read.
     """
-    query = sql.SQL(
+    found = marts.rows(
+        PublishedWindow,
         """
-        select as_of, window_days
-        from {}
+        select {columns}
+        from {fct_fleet_capacity}
         where %(window_days)s::integer is null or window_days = %(window_days)s
         order by as_of desc, window_days
         limit 1
-        """
-    ).format(relations["fct_fleet_capacity"])
-    with connection.cursor(row_factory=class_row(PublishedWindow)) as cursor:
-        return cursor.execute(query, {"window_days": window_days}).fetchone()
+        """,
+        window_days=window_days,
+    )
+    return found[0] if found else None
 
 
-def capacity(
-    connection: psycopg.Connection, relations: Relations, as_of: datetime, window_days: int
-) -> FleetCapacity | None:
-    """Read the fleet's capacity at an as-of; None when no agent has a row there.
-
-    :raises psycopg.Error: the marts cannot be read.
-    """
-    found = capacity_over_time(connection, relations, window_days, first=as_of, last=as_of)
+def capacity(marts: Marts, as_of: datetime, window_days: int) -> FleetCapacity | None:
+    """Read the fleet's capacity at an as-of; None when no agent has a row there."""
+    found = capacity_over_time(marts, window_days, first=as_of, last=as_of)
     return found[0] if found else None
 
 
@@ -264,16 +251,9 @@ class Spread:
     max_capacity_score: float | None
 
 
-def spreads(
-    connection: psycopg.Connection, relations: Relations, as_of: datetime, window_days: int
-) -> list[Spread]:
-    """Read the names that several agents bear, with the spread of their scores; the most borne first.
-
-    :raises psycopg.Error: the marts cannot be read.
-    """
-    return rows(
-        connection,
-        relations,
+def spreads(marts: Marts, as_of: datetime, window_days: int) -> list[Spread]:
+    """Read the names that several agents bear, with the spread of their scores; the most borne first."""
+    return marts.rows(
         Spread,
         """
         select
@@ -289,5 +269,6 @@ def spreads(
         having count(*) > 1
         order by count(*) desc, agent_name collate "C"
         """,
-        {"as_of": as_of, "window_days": window_days},
+        as_of=as_of,
+        window_days=window_days,
     )

@@ -4,12 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-import psycopg
-from psycopg import sql
-
-from ciris_scoring.connection import one_row
-from ciris_scoring.reading.marts import rows
-from ciris_scoring.relations import Relations
+from ciris_scoring.reading.marts import Marts
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,57 +12,62 @@ class Point:
     """A row of fct_capacity_scores as a history shows it; units and nulls are those of the mart."""
 
     agent_id_hash: str
+    agent_name: str | None
     as_of: datetime
     n_traces: int
     capacity_score: float | None
     capacity_score_low: float | None
     capacity_score_high: float | None
+    fragility_index: float | None
     category: str | None
     score_status: str
+    confidence: str
     c_score: float
     i_int_score: float
     r_score: float
     i_inc_score: float
     s_score: float
+    weakest_factor: str
     parameter_set_id: str
     scored_at: datetime
 
 
 def histories(
-    connection: psycopg.Connection,
-    relations: Relations,
+    marts: Marts,
     agents: Sequence[str],
     window_days: int,
     *,
     first: datetime | None = None,
     last: datetime | None = None,
-    daily: bool = False,
+    daily_at: datetime | None = None,
 ) -> dict[str, list[Point]]:
     """Read the scores of agents, from as-of first to last, both included; None for no limit.
 
     :param agents: hashes.
-    :param daily: only the as-ofs whole days before the last, which must be given then.
+    :param daily_at: only the as-ofs at this time of the day (UTC).
     :returns: by hash, in the order of time; agents without a row there are left out.
-    :raises psycopg.Error: the marts cannot be read.
     """
-    found = rows(
-        connection,
-        relations,
+    found = marts.rows(
         Point,
         """
-        select
-            agent_id_hash, as_of, n_traces, capacity_score, capacity_score_low, capacity_score_high, category,
-            score_status, c_score, i_int_score, r_score, i_inc_score, s_score, parameter_set_id, scored_at
+        select {columns}
         from {fct_capacity_scores}
         where
             agent_id_hash = any(%(agents)s)
             and window_days = %(window_days)s
             and (%(first)s::timestamptz is null or as_of >= %(first)s)
             and (%(last)s::timestamptz is null or as_of <= %(last)s)
-            and (not %(daily)s or mod(extract(epoch from %(last)s::timestamptz - as_of), 86400) = 0)
+            and (
+                %(daily_at)s::timestamptz is null
+                or mod(extract(epoch from %(daily_at)s::timestamptz - as_of), 86400) = 0
+            )
         order by agent_id_hash, as_of
         """,
-        {"agents": list(agents), "window_days": window_days, "first": first, "last": last, "daily": daily},
+        agents=list(agents),
+        window_days=window_days,
+        first=first,
+        last=last,
+        daily_at=daily_at,
     )
     by_agent: dict[str, list[Point]] = {}
     for point in found:
@@ -75,17 +75,13 @@ def histories(
     return by_agent
 
 
-def newest(
-    connection: psycopg.Connection, relations: Relations, agent_id_hash: str, window_days: int
-) -> datetime | None:
-    """Find the newest as-of of an agent in a window; None when it has no row there.
-
-    :raises psycopg.Error: the marts cannot be read.
-    """
-    query = sql.SQL("select max(as_of) from {} where agent_id_hash = %s and window_days = %s").format(
-        relations["fct_capacity_scores"]
+def newest(marts: Marts, agent_id_hash: str, window_days: int) -> datetime | None:
+    """Find the newest as-of of an agent in a window; None when it has no row there."""
+    found: datetime | None = marts.value(
+        "select max(as_of) from {fct_capacity_scores} where agent_id_hash = %(agent)s and window_days = %(window)s",
+        agent=agent_id_hash,
+        window=window_days,
     )
-    found: datetime | None = one_row(connection.execute(query, [agent_id_hash, window_days]))[0]
     return found
 
 
@@ -105,8 +101,7 @@ class Event:
 
 
 def events(
-    connection: psycopg.Connection,
-    relations: Relations,
+    marts: Marts,
     agents: Sequence[str],
     window_days: int,
     first: datetime,
@@ -117,11 +112,8 @@ def events(
     :param agents: hashes.
     :param window_days: of the scores whose parameters are compared.
     :returns: by hash, in the order of time; agents without an event are left out.
-    :raises psycopg.Error: the marts cannot be read.
     """
-    found = rows(
-        connection,
-        relations,
+    found = marts.rows(
         Event,
         """
         with verdicts as (
@@ -206,7 +198,10 @@ def events(
         group by agent_id_hash, kind, number
         order by agent_id_hash, first_at, kind
         """,
-        {"agents": list(agents), "window_days": window_days, "first": first, "last": last},
+        agents=list(agents),
+        window_days=window_days,
+        first=first,
+        last=last,
     )
     by_agent: dict[str, list[Event]] = {}
     for event in found:

@@ -3,11 +3,7 @@
 from datetime import datetime
 from typing import NamedTuple
 
-import psycopg
-from psycopg import sql
-from psycopg.rows import class_row
-
-from ciris_scoring.relations import Relations
+from ciris_scoring.reading.marts import Marts
 
 
 class PublishedWindow(NamedTuple):
@@ -17,25 +13,25 @@ class PublishedWindow(NamedTuple):
     window_days: int
 
 
-def published_range(
-    connection: psycopg.Connection, relations: Relations, window_days: int | None, until: datetime | None
-) -> PublishedWindow | None:
+def published_range(marts: Marts, window_days: int | None, until: datetime | None) -> PublishedWindow | None:
     """Find the newest as-of with rows, up to a time, and its shortest window.
 
     :param window_days: only this window.
     :param until: None for no limit.
     :returns: as-of and window; None when there is no row.
     """
-    query = sql.SQL(
+    found = marts.rows(
+        PublishedWindow,
         """
-        select as_of, window_days
-        from {scores}
+        select {columns}
+        from {fct_capacity_scores}
         where
             (%(window)s::integer is null or window_days = %(window)s)
             and (%(until)s::timestamptz is null or as_of <= %(until)s)
         order by as_of desc, window_days
         limit 1
-        """
-    ).format(scores=relations["fct_capacity_scores"])
-    with connection.cursor(row_factory=class_row(PublishedWindow)) as cursor:
-        return cursor.execute(query, {"window": window_days, "until": until}).fetchone()
+        """,
+        window=window_days,
+        until=until,
+    )
+    return found[0] if found else None

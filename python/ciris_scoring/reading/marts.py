@@ -1,43 +1,71 @@
-"""Rows of the marts as dataclasses, and the state of the database that they are read in."""
+"""The published marts: rows as dataclasses, and the state of the database that they are read in."""
 
 import contextlib
 from collections.abc import Iterator, Mapping
-from typing import Any, LiteralString, TypeVar
+from dataclasses import dataclass
+from inspect import signature
+from typing import Any, TypeVar
 
 import psycopg
 from psycopg import sql
-from psycopg.rows import class_row
+from psycopg.rows import class_row, dict_row
 
-from ciris_scoring.connection import table_exists
+from ciris_scoring.connection import one_row, table_exists
+from ciris_scoring.errors import DatabaseError
 from ciris_scoring.relations import Relations
 
 Kind = TypeVar("Kind")
 
 MARTS = (
+    *("dim_agents", "dim_capacity_categories", "dim_scoring_parameters", "dim_scoring_windows"),
     *("fct_capacity_scores", "fct_factor_components", "fct_score_attribution", "fct_score_comparisons"),
     *("fct_score_changes", "fct_fleet_capacity", "fct_capacity_alerts", "fct_trace_verdicts"),
-    *("dim_agents", "dim_capacity_categories", "dim_scoring_parameters", "dim_scoring_windows"),
 )
 """The marts that are read here."""
 
 
-def rows(
-    connection: psycopg.Connection,
-    relations: Relations,
-    kind: type[Kind],
-    query: LiteralString,
-    values: Mapping[str, Any] | None = None,
-) -> list[Kind]:
-    """Return the rows of a query.
+@dataclass(frozen=True)
+class Marts:
+    """The marts of a target, read in one session. Every reading raises psycopg.Error where they cannot be read."""
 
-    :param relations: where the marts are, ``{fct_capacity_scores}`` and the like in the query.
-    :param kind: dataclass with a field for each column of the query.
-    :param values: of the placeholders.
-    :raises psycopg.Error: the marts cannot be read.
-    """
-    composed = sql.SQL(query).format(**relations)
-    with connection.cursor(row_factory=class_row(kind)) as cursor:
-        return cursor.execute(composed, values).fetchall()
+    connection: psycopg.Connection[Any]
+    relations: Relations
+    """Where they are: ``{fct_capacity_scores}`` and the like in queries."""
+
+    def rows(self, kind: type[Kind], query: str, **values: Any) -> list[Kind]:
+        """Return the rows of a query.
+
+        :param kind: class with a field for each column of the query, whose names are ``{columns}`` there.
+        :param values: of the placeholders.
+        """
+        columns = sql.SQL(", ").join(map(sql.Identifier, signature(kind).parameters))
+        composed = sql.SQL(query).format(**self.relations, columns=columns)
+        with self.connection.cursor(row_factory=class_row(kind)) as cursor:
+            return cursor.execute(composed, values).fetchall()
+
+    def dicts(self, query: str, values: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """Return the rows of a query by column."""
+        with self.connection.cursor(row_factory=dict_row) as cursor:
+            return cursor.execute(sql.SQL(query).format(**self.relations), values).fetchall()
+
+    def value(self, query: str, **values: Any) -> Any:
+        """Return the one value of a query."""
+        return one_row(self.connection.execute(sql.SQL(query).format(**self.relations), values))[0]
+
+    def missing(self) -> list[str]:
+        """Return the names of the marts that are not there."""
+        return [mart for mart in MARTS if not table_exists(self.connection, *self.relations.places[mart])]
+
+    def require(self) -> None:
+        """Refuse to read where a mart is missing.
+
+        :raises DatabaseError: one is.
+        """
+        if missing := self.missing():
+            raise DatabaseError(
+                f"There is no {self.relations.places[missing[0]]}: no score is published there.",
+                "Score the fleet first with ciris-scoring run, or name another --target.",
+            )
 
 
 @contextlib.contextmanager
@@ -46,11 +74,3 @@ def read_only(connection: psycopg.Connection) -> Iterator[None]:
     with connection.transaction():
         connection.execute("set transaction isolation level repeatable read, read only")
         yield
-
-
-def missing_marts(connection: psycopg.Connection, relations: Relations) -> list[str]:
-    """Return the names of the marts that are not there.
-
-    :raises psycopg.Error: the role may not use the schema.
-    """
-    return [mart for mart in MARTS if not table_exists(connection, *relations.places[mart])]

@@ -2,10 +2,7 @@
 
 from dataclasses import dataclass
 
-import psycopg
-
-from ciris_scoring.reading.marts import rows
-from ciris_scoring.relations import Relations
+from ciris_scoring.reading.marts import Marts
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,14 +27,9 @@ class Window:
     coherence_days: int
 
 
-def parameters(connection: psycopg.Connection, relations: Relations) -> list[Parameter]:
-    """Read the parameters in force, in the order of the specification's sections.
-
-    :raises psycopg.Error: the mart cannot be read.
-    """
-    return rows(
-        connection,
-        relations,
+def parameters(marts: Marts) -> list[Parameter]:
+    """Read the parameters in force, in the order of the specification's sections."""
+    return marts.rows(
         Parameter,
         """
         select
@@ -49,14 +41,9 @@ def parameters(connection: psycopg.Connection, relations: Relations) -> list[Par
     )
 
 
-def windows(connection: psycopg.Connection, relations: Relations) -> list[Window]:
-    """Read the windows, the shortest first.
-
-    :raises psycopg.Error: the mart cannot be read.
-    """
-    return rows(
-        connection,
-        relations,
+def windows(marts: Marts) -> list[Window]:
+    """Read the windows, the shortest first."""
+    return marts.rows(
         Window,
-        "select window_days, baseline_days, coherence_days from {dim_scoring_windows} order by window_days",
+        "select {columns} from {dim_scoring_windows} order by window_days",
     )

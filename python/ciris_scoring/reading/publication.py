@@ -3,11 +3,7 @@
 from dataclasses import dataclass
 from datetime import datetime
 
-import psycopg
-from psycopg import sql
-
-from ciris_scoring.reading.marts import MARTS
-from ciris_scoring.relations import Relations
+from ciris_scoring.reading.marts import MARTS, Marts
 
 
 @dataclass(frozen=True)
@@ -62,16 +58,16 @@ select
 """
 
 
-def read_publication(connection: psycopg.Connection, relations: Relations) -> Publication:
+def read_publication(marts: Marts) -> Publication:
     """Read what is published.
 
     :raises psycopg.Error: the marts are not there, or cannot be read.
     """
-    query = sql.SQL(PUBLICATION).format(**relations)
-    marts = [relations[mart].as_string(connection) for mart in MARTS]
-    row = connection.execute(query, {"marts": marts}).fetchone()
-    assert row is not None  # a query without a from clause
-    scored_at, as_of, parameter_set_id, window_days, min_traces, threshold, fleet_scored_at, *state = row
+    places = [marts.relations[mart].as_string(marts.connection) for mart in MARTS]
+    [row] = marts.dicts(PUBLICATION, {"marts": places})
+    scored_at, as_of, parameter_set_id, window_days, min_traces, threshold, fleet_scored_at, *state = (
+        row.values()
+    )
     return Publication(
         identity="|".join(map(str, (scored_at, fleet_scored_at, parameter_set_id, *state))),
         scored_at=scored_at,

@@ -7,11 +7,10 @@ a role that may not read those learns nothing of it.
 from dataclasses import dataclass
 from datetime import datetime
 
-import psycopg
 from psycopg import sql
 
 from ciris_scoring.connection import has_right, one_row
-from ciris_scoring.relations import Relations
+from ciris_scoring.reading.marts import Marts
 from ciris_scoring.run_lock import RUN_LOCK, is_held
 
 
@@ -33,12 +32,13 @@ class Unfinished:
     """What it said to do about it."""
 
 
-def unfinished(connection: psycopg.Connection, relations: Relations) -> Unfinished | None:
+def unfinished(marts: Marts) -> Unfinished | None:
     """Read what the last run left unfinished; None when that is nothing, or the role may not know.
 
     :raises psycopg.Error: the database cannot be read.
     """
-    stopped = _stopped(connection, relations)
+    connection, relations = marts.connection, marts.relations
+    stopped = _stopped(marts)
     if stopped is not None:
         return stopped
     places = relations.places
@@ -84,8 +84,9 @@ def unfinished(connection: psycopg.Connection, relations: Relations) -> Unfinish
     return Unfinished(as_of, started_at, int(waiting), is_held(connection, RUN_LOCK, relations.target_schema))
 
 
-def _stopped(connection: psycopg.Connection, relations: Relations) -> Unfinished | None:
+def _stopped(marts: Marts) -> Unfinished | None:
     """The newest attempt to publish, where it said why it did not."""
+    connection, relations = marts.connection, marts.relations
     if not has_right(connection, *relations.places["fct_scoring_runs"]):
         return None
     query = sql.SQL(

@@ -2,8 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from decimal import ROUND_DOWN, Decimal
-from typing import Any
+
+from ciris_scoring.decimals import cut
+from ciris_scoring.reading.agent import PartLost
+from ciris_scoring.reading.fleet import Score
 
 
 @dataclass(frozen=True)
@@ -84,23 +86,17 @@ def named(part: str) -> str:
     return f"{words} ({part})" if words else part
 
 
-def weighs_most(score: dict[str, Any], parts: Sequence[dict[str, Any]], min_traces: int) -> str:
+def weighs_most(score: Score, parts: Sequence[PartLost], min_traces: int) -> str:
     """Say what took most from a score; numbers are cut, not rounded.
 
-    :param score: with composite_score and metadata.total_traces.
-    :param parts: factor, part and points_lost of each part, the largest loss first; empty without a score.
+    :param parts: the largest loss first; empty without a score.
     :param min_traces: traces that a score needs.
     """
-    composite, n_traces = score["composite_score"], score["metadata"]["total_traces"]
-    if composite is None:
-        return f"No score yet: {n_traces} of the {min_traces} traces that a score needs."
-    costly = [part for part in parts if part["points_lost"] > 0]
+    if score.capacity_score is None:
+        return f"No score yet: {score.n_traces} of the {min_traces} traces that a score needs."
+    costly = [part for part in parts if part.points_lost > 0]
     if not costly:
         return "Nothing took anything from the score."
     first, *others = costly
-    words = f"Of the {_cut(1 - composite)} missing from 1, {named(first['part'])} cost {_cut(first['points_lost'])}"
-    return words + (f", {named(others[0]['part'])} {_cut(others[0]['points_lost'])}." if others else ".")
-
-
-def _cut(value: float) -> str:
-    return str(Decimal(repr(value)).quantize(Decimal("0.001"), ROUND_DOWN))
+    words = f"Of the {cut(1 - score.capacity_score, 3)} missing from 1, {named(first.part)} cost {cut(first.points_lost, 3)}"
+    return words + (f", {named(others[0].part)} {cut(others[0].points_lost, 3)}." if others else ".")

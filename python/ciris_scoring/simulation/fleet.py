@@ -58,7 +58,7 @@ def simulate_fleet(
     :param end: an aware time on a whole UTC hour.
     :param wide: add what production's components carry and no score reads (reasoning, token accounts): a row
         takes 1.7 KB in the database instead of 1.5.
-    :raises ValueError: an argument is out of range.
+    :raises InputError: an argument is out of range.
     """
     plan = Plan.make(agents, days, traces_per_day, seed, end)
     return Fleet(

@@ -9,6 +9,7 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
+from ciris_scoring.errors import InputError
 from ciris_scoring.simulation.arrays import DAY, HOUR, NEVER, SECOND, Bits, Flags, Ints, Texts
 from ciris_scoring.simulation.behaviours import PATHOLOGIES, Pathology
 from ciris_scoring.simulation.randomness import Draw, Draws, Stream, mix, word
@@ -51,11 +52,11 @@ class Plan:
     def make(cls, agents: int, days: int, traces_per_day: float, seed: int, end: datetime) -> Self:
         """Plan a fleet: parameters and errors are those of `simulate_fleet`."""
         if agents < 1 or days < 1 or not 0 < traces_per_day <= 10_000:
-            raise ValueError("a fleet needs at least 1 agent, 1 day, and between 0 and 10,000 traces per day")
+            raise _refused("a fleet needs at least 1 agent, 1 day, and between 0 and 10,000 traces per day.")
         if seed < 0:
-            raise ValueError(f"the seed must not be negative, got {seed}")
+            raise _refused(f"the seed must not be negative, got {seed}.")
         if end.tzinfo is None or end.timestamp() % 3600 != 0:
-            raise ValueError(f"the end must be an aware time on a whole UTC hour, got {end.isoformat()}")
+            raise _refused(f"the end must be an aware time on a whole UTC hour, got {end.isoformat()}.")
 
         end_us = int(end.timestamp()) * SECOND
         start_us = end_us - days * DAY
@@ -133,3 +134,7 @@ def _daily_traces(
     tasks = np.where(day == first_day[:, None], np.maximum(tasks, 1), tasks)
     active = (day >= first_day[:, None]) & (day < last_day[:, None])
     return np.where(active, tasks, 0) * THOUGHTS_PER_TASK
+
+
+def _refused(why: str) -> InputError:
+    return InputError(f"This fleet cannot be simulated: {why}", "--help says which values are allowed.")

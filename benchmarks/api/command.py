@@ -15,15 +15,17 @@ from statistics import median
 
 import click
 
-from ciris_scoring.bench.api.load import Load, put_load, request
-from ciris_scoring.errors import BenchFailed
+from benchmarks.api.load import Load, Question, put_load
+from benchmarks.errors import BenchFailed
+from benchmarks.verdicts import Limit, Verdict, announce
 from ciris_scoring.project import Project
 from ciris_scoring.terminal import aligned, say
 
 START_SECONDS = 60
 ROUNDS = 3
-GZIP = "Accept-Encoding: gzip"
+GZIP = {"Accept-Encoding": "gzip"}
 """What browsers and the usual libraries send."""
+PLAIN = {"Accept-Encoding": "identity"}
 SCORING = "/api/v1/scoring"
 LEAST_RATES = {"fleet": 0.6, "one agent": 0.3}
 """Targets, as shares of the rate of the empty answer."""
@@ -39,7 +41,7 @@ per publication and kept; "made anew" is a server that keeps none (--cache-mb 0)
 class Served:
     """A server that was started."""
 
-    port: int
+    url: str
     process: subprocess.Popen[bytes]
 
     def memory_mb(self) -> float:
@@ -67,38 +69,39 @@ def run_api_bench(
         *("--target", project.target_name, "--no-auth", "--vars", variables or "{}", "--port"),
     ]
     with (
-        _server([sys.executable, "-m", "ciris_scoring.bench.api.empty"], "/") as empty,
+        _server([sys.executable, "-m", "benchmarks.api.empty"], "/") as empty,
         _server(serve, "/healthz") as keeping,
         _server(serve, "/healthz", "--cache-mb", "0") as forgetting,
     ):
-        hashes, etag = _fleet(keeping.port)
+        hashes, etag = _fleet(keeping.url)
         say(f"{len(hashes)} agents with a score in {project.schema}.")
         fleet = f"{SCORING}/capacity/fleet"
         agents = [f"{SCORING}/capacity/{agent_id_hash}" for agent_id_hash in hashes]
-        questions: Mapping[str, tuple[Served, Sequence[bytes]]] = {
-            "empty FastAPI answer": (empty, [request("/")]),
-            "fleet": (keeping, [request(fleet, GZIP)]),
-            "fleet, not compressed": (keeping, [request(fleet)]),
-            "fleet, nothing new (304)": (keeping, [request(fleet, f"If-None-Match: {etag}")]),
-            "one agent": (keeping, [request(path, GZIP) for path in agents]),
-            "one agent, made anew": (forgetting, [request(path, GZIP) for path in agents]),
+        questions: Mapping[str, tuple[Served, Question]] = {
+            "empty FastAPI answer": (empty, Question(["/"])),
+            "fleet": (keeping, Question([fleet], GZIP)),
+            "fleet, not compressed": (keeping, Question([fleet], PLAIN)),
+            "fleet, nothing new (304)": (keeping, Question([fleet], {"If-None-Match": etag})),
+            "one agent": (keeping, Question(agents, GZIP)),
+            "one agent, made anew": (forgetting, Question(agents, GZIP)),
+            "fleet, made anew": (forgetting, Question([fleet], GZIP)),
         }
         loads = _loads(questions, n_clients, n_requests)
-        soak = _soak(keeping, [request(path) for path in (fleet, *agents)], n_clients, n_soak)
+        soak = _soak(keeping, Question([fleet, *agents], GZIP), n_clients, n_soak)
     _print(loads, n_clients, n_requests)
     return _judge(loads, soak, n_soak)
 
 
 def _loads(
-    questions: Mapping[str, tuple[Served, Sequence[bytes]]], n_clients: int, n_requests: int
+    questions: Mapping[str, tuple[Served, Question]], n_clients: int, n_requests: int
 ) -> dict[str, Load]:
     """Ask in turn, round by round, so that a busy moment of the machine meets all."""
     rounds: dict[str, list[Load]] = {what: [] for what in questions}
     for number in range(ROUNDS):
         say(f"Round {number + 1} of {ROUNDS}.")
-        for what, (server, requests) in questions.items():
-            put_load(server.port, requests, max(n_clients, n_requests // 10), n_clients)  # to warm up
-            rounds[what].append(put_load(server.port, requests, n_requests, n_clients))
+        for what, (server, question) in questions.items():
+            n_before = max(n_clients, n_requests // 10)  # to warm up
+            rounds[what].append(put_load(server.url, question, n_requests, n_clients, n_before))
     return {
         what: Load(
             median(load.requests_per_second for load in loads),
@@ -110,14 +113,14 @@ def _loads(
     }
 
 
-def _soak(server: Served, requests: Sequence[bytes], n_clients: int, n_soak: int) -> tuple[float, float, int]:
+def _soak(server: Served, question: Question, n_clients: int, n_soak: int) -> tuple[float, float, int]:
     """Memory in MB after a tenth of the requests and after all, and errors meanwhile."""
     if n_soak == 0:
         return 0.0, 0.0, 0
     say(f"{n_soak:,} requests, to see whether memory grows.")
-    first = put_load(server.port, requests, n_soak // 10, n_clients)
+    first = put_load(server.url, question, n_soak // 10, n_clients)
     begun = server.memory_mb()
-    rest = put_load(server.port, requests, n_soak - n_soak // 10, n_clients)
+    rest = put_load(server.url, question, n_soak - n_soak // 10, n_clients)
     return begun, server.memory_mb(), first.n_errors + rest.n_errors
 
 
@@ -135,7 +138,7 @@ def _print(loads: Mapping[str, Load], n_clients: int, n_requests: int) -> None:
         for what, load in loads.items()
     ]
     click.echo("\n".join(aligned(HEADINGS, rows, HEADINGS[1:])))
-    click.echo("\n" + CAPTION.format(rounds=ROUNDS, requests=n_requests, clients=n_clients) + "\n")
+    click.echo("\n" + CAPTION.format(rounds=ROUNDS, requests=n_requests, clients=n_clients))
 
 
 def _judge(loads: Mapping[str, Load], soak: tuple[float, float, int], n_soak: int) -> bool:
@@ -143,20 +146,20 @@ def _judge(loads: Mapping[str, Load], soak: tuple[float, float, int], n_soak: in
     begun, ended, soak_errors = soak
     n_errors = sum(load.n_errors for load in loads.values()) + soak_errors
     verdicts = [
-        (
-            f"{what}, at least {least} x empty",
+        Verdict(
+            what,
+            f"at least {least} x empty",
             f"{loads[what].requests_per_second / empty:.2f}",
             loads[what].requests_per_second >= least * empty,
         )
         for what, least in LEAST_RATES.items()
     ]
-    verdicts.append(("no error", f"{n_errors}", n_errors == 0))
+    verdicts.append(Limit(0, "errors").judge("every request is answered", n_errors))
     if n_soak:
-        what = f"memory grows by at most {MOST_GROWTH:.0%} from request {n_soak // 10:,} to {n_soak:,}"
-        verdicts.append((what, f"{begun:.1f} to {ended:.1f} MB", ended <= begun * (1 + MOST_GROWTH)))
-    rows = [(what, measured, "met" if met else "MISSED") for what, measured, met in verdicts]
-    click.echo("\n".join(aligned(("target", "measured", ""), rows, ("measured",))))
-    return all(met for *_, met in verdicts)
+        growth = Limit(100 * MOST_GROWTH, "%")
+        what = f"growth of memory from request {n_soak // 10:,} to {n_soak:,}, {begun:.1f} to {ended:.1f} MB"
+        verdicts.append(growth.judge(what, 100 * (ended / begun - 1)))
+    return announce(verdicts)
 
 
 @contextlib.contextmanager
@@ -165,10 +168,11 @@ def _server(command: Sequence[str], path: str, *options: str) -> Iterator[Served
     with socket.socket() as listening:
         listening.bind(("127.0.0.1", 0))
         port = listening.getsockname()[1]
+    url = f"http://127.0.0.1:{port}"
     process = subprocess.Popen([*command, str(port), *options], stderr=subprocess.PIPE)
     try:
-        _wait_until_it_answers(process, port, path)
-        yield Served(port, process)
+        _wait_until_it_answers(process, url + path)
+        yield Served(url, process)
     finally:
         process.send_signal(signal.SIGTERM)
         process.wait()
@@ -176,11 +180,11 @@ def _server(command: Sequence[str], path: str, *options: str) -> Iterator[Served
             process.stderr.close()
 
 
-def _wait_until_it_answers(process: "subprocess.Popen[bytes]", port: int, path: str) -> None:
+def _wait_until_it_answers(process: "subprocess.Popen[bytes]", url: str) -> None:
     deadline = time.monotonic() + START_SECONDS
     while True:
         try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}"):
+            with urllib.request.urlopen(url):
                 return
         except OSError:
             if process.poll() is not None or time.monotonic() > deadline:
@@ -190,10 +194,10 @@ def _wait_until_it_answers(process: "subprocess.Popen[bytes]", port: int, path: 
             time.sleep(0.1)
 
 
-def _fleet(port: int) -> tuple[list[str], str]:
+def _fleet(url: str) -> tuple[list[str], str]:
     """Hashes of the agents with a score, and the tag of the fleet's answer."""
     try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}{SCORING}/capacity/fleet") as answer:
+        with urllib.request.urlopen(f"{url}{SCORING}/capacity/fleet") as answer:
             document = json.load(answer)
             etag = answer.headers["ETag"]
     except OSError as error:

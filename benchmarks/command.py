@@ -1,17 +1,20 @@
 """The benchmark from beginning to end: a database, the measurements, the tables, the targets."""
 
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 import click
 
+from benchmarks.arriving import FleetOptions
+from benchmarks.database import own_database
+from benchmarks.measure import check_variables, measure
+from benchmarks.table import tables
+from benchmarks.targets import judge
+from benchmarks.verdicts import announce
 from ciris_scoring import embedded
-from ciris_scoring.bench.database import own_database
-from ciris_scoring.bench.measure import FleetOptions, check_variables, measure
-from ciris_scoring.bench.table import conclusion, tables, verdict_table
-from ciris_scoring.bench.targets import judge
-from ciris_scoring.project import Project, load_project
+from ciris_scoring.options import Place
+from ciris_scoring.project import Project
 from ciris_scoring.simulation.load import Progress
 
 
@@ -33,17 +36,12 @@ def run_bench(
     check_variables(project)
     with own_database(project, keep=keep) as own:
         measured = measure(own, fleet, lengths, increments, progress)
-    verdicts = judge(measured)
     click.echo(tables(measured))
-    if verdicts:
-        click.echo(f"\n{verdict_table(verdicts)}")
-    click.echo(f"\n{conclusion(verdicts)}")
-    return all(verdict.met for verdict in verdicts)
+    return announce(judge(measured))
 
 
 def run_bench_embedded(
-    project_dir: Path | None,
-    cli_vars: dict[str, Any],
+    place: Place,
     fleet: FleetOptions,
     lengths: tuple[int, ...],
     increments: int,
@@ -52,5 +50,5 @@ def run_bench_embedded(
     """Do the same on an embedded PostgreSQL with default settings, which is thrown away."""
     with embedded.throw_away(default_settings=True) as server, TemporaryDirectory() as profiles_dir:
         embedded.write_profile(Path(profiles_dir), server)
-        project = load_project(project_dir, Path(profiles_dir), cli_vars=cli_vars)
-        return run_bench(project, fleet, lengths, increments, progress)
+        own = replace(place, profiles_dir=Path(profiles_dir))
+        return run_bench(own.project(), fleet, lengths, increments, progress)

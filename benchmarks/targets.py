@@ -2,40 +2,16 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
 
-from ciris_scoring.bench.measure import Measurements
-from ciris_scoring.bench.reads import HISTORY, LATEST
+from benchmarks.measure import Measurements
+from benchmarks.reads import HISTORY, LATEST
+from benchmarks.verdicts import Limit, Verdict
 
 GROWTH_LENGTHS = (30, 60, 120)
 """Days of history at which an increment must cost the same."""
 
 TOLERANCE = 0.1
 """How far the number of traces may be from a stated size, as a share of it."""
-
-
-class Limit(NamedTuple):
-    """The most that something may be, in a unit."""
-
-    value: float
-    unit: str
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """One target: what it is about, its limit, and what was measured."""
-
-    what: str
-    limit: Limit
-    measured: float | None
-    """In the unit of the limit; None where it could not be measured."""
-    flaw: str = ""
-    """What is wrong besides, if anything is."""
-
-    @property
-    def met(self) -> bool:
-        """Whether the target is met."""
-        return self.measured is not None and self.measured <= self.limit.value and not self.flaw
 
 
 @dataclass(frozen=True)
@@ -46,10 +22,6 @@ class Target:
     limit: Limit
     of: Callable[[Measurements], float | None]
     flaw_of: Callable[[Measurements], str] = lambda measured: ""
-
-    def judge(self, measured: Measurements) -> Verdict:
-        """Compare what was measured with the limit."""
-        return Verdict(self.what, self.limit, self.of(measured), self.flaw_of(measured))
 
 
 @dataclass(frozen=True)
@@ -129,7 +101,7 @@ GROWTH_LIMIT = Limit(1.2, "x the cheapest")
 def judge(measured: list[Measurements]) -> list[Verdict]:
     """Judge every target that is stated for what was measured."""
     verdicts = [
-        target.judge(one)
+        target.limit.judge(target.what, target.of(one), target.flaw_of(one))
         for one in measured
         for size in STATED_SIZES
         if size.is_size_of(one)
@@ -144,4 +116,4 @@ def _growth(measured: list[Measurements]) -> Iterator[Verdict]:
         return
     seconds = [one.increment.scoring_seconds for one in measured]
     what = f"dearest increment over {', '.join(map(str, lengths))} days of history"
-    yield Verdict(what, GROWTH_LIMIT, max(seconds) / min(seconds))
+    yield GROWTH_LIMIT.judge(what, max(seconds) / min(seconds))

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 
-from ciris_scoring.bench.cluster.measure import (
+from benchmarks.cluster.measure import (
     CLUSTER,
     COPIED,
     EQUAL_WITHIN,
@@ -12,8 +12,8 @@ from ciris_scoring.bench.cluster.measure import (
     ClusterMeasurements,
     RunCost,
 )
-from ciris_scoring.bench.cluster.processors import PYTHON_STEP
-from ciris_scoring.bench.table import SHOWN_SHARE, bytes_text, ratio_text, seconds_text
+from benchmarks.cluster.processors import PYTHON_STEP
+from benchmarks.table import SHOWN_SHARE, bytes_text, ratio_text, seconds_text
 from ciris_scoring.terminal import aligned
 
 CAPTION = """\

@@ -2,9 +2,8 @@
 
 from collections.abc import Iterator, Sequence
 
-from ciris_scoring.bench.measure import Measurements, RunCost
-from ciris_scoring.bench.reads import READS, Size
-from ciris_scoring.bench.targets import Limit, Verdict
+from benchmarks.measure import Measurements, RunCost
+from benchmarks.reads import READS, Size
 from ciris_scoring.terminal import aligned
 
 SHOWN_SHARE = 0.02
@@ -19,7 +18,6 @@ COST_HEADINGS = ("what", "time", "x (a)", "x (b)", "note")
 SIZE_HEADINGS = ("on disk", "table", "indexes", "of source", "note")
 MEMORY_HEADINGS = ("memory and temporary files", "peak memory", "temporary files")
 GROWTH_HEADINGS = ("days of history", "traces", "(b)", "full history", "increment", "x cheapest", "wall time")
-TARGET_HEADINGS = ("target", "at most", "measured", "")
 
 _Row = tuple[str, ...]
 _CostRow = tuple[str, float, str]
@@ -32,26 +30,6 @@ def tables(measured: Sequence[Measurements]) -> str:
     if len(measured) > 1:
         parts.append(_growth_table(measured))
     return "\n\n".join(parts)
-
-
-def verdict_table(verdicts: Sequence[Verdict]) -> str:
-    """The targets, and how they were met."""
-    rows = [
-        (v.what, _limited(v.limit.value, v.limit), _measured(v), "met" if v.met else "MISSED")
-        for v in verdicts
-    ]
-    return "\n".join(aligned(TARGET_HEADINGS, rows, {"at most", "measured"}))
-
-
-def conclusion(verdicts: Sequence[Verdict]) -> str:
-    """The last line: which targets were missed."""
-    if not verdicts:
-        return "No target is stated for this size of fleet."
-    missed = [verdict for verdict in verdicts if not verdict.met]
-    if not missed:
-        return f"All {len(verdicts)} targets are met."
-    said = [f"{v.what} ({_measured(v)}, at most {_limited(v.limit.value, v.limit)})" for v in missed]
-    return f"Missed {len(missed)} of {len(verdicts)} targets: {'; '.join(said)}."
 
 
 # --- One length of history -----------------------------------------------------------------------------------------
@@ -169,12 +147,3 @@ def bytes_text(n: float | None) -> str:
             return f"{n:.3g} {unit}"
         n /= 1000
     return f"{n:.2f} GB"
-
-
-def _limited(value: float, limit: Limit) -> str:
-    return f"{value:.3g} {limit.unit}"
-
-
-def _measured(verdict: Verdict) -> str:
-    measured = "not measured" if verdict.measured is None else _limited(verdict.measured, verdict.limit)
-    return f"{measured}, {verdict.flaw}" if verdict.flaw else measured

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ciris_scoring.bench.coverage.behaviour import (
+from benchmarks.coverage.behaviour import (
     Behaviour,
     Facts,
     RowFacts,
@@ -12,8 +12,8 @@ from ciris_scoring.bench.coverage.behaviour import (
     draw_facts,
     realised,
 )
-from ciris_scoring.bench.coverage.cases import FLEET, Case, bad_days, on_a_bad_day, simulated
-from ciris_scoring.bench.coverage.truth import Truth, truth
+from benchmarks.coverage.cases import FLEET, Case, bad_days, on_a_bad_day, simulated
+from benchmarks.coverage.truth import Truth, truth
 from ciris_scoring.intervals import (
     FACTORS,
     Intervals,

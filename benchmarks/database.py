@@ -18,7 +18,7 @@ from ciris_scoring.errors import DatabaseError
 from ciris_scoring.project import PREFIX, Project, load_project
 
 NAME = "ciris_bench"
-MARK = "made by ciris-scoring bench"
+MARK = "made by the benchmark of ciris-scoring"
 """Comment on the database; one without it is somebody else's."""
 
 _DATABASE = sql.Identifier(NAME)
@@ -58,7 +58,7 @@ def _require_right(connection: psycopg.Connection, project: Project) -> None:
         grant = sql.SQL("alter role {} createdb").format(sql.Identifier(role)).as_string(connection)
         raise DatabaseError(
             f"Role {role!r} may not create a database in {where(project)}; the benchmark works in one of its own.",
-            f"As a superuser: {grant}; or measure on a server of its own: ciris-scoring bench --embedded",
+            f"As a superuser: {grant}; or measure on a server of its own: make bench",
         )
 
 

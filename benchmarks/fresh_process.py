@@ -7,7 +7,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Generic, NamedTuple, TypeVar, TypeVarTuple
 
-from ciris_scoring.errors import BenchFailed
+from benchmarks.errors import BenchFailed
 
 Result = TypeVar("Result")
 Arguments = TypeVarTuple("Arguments")

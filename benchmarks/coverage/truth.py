@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ciris_scoring.bench.coverage.behaviour import (
+from benchmarks.coverage.behaviour import (
     CONFIDENCE_IN_BIN,
     FIELDS,
     POOR_TRACE_FIELDS,

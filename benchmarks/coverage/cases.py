@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ciris_scoring.bench.coverage.behaviour import (
+from benchmarks.coverage.behaviour import (
     CONFIDENCE_IN_BIN,
     RATES,
     Behaviour,

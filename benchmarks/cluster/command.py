@@ -2,11 +2,11 @@
 
 import click
 
-from ciris_scoring.bench.cluster.measure import ClusterMeasurements, measure_cluster
-from ciris_scoring.bench.cluster.table import cluster_tables, costs_of, is_model, on_workers, times_plain
-from ciris_scoring.bench.measure import FleetOptions, check_variables
-from ciris_scoring.bench.table import conclusion, verdict_table
-from ciris_scoring.bench.targets import Limit, Verdict
+from benchmarks.arriving import FleetOptions
+from benchmarks.cluster.measure import ClusterMeasurements, measure_cluster
+from benchmarks.cluster.table import cluster_tables, costs_of, is_model, on_workers, times_plain
+from benchmarks.measure import check_variables
+from benchmarks.verdicts import Limit, Verdict, announce
 from ciris_scoring.project import Project
 from ciris_scoring.simulation.load import Progress
 
@@ -34,12 +34,8 @@ def run_cluster_bench(
     """
     check_variables(project)
     measured = measure_cluster(project, fleet, days, increments, progress, keep=keep)
-    verdicts = judge(measured)
     click.echo(cluster_tables(measured))
-    if verdicts:
-        click.echo(f"\n{verdict_table(verdicts)}")
-    click.echo(f"\n{conclusion(verdicts)}")
-    return measured.n_different == 0 and all(verdict.met for verdict in verdicts)
+    return announce(judge(measured)) and measured.n_different == 0
 
 
 def judge(measured: ClusterMeasurements) -> list[Verdict]:
@@ -49,6 +45,6 @@ def judge(measured: ClusterMeasurements) -> list[Verdict]:
     costs = costs_of({side: cost.history for side, cost in measured.sides.items()}, is_model)
     on_coordinator = 100 * (1 - on_workers(costs))
     return [
-        Verdict("models' processor time on the coordinator", MOST_ON_COORDINATOR, on_coordinator),
-        Verdict("models' processor time of the cluster", MOST_PROCESSORS, times_plain(costs)),
+        MOST_ON_COORDINATOR.judge("models' processor time on the coordinator", on_coordinator),
+        MOST_PROCESSORS.judge("models' processor time of the cluster", times_plain(costs)),
     ]

@@ -6,24 +6,23 @@ The plain tables are local ones of the coordinator, in the same database, so tha
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
-from datetime import timedelta
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 
 import psycopg
 from psycopg import sql
 
-from ciris_scoring.bench import jobs
-from ciris_scoring.bench.activity import Activity, watched
-from ciris_scoring.bench.cluster.processors import KEPT_CONNECTIONS, ProcessorTime, watched_processors
-from ciris_scoring.bench.database import own_schemas
-from ciris_scoring.bench.fresh_process import in_fresh_process
-from ciris_scoring.bench.measure import END, Arriving, FleetOptions, settle
+from benchmarks import jobs
+from benchmarks.activity import Activity, watched
+from benchmarks.arriving import Arriving, FleetOptions, daily_runs, settle
+from benchmarks.cluster.processors import KEPT_CONNECTIONS, ProcessorTime, watched_processors
+from benchmarks.database import own_schemas
+from benchmarks.fresh_process import in_fresh_process
 from ciris_scoring.connection import connect, one_row
-from ciris_scoring.errors import DatabaseError, InputError
+from ciris_scoring.errors import DatabaseError
 from ciris_scoring.project import PREFIX, Project
-from ciris_scoring.simulation import stream_fleet
-from ciris_scoring.simulation.load import Progress, append_traces, load_fleet
-from ciris_scoring.terminal import say as report
+from ciris_scoring.simulation.load import Progress
+from ciris_scoring.terminal import say
 
 PLAIN, CLUSTER = "plain", "cluster"
 DISTRIBUTIONS = {PLAIN: "none", CLUSTER: "citus"}
@@ -127,40 +126,22 @@ def measure_cluster(
 def _measure_side(
     side: str, project: Project, fleet: FleetOptions, days: int, increments: int, progress: Progress
 ) -> SideCost:
-    try:
-        stream = stream_fleet(
-            fleet.agents, days + increments, fleet.traces_per_day, fleet.seed, END, rows_per_chunk=1
-        )
-    except ValueError as error:
-        raise InputError(
-            f"This fleet cannot be simulated: {error}", "See ciris-scoring bench --help."
-        ) from error
-    arriving = Arriving(stream, progress)
-    as_of = END - timedelta(days=increments)
-    source = (project.source_schema, project.source_tables)
+    arriving = Arriving(fleet, days + increments, progress)
+    as_of = arriving.start + timedelta(days=days)
+
+    def run(moment: datetime) -> RunCost:
+        with _kept_connections(), watched(project) as activity, watched_processors(project) as processors:
+            finished = in_fresh_process(jobs.score_at, jobs.place(project), moment)
+        return RunCost(activity, processors, finished.result.seconds, finished.seconds)
+
     with connect(project) as connection:
-        report(f"{side}: simulating {fleet.agents:,} agents and {days} days.")
-        load_fleet(
-            connection,
-            replace(stream, traces=arriving.before(as_of)),
-            *source,
-            distributed=project.is_distributed,
-        )
+        say(f"{side}: simulating {fleet.agents:,} agents and {days} days.")
+        arriving.load(connection, project, as_of)
         settle(connection, project)
-        runs = []
-        for number in range(increments + 1):
-            if number:
-                as_of += timedelta(days=1)
-                append_traces(connection, arriving.before(as_of), *source)
-            report(
-                f"{side}: " + (f"daily increment {number} of {increments}." if number else f"{days} as-ofs.")
-            )
-            with _kept_connections(), watched(project) as activity, watched_processors(project) as processors:
-                finished = in_fresh_process(jobs.score_at, jobs.place(project), as_of)
-            runs.append(RunCost(activity, processors, finished.result.seconds, finished.seconds))
+        history, runs = daily_runs(connection, project, arriving, as_of, increments, run)
         return SideCost(
-            runs[0],
-            tuple(runs[1:]),
+            history,
+            runs,
             _bytes_by_place(connection, [project.source_schema]),
             _bytes_by_place(connection, list(project.relations.schemas)),
         )

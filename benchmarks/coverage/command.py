@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Sequence
 import click
 import numpy as np
 
-from ciris_scoring.bench.coverage.behaviour import DayEffects, draw, draw_events
-from ciris_scoring.bench.coverage.cases import (
+from benchmarks.coverage.behaviour import DayEffects, draw, draw_events
+from benchmarks.coverage.cases import (
     WINDOWS,
     Case,
     cells,
@@ -15,16 +15,16 @@ from ciris_scoring.bench.coverage.cases import (
     simulated,
     special_cases,
 )
-from ciris_scoring.bench.coverage.falling import Dropped, Unchanged, all_dropped, all_unchanged
-from ciris_scoring.bench.coverage.measure import PARAMETERS, Measured, measure
-from ciris_scoring.bench.coverage.targets import (
-    Verdict,
+from benchmarks.coverage.falling import Dropped, Unchanged, all_dropped, all_unchanged
+from benchmarks.coverage.measure import PARAMETERS, Measured, measure
+from benchmarks.coverage.targets import (
     judge_cells,
     judge_edges,
     judge_falling,
     judge_special,
     judge_speed,
 )
+from benchmarks.verdicts import Verdict, announce
 from ciris_scoring.intervals import FACTORS, Rows, compute_intervals, fleet_values, sum_fleet
 from ciris_scoring.terminal import aligned
 
@@ -42,7 +42,6 @@ COVERAGE_HEADINGS = (
 )
 UNCHANGED_HEADINGS = ("unchanged agents", "agent-days", "alerts", "agents in 28 days", "drop of 0.15")
 DROPPED_HEADINGS = ("planted at 600 traces per 7 days", "agents", "in 7 days", "in 28 days", "median drop")
-VERDICT_HEADINGS = ("stated", "figure", "measured", "")
 
 CAPTION = """\
 Shares of intervals that hold the truth: of the score (of days: the truth of the days as they were drawn; above and
@@ -87,14 +86,10 @@ def run_coverage(rows: int, seed: int, progress: Progress) -> bool:
     verdicts += judge_falling(unchanged, dropped)
 
     rows_per_second = speed(seed)
-    click.echo(f"{rows_per_second:,.0f} rows a second, both passes, {AS_OFS_TIMED} as-ofs and both windows\n")
+    click.echo(f"{rows_per_second:,.0f} rows a second, both passes, {AS_OFS_TIMED} as-ofs and both windows")
     verdicts.append(judge_speed(rows_per_second))
 
-    missed = [verdict for verdict in verdicts if not verdict.met]
-    if missed:
-        click.echo("\n".join(aligned(VERDICT_HEADINGS, [(*v[:3], "MISSED") for v in missed])) + "\n")
-    click.echo(f"{len(verdicts) - len(missed)} of {len(verdicts)} stated figures are met.")
-    return not missed
+    return announce(verdicts, only_missed=True)
 
 
 def coverage_table(title: str, results: Sequence[Measured]) -> str:

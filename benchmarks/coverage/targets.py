@@ -1,11 +1,11 @@
 """What the intervals must do (certainty.md §3 and 4), and whether they did."""
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
-from ciris_scoring.bench.coverage.cases import SIZES
-from ciris_scoring.bench.coverage.falling import Dropped, Unchanged
-from ciris_scoring.bench.coverage.measure import Measured
+from benchmarks.coverage.cases import SIZES
+from benchmarks.coverage.falling import Dropped, Unchanged
+from benchmarks.coverage.measure import Measured
+from benchmarks.verdicts import Verdict
 from ciris_scoring.intervals import FACTORS
 
 CELL = (0.93, 0.98)
@@ -32,15 +32,6 @@ DROPPED_WITHIN, DROPPED_EVER = 0.80, 0.95
 
 SECONDS_OF_FULL_HISTORY = 600.0
 ROWS_OF_FULL_HISTORY = 10_000 * 90 * 2
-
-
-class Verdict(NamedTuple):
-    """A stated figure, what was measured, and whether it is met."""
-
-    what: str
-    stated: str
-    measured: str
-    met: bool
 
 
 def judge_cells(cells: Sequence[Measured]) -> Iterator[Verdict]:

@@ -14,7 +14,7 @@ from threading import Event
 
 import psycopg
 
-from ciris_scoring.bench.activity import NO_NODE
+from benchmarks.activity import NO_NODE
 from ciris_scoring.connection import APPLICATION_NAME, connect, one_row
 from ciris_scoring.errors import DatabaseError
 from ciris_scoring.project import Project

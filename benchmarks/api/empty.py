@@ -1,6 +1,6 @@
 """The least that FastAPI can answer, served as `ciris-scoring serve` serves: what the API is measured against.
 
-python -m ciris_scoring.bench.api.empty PORT
+python -m benchmarks.api.empty PORT
 """
 
 import sys

@@ -4,42 +4,27 @@ A fleet is simulated of a history and a few days more. The history is loaded and
 arrives, and is scored by an increment.
 """
 
-import contextlib
 import statistics
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import NamedTuple
 
-import pandas as pd
 import psycopg
 from psycopg import sql
 
+from benchmarks import jobs, reads
+from benchmarks.activity import Activity, watched
+from benchmarks.arriving import Arriving, FleetOptions, daily_runs, settle
+from benchmarks.fresh_process import in_fresh_process
+from benchmarks.reads import Read, Size
 from ciris_scoring.as_of import text
-from ciris_scoring.bench import jobs, reads
-from ciris_scoring.bench.activity import Activity, watched
-from ciris_scoring.bench.fresh_process import in_fresh_process
-from ciris_scoring.bench.reads import Read, Size
 from ciris_scoring.connection import connect, one_row
 from ciris_scoring.errors import InputError
 from ciris_scoring.project import PREFIX, Project
-from ciris_scoring.simulation import FleetStream, stream_fleet
-from ciris_scoring.simulation.load import Progress, append_traces, load_fleet
-from ciris_scoring.simulation.sample import SAMPLE
-from ciris_scoring.source_schema import SOURCE_TABLES, table_identifier
+from ciris_scoring.simulation.load import Progress
+from ciris_scoring.source_schema import table_identifier
 from ciris_scoring.steps import StepResult
-from ciris_scoring.terminal import say as report
-
-END = datetime.fromisoformat(SAMPLE["as_of"])
-"""When the simulated traces end; fixed, so that every benchmark of the same options has the same traces."""
-
-
-class FleetOptions(NamedTuple):
-    """What is simulated: see `simulate_fleet`."""
-
-    agents: int
-    traces_per_day: float
-    seed: int
+from ciris_scoring.terminal import say
 
 
 @dataclass(frozen=True)
@@ -126,48 +111,20 @@ def measure(
     :param progress: is told how many traces have been written.
     :raises CirisError: something expected went wrong.
     """
-    days = lengths[-1] + increments
-    try:
-        stream = stream_fleet(fleet.agents, days, fleet.traces_per_day, fleet.seed, END, rows_per_chunk=1)
-    except ValueError as error:
-        raise InputError(
-            f"This fleet cannot be simulated: {error}", "See ciris-scoring bench --help."
-        ) from error
-    start = END - timedelta(days=days)
-    arriving = Arriving(stream, progress)
-    source = (project.source_schema, project.source_tables)
+    arriving = Arriving(fleet, lengths[-1] + increments, progress)
     measured = []
     with connect(project) as connection:
         for length in lengths:
-            as_of = start + timedelta(days=length)
+            as_of = arriving.start + timedelta(days=length)
             if length == lengths[0]:
-                report(f"Simulating {fleet.agents:,} agents and {length} days.")
-                load_fleet(connection, replace(stream, traces=arriving.before(as_of)), *source)
+                say(f"Simulating {fleet.agents:,} agents and {length} days.")
+                arriving.load(connection, project, as_of)
             else:
-                report(f"Adding traces up to {text(as_of)}.")
-                append_traces(connection, arriving.before(as_of), *source)
+                say(f"Adding traces up to {text(as_of)}.")
+                arriving.append(connection, project, as_of)
                 _drop_scores(connection, project)
             measured.append(_measure_at(connection, project, fleet, length, as_of, arriving, increments))
     return measured
-
-
-class Arriving:
-    """Frames of traces, a day or more each, handed out as time goes on."""
-
-    def __init__(self, stream: FleetStream, progress: Progress):
-        self._frames = stream.traces
-        self._next = next(stream.traces, None)
-        self._expected = stream.expected_traces
-        self._handed_out = 0
-        self._progress = progress
-
-    def before(self, moment: datetime) -> Iterator[pd.DataFrame]:
-        """Those not handed out yet that begin before a time."""
-        while self._next is not None and self._next["timestamp"].min() < moment:
-            yield self._next
-            self._handed_out += len(self._next)
-            self._progress(self._handed_out, max(self._handed_out, self._expected))
-            self._next = next(self._frames, None)
 
 
 def _measure_at(
@@ -180,26 +137,21 @@ def _measure_at(
     increments: int,
 ) -> Measurements:
     settle(connection, project)
-    report("Measuring one pass over the source, and the specification's SQL.")
+    say("Measuring one pass over the source, and the specification's SQL.")
     traces = table_identifier("covenant_traces", project.source_schema, project.source_tables)
     query = sql.SQL("select count(*), avg(pg_column_size(traces.*))::float from {} as traces").format(traces)
     n_traces, trace_bytes = one_row(connection.execute(query))
     pass_seconds = reads.pass_seconds(connection, project)
     specification_seconds = reads.specification_seconds(connection, project, as_of)
 
-    report(f"Full history: {days} as-ofs.")
-    history = _run(connection, project, as_of)
-    runs = []
-    for number in range(1, increments + 1):
-        as_of += timedelta(days=1)
-        report(f"Daily increment {number} of {increments}.")
-        append_traces(connection, arriving.before(as_of), project.source_schema, project.source_tables)
-        runs.append(_run(connection, project, as_of))
+    history, runs = daily_runs(
+        connection, project, arriving, as_of, increments, lambda moment: _run(connection, project, moment)
+    )
 
     # Last, because to the next increment all of history would be newly scored.
-    report("The Python step again, in a process of its own.")
+    say("The Python step again, in a process of its own.")
     step_peak_bytes = _step_peak_bytes(connection, project)
-    report("Reading the marts.")
+    say("Reading the marts.")
     source_size, sizes = reads.sizes(connection, project)
     return Measurements(
         fleet=fleet,
@@ -210,21 +162,12 @@ def _measure_at(
         pass_seconds=pass_seconds,
         specification_seconds=specification_seconds,
         history=history,
-        increments=tuple(runs),
+        increments=runs,
         step_peak_bytes=step_peak_bytes,
         reads=reads.reads(connection, project.relations),
         source_size=source_size,
         sizes=tuple(sizes),
     )
-
-
-def settle(connection: psycopg.Connection, project: Project) -> None:
-    """Bring the sources to where autovacuum and checkpoints keep a table that has grown slowly."""
-    for name in SOURCE_TABLES:
-        table = table_identifier(name, project.source_schema, project.source_tables)
-        connection.execute(sql.SQL("vacuum (analyze) {}").format(table))
-    with contextlib.suppress(psycopg.errors.InsufficientPrivilege):  # the server's own will come
-        connection.execute("checkpoint")
 
 
 def _drop_scores(connection: psycopg.Connection, project: Project) -> None:

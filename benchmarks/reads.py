@@ -13,8 +13,8 @@ import psycopg
 from psycopg import sql
 from psycopg.rows import TupleRow, scalar_row
 
+from benchmarks.errors import BenchFailed
 from ciris_scoring.connection import one_row
-from ciris_scoring.errors import BenchFailed
 from ciris_scoring.project import Project
 from ciris_scoring.relations import Relations
 from ciris_scoring.source_schema import table_identifier

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ciris_scoring.bench.coverage.behaviour import (
+from benchmarks.coverage.behaviour import (
     RATES,
     Behaviour,
     DayEffects,
@@ -13,7 +13,7 @@ from ciris_scoring.bench.coverage.behaviour import (
     draw_events,
     realised,
 )
-from ciris_scoring.bench.coverage.cases import (
+from benchmarks.coverage.cases import (
     CORROBORATED,
     DEFERRALS_PER_WEEK,
     EPISODES,
@@ -25,7 +25,7 @@ from ciris_scoring.bench.coverage.cases import (
     stationary,
     traces_per_day,
 )
-from ciris_scoring.bench.coverage.measure import limits_of_fleets
+from benchmarks.coverage.measure import limits_of_fleets
 from ciris_scoring.intervals import Window, is_falling
 from ciris_scoring.intervals.inputs import Booleans, Floats
 

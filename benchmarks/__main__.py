@@ -1,0 +1,192 @@
+"""The command line of the benchmarks: `make bench`, or `python -m benchmarks` in the repository."""
+
+import signal
+import sys
+
+import click
+from click.core import ParameterSource
+
+from ciris_scoring.cli import Commands
+from ciris_scoring.errors import InputError
+from ciris_scoring.options import Place, database_options, every_second, fleet_options
+
+
+@click.group(
+    cls=Commands, invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]}
+)
+@fleet_options(agents=200, days=None, days_help="Days of history.  [default: 60]", traces_per_day=90.0)
+@click.option(
+    "--increments",
+    type=click.IntRange(min=1),
+    default=3,
+    show_default=True,
+    help="Days that arrive after the history, each scored by an increment; the median one is shown.",
+)
+@click.option("--growth", is_flag=True, help="Measure after 30, 60 and 120 days of history, and compare.")
+@click.option("--keep", is_flag=True, help="Leave the database of the benchmark at the end.")
+@click.option(
+    "--distribution",
+    type=click.Choice(["citus"]),
+    help="Compare the cluster whose coordinator is the target with plain PostgreSQL, in schemas beside each other.",
+)
+@click.option(
+    "--embedded",
+    is_flag=True,
+    help="Use a PostgreSQL that comes with the package, with default settings, and throw it away.",
+)
+@database_options
+@click.pass_context
+def main(
+    context: click.Context,
+    agents: int,
+    days: int | None,
+    traces_per_day: float,
+    seed: int,
+    increments: int,
+    growth: bool,
+    keep: bool,
+    distribution: str | None,
+    embedded: bool,
+    place: Place,
+) -> None:
+    """Measure scoring on a simulated fleet, beside the specification's own SQL.
+
+    It works in a database of its own, ciris_bench, on the server of the profile, which it creates and drops; the role
+    needs the right to create databases. Without options it simulates a million traces, which takes a few minutes and
+    5 GB of disk. docs/operations explains each line that it prints.
+
+    The exit code is 1 when a target is missed; the last line says which. Targets are stated for 200 agents and
+    60 days of a million traces, and for 10,000 agents and 90 days of ten million.
+
+    With --distribution citus it works in the database of the target, the coordinator of a Citus cluster, in schemas
+    ciris_bench_..., which it creates and drops, and prints the time and the processor time of each model on plain
+    PostgreSQL, on the coordinator and on the workers. Targets are stated from half a million traces on.
+
+    \b
+    Examples:
+      python -m benchmarks --embedded
+      python -m benchmarks --agents 10000 --days 90 --traces-per-day 12
+      python -m benchmarks --growth --target staging
+      python -m benchmarks --distribution citus --traces-per-day 45 --increments 1
+      python -m benchmarks --agents 20 --days 10                    # any other size, without targets
+      python -m benchmarks coverage                                 # how often intervals hold the truth
+    """
+    if context.invoked_subcommand is not None:
+        given = [
+            name
+            for name in context.params
+            if context.get_parameter_source(name) is not ParameterSource.DEFAULT
+        ]
+        if given:
+            option, command = given[0].replace("_", "-"), context.invoked_subcommand
+            raise InputError(
+                f"--{option} belongs to the benchmark of scoring, not to {command}.",
+                f"Leave it out, or put options of {command} behind its name.",
+            )
+        return
+    from benchmarks.arriving import FleetOptions
+    from benchmarks.cluster.command import run_cluster_bench
+    from benchmarks.command import run_bench, run_bench_embedded
+    from benchmarks.targets import GROWTH_LENGTHS
+
+    if growth and days:
+        raise InputError(
+            "--growth chooses the days of history itself.", "Leave out either --growth or --days."
+        )
+    if distribution and (growth or embedded):
+        raise InputError(
+            "--distribution measures a cluster that is there, at one length of history.",
+            "Leave out --growth and --embedded.",
+        )
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # what was made is dropped first
+    lengths = GROWTH_LENGTHS if growth else (days or 60,)
+    work = (FleetOptions(agents, traces_per_day, seed), lengths, increments, every_second("traces written"))
+    if embedded:
+        if place.target or place.profiles_dir or keep:
+            raise InputError(
+                "--embedded brings a server that is thrown away, so --target, --profiles-dir and --keep have no "
+                "meaning with it.",
+                "Leave out either --embedded or the other three.",
+            )
+        met = run_bench_embedded(place, *work)
+    elif distribution:
+        met = run_cluster_bench(place.project(), work[0], lengths[0], *work[2:], keep=keep)
+    else:
+        met = run_bench(place.project(), *work, keep=keep)
+    if not met:
+        sys.exit(1)
+
+
+@main.command("api")
+@click.option(
+    "--clients", type=click.IntRange(min=1), default=32, show_default=True, help="That ask at once."
+)
+@click.option(
+    "--requests",
+    type=click.IntRange(min=100),
+    default=4_000,
+    show_default=True,
+    help="Per question and round.",
+)
+@click.option(
+    "--soak",
+    type=click.IntRange(min=0),
+    default=100_000,
+    show_default=True,
+    help="Requests over which memory must not grow; 0 to leave that out.",
+)
+@database_options
+def api(
+    clients: int,
+    requests: int,
+    soak: int,
+    place: Place,
+) -> None:
+    """Measure the load that `ciris-scoring serve` bears, beside an empty FastAPI answer.
+
+    It serves the scores of the target on ports of this machine, to clients of this machine, and changes nothing. A few
+    minutes.
+
+    The exit code is 1 when a target is missed; the last lines say which.
+
+    \b
+    Example:
+      python -m benchmarks api --profiles-dir .ciris --soak 20000
+    """
+    from benchmarks.api.command import run_api_bench
+
+    if not run_api_bench(place.project(), place.variables, clients, requests, soak):
+        sys.exit(1)
+
+
+@main.command()
+@click.option(
+    "--rows",
+    type=click.IntRange(min=1),
+    default=2_000,
+    show_default=True,
+    help="Simulated agents per case, in whole fleets of 100.",
+)
+@click.option(
+    "--seed", type=click.IntRange(min=0), default=1, show_default=True, help="Same seed, same agents."
+)
+def coverage(rows: int, seed: int) -> None:
+    """Measure how often the intervals of scores hold the truth, on simulated agents whose truth is known.
+
+    It needs no database. It prints the coverage and the widths of intervals, how often the alert falling is raised on
+    agents that did not change and on agents that did, and the speed; a few minutes on one core.
+
+    The exit code is 1 when a stated figure is missed; the last lines say which.
+
+    \b
+    Example:
+      python -m benchmarks coverage --rows 2000
+    """
+    from benchmarks.coverage.command import run_coverage
+
+    if not run_coverage(rows, seed, lambda name: click.echo(f"measured: {name}", err=True)):
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main(prog_name="python -m benchmarks")

@@ -1,0 +1,1 @@
+"""The load that `ciris-scoring serve` bears, beside an empty FastAPI answer: `python -m benchmarks api`."""

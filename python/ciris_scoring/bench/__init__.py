@@ -1,1 +1,0 @@
-"""The benchmark: what scoring costs, beside one pass over the source and beside the specification's own SQL."""

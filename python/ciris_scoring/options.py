@@ -1,0 +1,140 @@
+"""Options that several commands have, declared once."""
+
+import functools
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ciris_scoring.errors import InputError
+
+if TYPE_CHECKING:  # dbt is imported by the commands that need it, so that --help answers at once
+    from ciris_scoring.project import Project
+
+Command = Callable[..., None]
+
+FOLDER = click.Path(file_okay=False, path_type=Path)
+
+
+def with_options(*options: Callable[[Command], Command]) -> Callable[[Command], Command]:
+    """Combine options into one decorator; they are listed in this order."""
+
+    def add(command: Command) -> Command:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return add
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a command works: what the options of the project and its database say."""
+
+    target: str | None
+    profiles_dir: Path | None
+    project_dir: Path | None
+    variables: str | None
+    """The argument of ``--vars``."""
+
+    def cli_vars(self) -> dict[str, Any]:
+        """Values of ``--vars``.
+
+        :raises InputError: they are no dictionary of the project's variables.
+        """
+        from ciris_scoring.project import parse_vars
+
+        return parse_vars(self.variables)
+
+    def project(self) -> "Project":
+        """Load the project with this target and these variables.
+
+        :raises CirisError: there is none, or the profile or the variables are wrong.
+        """
+        from ciris_scoring.project import load_project
+
+        return load_project(self.project_dir, self.profiles_dir, self.target, self.cli_vars())
+
+    def refuse_profile(self) -> None:
+        """Refuse a profile beside ``--embedded``.
+
+        :raises InputError: one is named.
+        """
+        if self.target or self.profiles_dir:
+            raise InputError(
+                "--embedded brings its own profile, so --target and --profiles-dir have no meaning with it.",
+                "Leave out either --embedded or the other two.",
+            )
+
+
+_PLACE_OPTIONS = with_options(
+    click.option("--target", help="Target in the profile. [default: the profile's own]"),
+    click.option(
+        "--profiles-dir",
+        type=FOLDER,
+        help="Folder of profiles.yml. [default: $DBT_PROFILES_DIR, here, ~/.dbt]",
+    ),
+    click.option("--project-dir", type=FOLDER, help="Folder of dbt_project.yml. [default: here or above]"),
+    click.option(
+        "--vars",
+        "variables",
+        metavar="YAML",
+        help="dbt variables, as a YAML dictionary: '{name: value}'.",
+    ),
+)
+
+
+def database_options(command: Command) -> Command:
+    """Add the options of every command that works in a database; it gets them as its parameter `place`."""
+
+    @functools.wraps(command)
+    def with_place(
+        *arguments: Any,
+        target: str | None,
+        profiles_dir: Path | None,
+        project_dir: Path | None,
+        variables: str | None,
+        **options: Any,
+    ) -> None:
+        command(*arguments, place=Place(target, profiles_dir, project_dir, variables), **options)
+
+    return _PLACE_OPTIONS(with_place)
+
+
+def fleet_options(
+    *, agents: int, days: int | None, days_help: str, traces_per_day: float
+) -> Callable[[Command], Command]:
+    """Add the options that say which fleet is simulated, with these defaults."""
+    at_least_one = click.IntRange(min=1)
+    return with_options(
+        click.option(
+            "--agents", type=at_least_one, default=agents, show_default=True, help="Number of agents."
+        ),
+        click.option("--days", type=at_least_one, default=days, show_default=True, help=days_help),
+        click.option(
+            "--traces-per-day",
+            type=click.FloatRange(min=0, min_open=True),
+            default=traces_per_day,
+            show_default=True,
+            help="Mean per agent and day.",
+        ),
+        click.option(
+            "--seed", type=click.IntRange(min=0), default=1, show_default=True, help="Same seed, same fleet."
+        ),
+    )
+
+
+def every_second(what: str) -> Callable[[int, int], None]:
+    """Progress on stderr, a line a second at most, and one at the end."""
+    last = time.monotonic()
+
+    def progress(done: int, expected: int) -> None:
+        nonlocal last
+        if done == expected or time.monotonic() - last > 1:
+            last = time.monotonic()
+            click.echo(f"{done:,} of {expected:,} {what}", err=True)
+
+    return progress
