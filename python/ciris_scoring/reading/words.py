@@ -98,5 +98,6 @@ def weighs_most(score: Score, parts: Sequence[PartLost], min_traces: int) -> str
     if not costly:
         return "Nothing took anything from the score."
     first, *others = costly
-    words = f"Of the {cut(1 - score.capacity_score, 3)} missing from 1, {named(first.part)} cost {cut(first.points_lost, 3)}"
+    missing = cut(1 - score.capacity_score, 3)
+    words = f"Of the {missing} missing from 1, {named(first.part)} cost {cut(first.points_lost, 3)}"
     return words + (f", {named(others[0].part)} {cut(others[0].points_lost, 3)}." if others else ".")
