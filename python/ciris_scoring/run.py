@@ -26,7 +26,7 @@ from ciris_scoring.run_log import Attempt, logged
 from ciris_scoring.steps import StepResult
 from ciris_scoring.terminal import printable
 from ciris_scoring.terminal import say as report
-from ciris_scoring.unchanged import state_digest, unchanged_nodes
+from ciris_scoring.unchanged import state_digest, unchanged_digest, unchanged_nodes
 
 SHOWN_MARTS = ("fct_factor_components", "fct_trace_verdicts", "fct_fleet_capacity")
 NEXT_STEPS = """
@@ -119,7 +119,8 @@ def score(
 def _build_halves(
     connection: psycopg.Connection, project: Project, build: DbtBuild, attempt: Attempt
 ) -> StepResult:
-    unchanged = [] if build.full_refresh else unchanged_nodes(connection, project, attempt)
+    digest = None if build.full_refresh else unchanged_digest(connection, project, attempt)
+    unchanged = [] if digest is None else unchanged_nodes(project.manifest)
     with attempt.timed("first_half"):
         _build(build, "before_resilience", unchanged, connection)
     with attempt.timed("steps"):
@@ -127,7 +128,8 @@ def _build_halves(
     connection.execute("select")  # the session lives, so the lock is still ours
     with attempt.timed("second_half"):
         _build(build, "after_resilience", unchanged, connection)
-    attempt.state_digest = state_digest(connection, project)
+    # Where something was left out it is what must be there, whatever somebody did to it meanwhile.
+    attempt.state_digest = digest or state_digest(connection, project)
     return step
 
 
