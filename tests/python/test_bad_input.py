@@ -23,6 +23,7 @@ from click.testing import CliRunner, Result
 from psycopg import sql
 
 from ciris_scoring.cli import main
+from ciris_scoring.dbt_build import forget_compiled
 from ciris_scoring.embedded import SCHEMA, Server
 from ciris_scoring.errors import shown
 from ciris_scoring.run_lock import run_lock
@@ -213,6 +214,7 @@ def parsed(database: Database, variables: Any) -> Any:
         outcome = dbtRunner().invoke(["parse", *options, "--no-write-json", "--vars", told])
         assert outcome.success, outcome.exception
         PARSED[key] = outcome.result
+    forget_compiled(PARSED[key])
     return PARSED[key]
 
 
