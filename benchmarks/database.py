@@ -13,9 +13,9 @@ import psycopg
 import yaml
 from psycopg import sql
 
-from ciris_scoring.connection import connect, one_row, where
-from ciris_scoring.errors import DatabaseError
-from ciris_scoring.project import PREFIX, Project, load_project
+from ciris_scoring.basics.connection import connect, one_row, where
+from ciris_scoring.basics.errors import DatabaseError
+from ciris_scoring.basics.project import PREFIX, Project, load_project
 
 NAME = "ciris_bench"
 MARK = "made by the benchmark of ciris-scoring"

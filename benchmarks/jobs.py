@@ -8,11 +8,11 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from ciris_scoring import run
-from ciris_scoring.connection import connect
-from ciris_scoring.project import Project, load_project
-from ciris_scoring.run_log import Attempt, logged
-from ciris_scoring.steps import StepResult
+from ciris_scoring.basics.connection import connect
+from ciris_scoring.basics.project import Project, load_project
+from ciris_scoring.job import run
+from ciris_scoring.job.run_log import Attempt, logged
+from ciris_scoring.steps.step import StepResult
 
 Place = tuple[Path, Path, str, Mapping[str, Any]]
 """What a project is loaded from."""

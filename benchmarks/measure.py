@@ -17,14 +17,14 @@ from benchmarks.activity import Activity, watched
 from benchmarks.arriving import Arriving, FleetOptions, daily_runs, settle
 from benchmarks.fresh_process import in_fresh_process
 from benchmarks.reads import Read, Size
-from ciris_scoring.as_of import text
-from ciris_scoring.connection import connect, one_row
-from ciris_scoring.errors import InputError
-from ciris_scoring.project import PREFIX, Project
-from ciris_scoring.simulation.load import Progress
-from ciris_scoring.source_schema import table_identifier
-from ciris_scoring.steps import StepResult
-from ciris_scoring.terminal import say
+from ciris_scoring.basics.as_of import text
+from ciris_scoring.basics.connection import connect, one_row
+from ciris_scoring.basics.errors import InputError
+from ciris_scoring.basics.project import PREFIX, Project
+from ciris_scoring.basics.source_schema import table_identifier
+from ciris_scoring.basics.terminal import say
+from ciris_scoring.steps.step import StepResult
+from ciris_scoring.trial.simulation.load import Progress
 
 
 @dataclass(frozen=True)

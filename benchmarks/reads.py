@@ -14,10 +14,10 @@ from psycopg import sql
 from psycopg.rows import TupleRow, scalar_row
 
 from benchmarks.errors import BenchFailed
-from ciris_scoring.connection import one_row
-from ciris_scoring.project import Project
-from ciris_scoring.relations import Relations
-from ciris_scoring.source_schema import table_identifier
+from ciris_scoring.basics.connection import one_row
+from ciris_scoring.basics.project import Project
+from ciris_scoring.basics.relations import Relations
+from ciris_scoring.basics.source_schema import table_identifier
 
 YARDSTICK_RUNS = 5
 READ_RUNS = 200

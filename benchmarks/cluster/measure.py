@@ -18,11 +18,11 @@ from benchmarks.arriving import Arriving, FleetOptions, daily_runs, settle
 from benchmarks.cluster.processors import KEPT_CONNECTIONS, ProcessorTime, watched_processors
 from benchmarks.database import own_schemas
 from benchmarks.fresh_process import in_fresh_process
-from ciris_scoring.connection import connect, one_row
-from ciris_scoring.errors import DatabaseError
-from ciris_scoring.project import PREFIX, Project
-from ciris_scoring.simulation.load import Progress
-from ciris_scoring.terminal import say
+from ciris_scoring.basics.connection import connect, one_row
+from ciris_scoring.basics.errors import DatabaseError
+from ciris_scoring.basics.project import PREFIX, Project
+from ciris_scoring.basics.terminal import say
+from ciris_scoring.trial.simulation.load import Progress
 
 PLAIN, CLUSTER = "plain", "cluster"
 DISTRIBUTIONS = {PLAIN: "none", CLUSTER: "citus"}

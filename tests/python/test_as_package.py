@@ -15,16 +15,16 @@ import pytest
 from dbt.cli.main import dbtRunner
 from starlette.testclient import TestClient
 
-from ciris_scoring.api.app import create_app
-from ciris_scoring.api.database import Database as ServedDatabase
-from ciris_scoring.api.settings import Settings
-from ciris_scoring.embedded import SCHEMA, Server
-from ciris_scoring.errors import InputError, ProfileError
-from ciris_scoring.explain import explain
-from ciris_scoring.project import Project, load_project
+from ciris_scoring.basics.errors import InputError, ProfileError
+from ciris_scoring.basics.project import Project, load_project
+from ciris_scoring.job.run import run
 from ciris_scoring.project_files import copy_project
-from ciris_scoring.report import report
-from ciris_scoring.run import run
+from ciris_scoring.show.api.app import create_app
+from ciris_scoring.show.api.database import Database as ServedDatabase
+from ciris_scoring.show.api.settings import Settings
+from ciris_scoring.show.explain import explain
+from ciris_scoring.show.report import report
+from ciris_scoring.trial.embedded import SCHEMA, Server
 from conftest import REPOSITORY, Database, fresh_database
 from nasty_fleet import START, nasty_fleet
 from pipeline import create_loose_sources, insert_rows, relation_differences, score

@@ -14,15 +14,15 @@ import pytest
 from click.testing import CliRunner, Result
 from psycopg.rows import dict_row, tuple_row
 
-from ciris_scoring import explain as explain_module
+from ciris_scoring.basics.connection import table_exists
+from ciris_scoring.basics.project import Project, load_project
+from ciris_scoring.basics.terminal import width
 from ciris_scoring.cli import main
-from ciris_scoring.connection import table_exists
-from ciris_scoring.embedded import SCHEMA
-from ciris_scoring.explain import PAGE_WIDTH, RULE, explain, page
-from ciris_scoring.project import Project, load_project
 from ciris_scoring.reading.evidence import RULES
-from ciris_scoring.simulation.sample import sample_info
-from ciris_scoring.terminal import width
+from ciris_scoring.show import explain as explain_module
+from ciris_scoring.show.explain import PAGE_WIDTH, RULE, explain, page
+from ciris_scoring.trial.embedded import SCHEMA
+from ciris_scoring.trial.simulation.sample import sample_info
 from conftest import REPOSITORY, Database, copy_of
 
 AS_OF = datetime.fromisoformat(sample_info()["as_of"])

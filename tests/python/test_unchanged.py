@@ -12,12 +12,12 @@ import psycopg
 import pytest
 from click.testing import Result
 
-from ciris_scoring.connection import connect
-from ciris_scoring.embedded import SCHEMA, Server
-from ciris_scoring.project import Project, load_project
+from ciris_scoring.basics.connection import connect
+from ciris_scoring.basics.project import Project, load_project
+from ciris_scoring.job.run_log import Attempt
+from ciris_scoring.job.unchanged import lasting_nodes, state_digest, unchanged_nodes
 from ciris_scoring.project_files import copy_project
-from ciris_scoring.run_log import Attempt
-from ciris_scoring.unchanged import lasting_nodes, state_digest, unchanged_nodes
+from ciris_scoring.trial.embedded import SCHEMA, Server
 from conftest import REPOSITORY, Database
 from pipeline import kept_parsed
 from test_bad_input import built, dbt, fleet_database, marts, restore, run, saved

@@ -6,18 +6,18 @@ from pathlib import Path
 import numpy as np
 import psycopg
 
-from ciris_scoring import as_of
+from ciris_scoring.basics import as_of
+from ciris_scoring.basics.connection import connect
+from ciris_scoring.basics.errors import CirisError, InputError
+from ciris_scoring.basics.project import Project
+from ciris_scoring.basics.relations import Relations
 from ciris_scoring.calibration import published
 from ciris_scoring.calibration.effects import Judgement, Setting, category_counts, drivers, judge, settings_of
 from ciris_scoring.calibration.labels import Labels, agents_of_labels, read_labels
 from ciris_scoring.calibration.parameters import covered_ranges, not_covered
 from ciris_scoring.calibration.report import Findings, as_json, as_text
-from ciris_scoring.connection import connect
-from ciris_scoring.errors import CirisError, InputError
-from ciris_scoring.project import Project
 from ciris_scoring.reading.latest import published_range
 from ciris_scoring.reading.marts import Marts, read_only
-from ciris_scoring.relations import Relations
 
 
 def calibrate(
