@@ -170,7 +170,9 @@ def run(
             raise InputError("--restart goes with --from and --to.", "Leave it out.")
         elif embedded:
             place.refuse_profile()
-            job.run_embedded(place.project_dir, cli_vars, as_of, full_refresh=full_refresh, **options)
+            from ciris_scoring.trial.run import run_embedded
+
+            run_embedded(place.project_dir, cli_vars, as_of, full_refresh=full_refresh, **options)
         else:
             job.run(place.project(), as_of, full_refresh=full_refresh, **options)
 

@@ -14,6 +14,7 @@ import psycopg
 import pytest
 
 from ciris_scoring.basics.connection import connect
+from ciris_scoring.basics.dbt import environment_of_sessions
 from ciris_scoring.basics.errors import CirisError
 from ciris_scoring.basics.project import load_project
 from ciris_scoring.basics.source_schema import (
@@ -22,7 +23,6 @@ from ciris_scoring.basics.source_schema import (
     create_source_tables,
     distribute,
 )
-from ciris_scoring.job.dbt_build import environment_of_sessions
 from ciris_scoring.trial import embedded
 from conftest import REPOSITORY, Database
 from nasty_fleet import START, nasty_fleet, oversized

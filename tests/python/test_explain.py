@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import psycopg
 import pytest
@@ -24,6 +25,7 @@ from ciris_scoring.show.explain import PAGE_WIDTH, RULE, explain, page
 from ciris_scoring.trial.embedded import SCHEMA
 from ciris_scoring.trial.simulation.sample import sample_info
 from conftest import REPOSITORY, Database, copy_of
+from pipeline import MARTS
 
 AS_OF = datetime.fromisoformat(sample_info()["as_of"])
 LINK, MORPHEUS, MIRE = "4107c26fee8baae4", "da3f08513aac60cf", "744f85804999ee4a"
@@ -38,8 +40,11 @@ def sample(scored_sample: Database, tmp_path_factory: pytest.TempPathFactory) ->
 
 
 @pytest.fixture(scope="module")
-def project(sample: Database) -> Project:
-    return load_project(REPOSITORY, sample.profiles_dir)
+def project(sample: Database) -> Iterator[Project]:
+    with patch.object(
+        explain_module, "read_relations", return_value=MARTS
+    ):  # instead of parsing for each call
+        yield load_project(REPOSITORY, sample.profiles_dir)
 
 
 @pytest.fixture

@@ -10,14 +10,13 @@ import os
 from argparse import Namespace
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import yaml
 
 from ciris_scoring.basics.errors import InputError, ProfileError, one_line, shown
-from ciris_scoring.basics.relations import PACKAGE, Relations, relations_of
+from ciris_scoring.basics.relations import PACKAGE
 from ciris_scoring.basics.source_schema import SOURCE_TABLES
 from ciris_scoring.basics.terminal import say
 
@@ -46,7 +45,7 @@ NEVER_OLD = frozenset(
 
 @dataclass(frozen=True)
 class Project:
-    """A dbt project with a target to build it in."""
+    """A dbt project with a target to build it in, as its files and the command line name them."""
 
     project_dir: Path
     profiles_dir: Path
@@ -59,34 +58,10 @@ class Project:
     variables: Mapping[str, Any]
     """The variables in force, as dbt resolves them, by their names without the prefix."""
 
-    @cached_property
-    def manifest(self) -> Any:
-        """What dbt makes of the project when it parses it.
-
-        :raises DbtFailed: the project does not parse.
-        """
-        from ciris_scoring.job.dbt_build import parse
-
-        return parse(self)
-
-    @cached_property
-    def relations(self) -> Relations:
-        """Where its models are; the project is parsed for it."""
-        return relations_of(self.manifest, self.schema)
-
-    def forget_manifest(self) -> None:
-        """Let go of the manifest, a hundred megabytes that nobody needs who does not build."""
-        self.__dict__.pop("manifest", None)
-
     @property
     def schema(self) -> str:
         """Schema of the target, which names the lock of a run; by default that of the marts."""
         return str(self.credentials.schema)
-
-    @property
-    def marts_schema(self) -> str:
-        """Schema of the marts."""
-        return self.relations.places["fct_capacity_scores"].schema
 
     @property
     def source_schema(self) -> str:

@@ -56,6 +56,11 @@ class Relations(Mapping[str, sql.Identifier]):
         return len(self.places)
 
     @property
+    def marts_schema(self) -> str:
+        """Schema of the marts."""
+        return self.places["fct_capacity_scores"].schema
+
+    @property
     def schemas(self) -> tuple[str, ...]:
         """Every schema that a run writes to."""
         return tuple(sorted({place.schema for place in self.places.values()}))

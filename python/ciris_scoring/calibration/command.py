@@ -8,6 +8,7 @@ import psycopg
 
 from ciris_scoring.basics import as_of
 from ciris_scoring.basics.connection import connect
+from ciris_scoring.basics.dbt import read_relations
 from ciris_scoring.basics.errors import CirisError, InputError
 from ciris_scoring.basics.project import Project
 from ciris_scoring.basics.relations import Relations
@@ -39,7 +40,7 @@ def calibrate(
     until = None if given_as_of is None else as_of.parse_time(given_as_of, "--as-of")
     labels = None if labels_path is None else read_labels(labels_path)
     with connect(project) as connection, read_only(connection):
-        findings = _findings(connection, project.relations, until, window_days, labels_path, labels)
+        findings = _findings(connection, read_relations(project), until, window_days, labels_path, labels)
     return as_json(findings) if json else as_text(findings)
 
 

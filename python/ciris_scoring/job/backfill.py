@@ -88,6 +88,7 @@ def plan_steps(
 def plan_backfill(
     connection: psycopg.Connection,
     project: Project,
+    relations: Relations,
     first: datetime,
     last: datetime,
     *,
@@ -111,7 +112,7 @@ def plan_backfill(
             f"The range is empty: --from {as_of_time.text(first)} is after --to {as_of_time.text(last)}.",
             "Both are as-ofs, and both are scored.",
         )
-    state = _State.read(connection, project)
+    state = _State.read(connection, relations)
     stopped = state.stopped
     if stopped is not None and (stopped.first, stopped.last) == (first, last) and not restart:
         steps = plan_steps(stopped.reached, first, last, stopped.until, period, length)
@@ -131,7 +132,7 @@ def plan_backfill(
                 f"Begin at {as_of_time.text(state.newest + period)} or earlier, or let an ordinary run catch up.",
             )
         if not allow_rescoring:
-            _refuse_published(connection, project, first, last)
+            _refuse_published(connection, relations, first, last)
         start = before(first, state.longest_memory)
         until = max(last, state.newest)
     steps = plan_steps(start, first, last, until, period, length)
@@ -180,8 +181,7 @@ class _State:
     stopped: _Stopped | None = None
 
     @classmethod
-    def read(cls, connection: psycopg.Connection, project: Project) -> "_State":
-        relations = project.relations
+    def read(cls, connection: psycopg.Connection, relations: Relations) -> "_State":
         if not table_exists(connection, *relations.places["int_score_publications"]):
             return cls(None, timedelta())
         latest = connection.execute(
@@ -204,16 +204,16 @@ class _State:
 
 
 def _refuse_published(
-    connection: psycopg.Connection, project: Project, first: datetime, last: datetime
+    connection: psycopg.Connection, relations: Relations, first: datetime, last: datetime
 ) -> None:
     query = sql.SQL(
         "select count(distinct as_of), min(as_of), max(as_of) from {} where as_of between %s and %s"
     )
-    scores = project.relations["fct_capacity_scores"]
+    scores = relations["fct_capacity_scores"]
     n, oldest, newest = one_row(connection.execute(query.format(scores), [first, last]))
     if n:
         raise InputError(
-            f"{n} as-ofs of the range are published in schema {project.marts_schema}, "
+            f"{n} as-ofs of the range are published in schema {relations.marts_schema}, "
             f"from {as_of_time.text(oldest)} to {as_of_time.text(newest)}.",
             "If they are to be scored again, add --allow-rescoring; else narrow the range.",
         )

@@ -12,7 +12,7 @@ from pathlib import Path
 import click
 import psycopg
 
-from ciris_scoring.basics.connection import has_right
+from ciris_scoring.basics.connection import connect, has_right
 from ciris_scoring.basics.errors import CommandFailed, InputError
 from ciris_scoring.basics.project import Project
 from ciris_scoring.basics.relations import Relations
@@ -81,7 +81,7 @@ class Closing:
         if not self.for_machines:
             click.echo(fleet_tables(connection, relations, moment))
 
-    def hand_on(self, project: Project) -> None:
+    def hand_on(self, project: Project, relations: Relations) -> None:
         """Write the report, and start the command where there are new alerts.
 
         :raises CirisError: one of them failed; the scores are published.
@@ -89,7 +89,9 @@ class Closing:
         if self.report_file is not None:
             from ciris_scoring.show import report
 
-            report.write(report.report(project, None, json=False), self.report_file)
+            with connect(project) as connection:
+                text = report.read_report(connection, relations, None, json=False)
+            report.write(text, self.report_file)
             say(f"The report is in {self.report_file}.")
         if self.alert_command is not None and self.new_alerts:
             self._start(self.alert_command)

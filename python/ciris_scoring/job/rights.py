@@ -6,9 +6,10 @@ from psycopg import sql
 from ciris_scoring.basics.connection import one_row, schema_right, where
 from ciris_scoring.basics.errors import DatabaseError
 from ciris_scoring.basics.project import Project
+from ciris_scoring.basics.relations import Relations
 
 
-def check_rights(connection: psycopg.Connection, project: Project) -> None:
+def check_rights(connection: psycopg.Connection, project: Project, relations: Relations) -> None:
     """Check, before anything is built, that the role may read the sources and write the project's schemas.
 
     A source table that does not exist is left to dbt's own check, which names the variable to set.
@@ -38,7 +39,7 @@ def check_rights(connection: psycopg.Connection, project: Project) -> None:
         if readable is False:
             grant = f"grant select on {relation} to {quoted(role)}"
             require("read", f"{source}.{table}", "table", grant)
-    for schema in project.relations.schemas:
+    for schema in relations.schemas:
         may_create = schema_right(connection, schema, "create")
         if may_create is False:
             grant = f"grant usage, create on schema {quoted(schema)} to {quoted(role)}"

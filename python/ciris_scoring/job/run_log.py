@@ -69,15 +69,13 @@ class Attempt:
 
 
 @contextlib.contextmanager
-def logged(project: Project, attempt: Attempt) -> Iterator[None]:
+def logged(project: Project, relations: Relations, attempt: Attempt) -> Iterator[None]:
     """Enter an attempt to publish in the log, and at the end how it went.
 
     Where there is no log yet, or it cannot be written, the run goes its way all the same.
 
-    :raises CirisError: what the block raises, and what :func:`connect` does, or the project does not parse: then it is
-        not known where the log is.
+    :raises CirisError: what the block raises, and what :func:`connect` does.
     """
-    relations = project.relations
     with connect(project) as connection:
         [attempt.started_at] = one_row(connection.execute("select now()"))
         _enter(connection, relations, attempt)
@@ -88,16 +86,16 @@ def logged(project: Project, attempt: Attempt) -> Iterator[None]:
         attempt.end_with(error)
         raise
     finally:
-        _enter_the_end(project, attempt)
+        _enter_the_end(project, relations, attempt)
 
 
-def _enter_the_end(project: Project, attempt: Attempt) -> None:
+def _enter_the_end(project: Project, relations: Relations, attempt: Attempt) -> None:
     try:
         with connect(project) as connection:
             [attempt.ended_at] = one_row(connection.execute("select now()"))
             if attempt.outcome == "published":
-                attempt.n_scores, attempt.n_late_traces = _published(connection, project.relations, attempt)
-            _enter(connection, project.relations, attempt)
+                attempt.n_scores, attempt.n_late_traces = _published(connection, relations, attempt)
+            _enter(connection, relations, attempt)
     except DatabaseError as error:
         say(f"The log of runs could not be written: {one_line(error.message)}")
 

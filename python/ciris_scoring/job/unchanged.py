@@ -12,7 +12,8 @@ from psycopg import sql
 
 from ciris_scoring.basics.connection import has_right, one_row
 from ciris_scoring.basics.project import PREFIX, Project
-from ciris_scoring.basics.relations import PACKAGE
+from ciris_scoring.basics.relations import PACKAGE, Relations
+from ciris_scoring.job.dbt_build import DbtBuild
 from ciris_scoring.job.run_log import Attempt
 
 VARIABLES_OF_ONE_RUN = frozenset(
@@ -48,21 +49,22 @@ order by 1, 2
 _ROWS = """select md5(string_agg(r::text, E'\n' order by r::text collate "C")) from {} as r"""
 
 
-def unchanged_nodes(connection: psycopg.Connection, project: Project, attempt: Attempt) -> list[str]:
+def unchanged_nodes(connection: psycopg.Connection, build: DbtBuild, attempt: Attempt) -> list[str]:
     """Return the unique ids of what a run may leave out; nothing where it has to build all.
 
     :param attempt: the run. Where it has built before, a step of a backfill, that is what counts, else the last run.
     """
-    known = attempt.state_digest or _digest_of_last_run(connection, project, attempt)
-    if known is None or known != state_digest(connection, project):
+    known = attempt.state_digest or _digest_of_last_run(connection, build.relations, attempt)
+    if known is None or known != state_digest(connection, build):
         return []
-    lasting = lasting_nodes(project.manifest)
-    return [*lasting, *_tests_of_constants(project.manifest, lasting)]
+    lasting = lasting_nodes(build.manifest)
+    return [*lasting, *_tests_of_constants(build.manifest, lasting)]
 
 
-def state_digest(connection: psycopg.Connection, project: Project) -> str:
+def state_digest(connection: psycopg.Connection, build: DbtBuild) -> str:
     """Return the digest of all that decides what is built of the lasting nodes, and of how they stand."""
-    state = [_code(project), _sources(connection, project), _built(connection, project)]
+    project, manifest = build.project, build.manifest
+    state = [_code(project, manifest), _sources(connection, project), _built(connection, manifest)]
     return md5(json.dumps(state, default=str).encode()).hexdigest()
 
 
@@ -119,9 +121,8 @@ def _tests_of_constants(manifest: Any, lasting: Iterable[str]) -> list[str]:
     ]
 
 
-def _digest_of_last_run(connection: psycopg.Connection, project: Project, attempt: Attempt) -> str | None:
+def _digest_of_last_run(connection: psycopg.Connection, relations: Relations, attempt: Attempt) -> str | None:
     """The digest that the last run left; none where it did not publish, or plain dbt has published since."""
-    relations = project.relations
     tables = ("int_run_attempts", "int_score_publications")
     if not all(has_right(connection, *relations.places[name]) for name in tables):
         return None
@@ -148,9 +149,8 @@ def _digest_of_last_run(connection: psycopg.Connection, project: Project, attemp
     return None if row is None else row[0]
 
 
-def _code(project: Project) -> list[Any]:
+def _code(project: Project, manifest: Any) -> list[Any]:
     """Every file that dbt reads, the profile's target, environment variables, versions, and the variables in force."""
-    manifest = project.manifest
     lasting = {name: value for name, value in project.variables.items() if name not in VARIABLES_OF_ONE_RUN}
     others = {name: value for name, value in project.cli_vars.items() if not name.startswith(PREFIX)}
     return [
@@ -168,9 +168,8 @@ def _sources(connection: psycopg.Connection, project: Project) -> list[Any]:
     return _described(connection, [project.source_schema] * len(tables), tables)
 
 
-def _built(connection: psycopg.Connection, project: Project) -> list[Any]:
+def _built(connection: psycopg.Connection, manifest: Any) -> list[Any]:
     """The definitions of the lasting relations, and the rows of those that are constant."""
-    manifest = project.manifest
     lasting = lasting_nodes(manifest)
     nodes = [manifest.nodes[name] for name in lasting]
     found = _described(connection, [node.schema for node in nodes], [node.alias for node in nodes])

@@ -13,6 +13,7 @@ from typing import Any
 
 from ciris_scoring.basics import as_of as as_of_time
 from ciris_scoring.basics.connection import connect, table_exists
+from ciris_scoring.basics.dbt import read_relations
 from ciris_scoring.basics.decimals import cut
 from ciris_scoring.basics.errors import InputError, shown
 from ciris_scoring.basics.project import Project
@@ -67,7 +68,7 @@ def explain(
     moment = None if as_of is None else as_of_time.parse_time(as_of, "--as-of")
     earlier = None if since is None else as_of_time.parse_time(since, "--since")
     with connect(project) as connection, read_only(connection):
-        marts = Marts(connection, project.relations)
+        marts = Marts(connection, read_relations(project))
         marts.require()
         agent_id_hash = _find_agent(marts, agent)
         score = _find_score(marts, agent_id_hash, moment, window_days)

@@ -10,10 +10,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import psycopg
+
 from ciris_scoring.basics import as_of as as_of_time
 from ciris_scoring.basics.connection import connect
+from ciris_scoring.basics.dbt import read_relations
 from ciris_scoring.basics.errors import CirisError, InputError
 from ciris_scoring.basics.project import Project
+from ciris_scoring.basics.relations import Relations
 from ciris_scoring.reading import agent, fleet, history
 from ciris_scoring.reading.alerts import alerts
 from ciris_scoring.reading.categories import categories
@@ -34,12 +38,20 @@ def report(project: Project, window_days: int | None, *, json: bool) -> str:
     :raises InputError: there is no such window.
     :raises DatabaseError: nothing is published, or the database fails.
     """
-    with connect(project) as connection, read_only(connection):
-        marts = Marts(connection, project.relations)
+    with connect(project) as connection:
+        return read_report(connection, read_relations(project), window_days, json=json)
+
+
+def read_report(
+    connection: psycopg.Connection, relations: Relations, window_days: int | None, *, json: bool
+) -> str:
+    """Write the report of :func:`report` over an open connection."""
+    with read_only(connection):
+        marts = Marts(connection, relations)
         _check_published(marts, window_days)
         if json:
             return as_json(marts, window_days)
-        return report_page(connection, project.relations, window_days=window_days)
+        return report_page(connection, relations, window_days=window_days)
 
 
 def _check_published(marts: Marts, window_days: int | None) -> None:

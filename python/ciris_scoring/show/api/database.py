@@ -12,6 +12,7 @@ from psycopg.pq import TransactionStatus
 from psycopg_pool import ConnectionPool, PoolClosed, PoolTimeout, TooManyRequests
 
 from ciris_scoring.basics.connection import SESSION_SETTINGS, connection_options, prepare_session, where
+from ciris_scoring.basics.dbt import read_relations
 from ciris_scoring.basics.errors import one_line
 from ciris_scoring.basics.project import Project
 from ciris_scoring.basics.terminal import say
@@ -43,7 +44,7 @@ class Database:
 
     def __init__(self, project: Project, connections: int, statement_timeout: float):
         self.project = project
-        self.relations = project.relations
+        self.relations = read_relations(project)
         self._connections = connections
         self._settings = {
             **SESSION_SETTINGS,

@@ -24,7 +24,6 @@ def serve(project: Project, settings: Settings) -> None:
     """
     with listen(settings.host, settings.port) as listening:
         database = Database(project, settings.connections, settings.statement_timeout)
-        project.forget_manifest()
         database.open()
         with contextlib.closing(database):
             host = f"[{settings.host}]" if ":" in settings.host else settings.host
