@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 SUPERSET := .bi/venv/.installed
 # A throw-away PostgreSQL and a dbt profile for it, for what needs a database to look at.
-WITH_DATABASE := $(BIN)/python -m ciris_scoring.embedded exec --
+WITH_DATABASE := $(BIN)/python -m ciris_scoring.trial.embedded exec --
 
 .DEFAULT_GOAL := help
 .PHONY: help run serve stop test test-citus lint format parse pytest soak bi bench clean
@@ -31,7 +31,7 @@ serve: $(INSTALLED) ## Serve the scored sample on http://127.0.0.1:8000, after m
 	$(BIN)/ciris-scoring serve --embedded
 
 stop: $(INSTALLED) ## Stop the embedded PostgreSQL.
-	$(BIN)/python -m ciris_scoring.embedded stop
+	$(BIN)/python -m ciris_scoring.trial.embedded stop
 
 test: lint parse pytest ## Everything CI checks.
 
@@ -80,5 +80,5 @@ bench: $(INSTALLED) ## Measure a million traces on a throw-away PostgreSQL (abou
 	$(BIN)/python -m benchmarks $(if $(filter api coverage,$(firstword $(BENCH))),,--embedded) $(BENCH)
 
 clean: ## Stop the embedded PostgreSQL and delete everything that was made, the environment included.
-	@test ! -x $(BIN)/ciris-scoring || $(BIN)/python -m ciris_scoring.embedded stop --delete
+	@test ! -x $(BIN)/ciris-scoring || $(BIN)/python -m ciris_scoring.trial.embedded stop --delete
 	rm -rf .bi .ciris target logs $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis

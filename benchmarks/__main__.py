@@ -6,8 +6,8 @@ import sys
 import click
 from click.core import ParameterSource
 
+from ciris_scoring.basics.errors import InputError
 from ciris_scoring.cli import Commands
-from ciris_scoring.errors import InputError
 from ciris_scoring.options import Place, database_options, every_second, fleet_options
 
 

@@ -12,10 +12,10 @@ from benchmarks.measure import check_variables, measure
 from benchmarks.table import tables
 from benchmarks.targets import judge
 from benchmarks.verdicts import announce
-from ciris_scoring import embedded
+from ciris_scoring.basics.project import Project
 from ciris_scoring.options import Place
-from ciris_scoring.project import Project
-from ciris_scoring.simulation.load import Progress
+from ciris_scoring.trial import embedded
+from ciris_scoring.trial.simulation.load import Progress
 
 
 def run_bench(

@@ -13,9 +13,10 @@ import psycopg
 import yaml
 from psycopg import sql
 
-from ciris_scoring.connection import connect, one_row, where
-from ciris_scoring.errors import DatabaseError
-from ciris_scoring.project import PREFIX, Project, load_project
+from ciris_scoring.basics.connection import connect, one_row, where
+from ciris_scoring.basics.dbt import read_relations
+from ciris_scoring.basics.errors import DatabaseError
+from ciris_scoring.basics.project import PREFIX, Project, load_project
 
 NAME = "ciris_bench"
 MARK = "made by the benchmark of ciris-scoring"
@@ -98,7 +99,7 @@ def own_schemas(
         _write_profile(Path(folder), project, schema=name)
         cli_vars = {**project.cli_vars, **variables, f"{PREFIX}source_schema": f"{name}_lens"}
         own = load_project(project.project_dir, Path(folder), project.target_name, cli_vars)
-        schemas = [own.source_schema, *sorted(own.relations.schemas)]
+        schemas = [own.source_schema, *sorted(read_relations(own).schemas)]
         with connect(own) as connection:
             _drop_schemas(connection, own, schemas)
             for schema in schemas:

@@ -1,6 +1,6 @@
 """Errors of the benchmarks that a person can act on."""
 
-from ciris_scoring.errors import CirisError
+from ciris_scoring.basics.errors import CirisError
 
 
 class BenchFailed(CirisError):

@@ -8,11 +8,12 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from ciris_scoring import run
-from ciris_scoring.connection import connect
-from ciris_scoring.project import Project, load_project
-from ciris_scoring.run_log import Attempt, logged
-from ciris_scoring.steps import StepResult
+from ciris_scoring.basics.connection import connect
+from ciris_scoring.basics.project import Project, load_project
+from ciris_scoring.job import run
+from ciris_scoring.job.dbt_build import DbtBuild
+from ciris_scoring.job.run_log import Attempt, logged
+from ciris_scoring.steps.step import StepResult
 
 Place = tuple[Path, Path, str, Mapping[str, Any]]
 """What a project is loaded from."""
@@ -28,10 +29,10 @@ def score_at(place: Place, as_of: datetime) -> StepResult:
 
     :raises CirisError: something expected went wrong.
     """
-    project = load_project(*place)
+    build = DbtBuild(load_project(*place))
     attempt = Attempt("run", as_of)
-    with logged(project, attempt), connect(project) as connection:
-        return run.score(connection, project, as_of, attempt)
+    with logged(build.project, build.relations, attempt), connect(build.project) as connection:
+        return run.score(connection, build, as_of, attempt)
 
 
 def resilience_at(place: Place) -> None:

@@ -17,14 +17,15 @@ from benchmarks.activity import Activity, watched
 from benchmarks.arriving import Arriving, FleetOptions, daily_runs, settle
 from benchmarks.fresh_process import in_fresh_process
 from benchmarks.reads import Read, Size
-from ciris_scoring.as_of import text
-from ciris_scoring.connection import connect, one_row
-from ciris_scoring.errors import InputError
-from ciris_scoring.project import PREFIX, Project
-from ciris_scoring.simulation.load import Progress
-from ciris_scoring.source_schema import table_identifier
-from ciris_scoring.steps import StepResult
-from ciris_scoring.terminal import say
+from ciris_scoring.basics.as_of import text
+from ciris_scoring.basics.connection import connect, one_row
+from ciris_scoring.basics.dbt import read_relations
+from ciris_scoring.basics.errors import InputError
+from ciris_scoring.basics.project import PREFIX, Project
+from ciris_scoring.basics.source_schema import table_identifier
+from ciris_scoring.basics.terminal import say
+from ciris_scoring.steps.step import StepResult
+from ciris_scoring.trial.simulation.load import Progress
 
 
 @dataclass(frozen=True)
@@ -164,14 +165,14 @@ def _measure_at(
         history=history,
         increments=runs,
         step_peak_bytes=step_peak_bytes,
-        reads=reads.reads(connection, project.relations),
+        reads=reads.reads(connection, read_relations(project)),
         source_size=source_size,
         sizes=tuple(sizes),
     )
 
 
 def _drop_scores(connection: psycopg.Connection, project: Project) -> None:
-    for schema in project.relations.schemas:
+    for schema in read_relations(project).schemas:
         connection.execute(sql.SQL("drop schema {} cascade").format(sql.Identifier(schema)))
 
 
@@ -196,6 +197,6 @@ def _run(connection: psycopg.Connection, project: Project, as_of: datetime) -> R
 
 def _step_peak_bytes(connection: psycopg.Connection, project: Project) -> int | None:
     """Memory of `ciris-scoring resilience` with the whole history waiting."""
-    scores = project.relations["int_resilience_scores"]
+    scores = read_relations(project)["int_resilience_scores"]
     connection.execute(sql.SQL("truncate {}").format(scores))
     return in_fresh_process(jobs.resilience_at, jobs.place(project)).peak_bytes

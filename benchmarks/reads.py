@@ -14,10 +14,11 @@ from psycopg import sql
 from psycopg.rows import TupleRow, scalar_row
 
 from benchmarks.errors import BenchFailed
-from ciris_scoring.connection import one_row
-from ciris_scoring.project import Project
-from ciris_scoring.relations import Relations
-from ciris_scoring.source_schema import table_identifier
+from ciris_scoring.basics.connection import one_row
+from ciris_scoring.basics.dbt import read_relations
+from ciris_scoring.basics.project import Project
+from ciris_scoring.basics.relations import Relations
+from ciris_scoring.basics.source_schema import table_identifier
 
 YARDSTICK_RUNS = 5
 READ_RUNS = 200
@@ -139,7 +140,7 @@ def sizes(connection: psycopg.Connection, project: Project) -> tuple[Size, list[
         return [Size(*row) for row in connection.execute(query, [schemas, table, table])]
 
     [traces] = found([project.source_schema], project.source_tables["covenant_traces"])
-    return traces, found(list(project.relations.schemas))
+    return traces, found(list(read_relations(project).schemas))
 
 
 def temporary_bytes(connection: psycopg.Connection) -> int:

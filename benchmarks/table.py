@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from benchmarks.measure import Measurements, RunCost
 from benchmarks.reads import READS, Size
-from ciris_scoring.terminal import aligned
+from ciris_scoring.basics.terminal import aligned
 
 SHOWN_SHARE = 0.02
 """Models and tables below this share of all are shown as one."""

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import click
 
-from ciris_scoring.terminal import aligned
+from ciris_scoring.basics.terminal import aligned
 
 HEADINGS = ("target", "stated", "measured", "")
 

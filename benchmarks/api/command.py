@@ -18,8 +18,8 @@ import click
 from benchmarks.api.load import Load, Question, put_load
 from benchmarks.errors import BenchFailed
 from benchmarks.verdicts import Limit, Verdict, announce
-from ciris_scoring.project import Project
-from ciris_scoring.terminal import aligned, say
+from ciris_scoring.basics.project import Project
+from ciris_scoring.basics.terminal import aligned, say
 
 START_SECONDS = 60
 ROUNDS = 3

@@ -7,8 +7,8 @@ from benchmarks.cluster.measure import ClusterMeasurements, measure_cluster
 from benchmarks.cluster.table import cluster_tables, costs_of, is_model, on_workers, times_plain
 from benchmarks.measure import check_variables
 from benchmarks.verdicts import Limit, Verdict, announce
-from ciris_scoring.project import Project
-from ciris_scoring.simulation.load import Progress
+from ciris_scoring.basics.project import Project
+from ciris_scoring.trial.simulation.load import Progress
 
 MOST_ON_COORDINATOR = Limit(10, "%")
 MOST_PROCESSORS = Limit(1.66, "x plain")

@@ -18,11 +18,12 @@ from benchmarks.arriving import Arriving, FleetOptions, daily_runs, settle
 from benchmarks.cluster.processors import KEPT_CONNECTIONS, ProcessorTime, watched_processors
 from benchmarks.database import own_schemas
 from benchmarks.fresh_process import in_fresh_process
-from ciris_scoring.connection import connect, one_row
-from ciris_scoring.errors import DatabaseError
-from ciris_scoring.project import PREFIX, Project
-from ciris_scoring.simulation.load import Progress
-from ciris_scoring.terminal import say
+from ciris_scoring.basics.connection import connect, one_row
+from ciris_scoring.basics.dbt import read_relations
+from ciris_scoring.basics.errors import DatabaseError
+from ciris_scoring.basics.project import PREFIX, Project
+from ciris_scoring.basics.terminal import say
+from ciris_scoring.trial.simulation.load import Progress
 
 PLAIN, CLUSTER = "plain", "cluster"
 DISTRIBUTIONS = {PLAIN: "none", CLUSTER: "citus"}
@@ -143,7 +144,7 @@ def _measure_side(
             history,
             runs,
             _bytes_by_place(connection, [project.source_schema]),
-            _bytes_by_place(connection, list(project.relations.schemas)),
+            _bytes_by_place(connection, list(read_relations(project).schemas)),
         )
 
 
@@ -197,7 +198,7 @@ def _compared(connection: psycopg.Connection, projects: Mapping[str, Project]) -
         from {plain} as plain
         full join cluster using (agent_id_hash, as_of, window_days)
         """)
-    marts = {side: project.relations["fct_capacity_scores"] for side, project in projects.items()}
+    marts = {side: read_relations(project)["fct_capacity_scores"] for side, project in projects.items()}
     return one_row(connection.execute(query.format(**marts, within=sql.Literal(EQUAL_WITHIN))))
 
 

@@ -15,9 +15,9 @@ from threading import Event
 import psycopg
 
 from benchmarks.activity import NO_NODE
-from ciris_scoring.connection import APPLICATION_NAME, connect, one_row
-from ciris_scoring.errors import DatabaseError
-from ciris_scoring.project import Project
+from ciris_scoring.basics.connection import APPLICATION_NAME, connect, one_row
+from ciris_scoring.basics.errors import DatabaseError
+from ciris_scoring.basics.project import Project
 
 COORDINATOR_SECONDS = 0.01
 WORKERS_SECONDS = 0.2

@@ -14,7 +14,7 @@ from benchmarks.cluster.measure import (
 )
 from benchmarks.cluster.processors import PYTHON_STEP
 from benchmarks.table import SHOWN_SHARE, bytes_text, ratio_text, seconds_text
-from ciris_scoring.terminal import aligned
+from ciris_scoring.basics.terminal import aligned
 
 CAPTION = """\
 Time is that in which at least one query of the model ran. Processor time is that of the processes that worked for it:

@@ -25,8 +25,8 @@ from benchmarks.coverage.targets import (
     judge_speed,
 )
 from benchmarks.verdicts import Verdict, announce
-from ciris_scoring.intervals import FACTORS, Rows, compute_intervals, fleet_values, sum_fleet
-from ciris_scoring.terminal import aligned
+from ciris_scoring.basics.terminal import aligned
+from ciris_scoring.steps.intervals import FACTORS, Rows, compute_intervals, fleet_values, sum_fleet
 
 COVERAGE_HEADINGS = (
     "",

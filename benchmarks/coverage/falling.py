@@ -26,8 +26,8 @@ from benchmarks.coverage.cases import (
     traces_per_day,
 )
 from benchmarks.coverage.measure import limits_of_fleets
-from ciris_scoring.intervals import Window, is_falling
-from ciris_scoring.intervals.inputs import Booleans, Floats
+from ciris_scoring.steps.intervals import Window, is_falling
+from ciris_scoring.steps.intervals.inputs import Booleans, Floats
 
 FALLING_THRESHOLD = 0.15
 DAYS_WATCHED = 28

@@ -14,7 +14,7 @@ from benchmarks.coverage.behaviour import (
 )
 from benchmarks.coverage.cases import FLEET, Case, bad_days, on_a_bad_day, simulated
 from benchmarks.coverage.truth import Truth, truth
-from ciris_scoring.intervals import (
+from ciris_scoring.steps.intervals import (
     FACTORS,
     Intervals,
     Parameters,
@@ -25,7 +25,7 @@ from ciris_scoring.intervals import (
     fleet_values,
     sum_fleet,
 )
-from ciris_scoring.resilience import sigmoid
+from ciris_scoring.steps.resilience import sigmoid
 
 PARAMETERS = Parameters()
 ROUNDING = 1e-9

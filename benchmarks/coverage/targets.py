@@ -6,7 +6,7 @@ from benchmarks.coverage.cases import SIZES
 from benchmarks.coverage.falling import Dropped, Unchanged
 from benchmarks.coverage.measure import Measured
 from benchmarks.verdicts import Verdict
-from ciris_scoring.intervals import FACTORS
+from ciris_scoring.steps.intervals import FACTORS
 
 CELL = (0.93, 0.98)
 MEAN_OF_CELLS = (0.945, 0.97)

@@ -1,13 +1,13 @@
 {#- Intervals of the score (certainty.md §3): what SQL and the Python step agree on, and the columns they share. -#}
 
 {#- Version of the method. It is part of the digest of what limits are made from, and published beside the fleet's
-    values; python/ciris_scoring/limits_step.py refuses another than its own. -#}
+    values; python/ciris_scoring/steps/limits_step.py refuses another than its own. -#}
 {% macro interval_method_version() %}
   {{ return(1) }}
 {% endmacro %}
 
 {#- Everything but data that decides a limit, joined by |: the method's version, hours per period, and the parameters in the
-    order of ciris_scoring.intervals.Parameters, in their published spelling. -#}
+    order of ciris_scoring.steps.intervals.Parameters, in their published spelling. -#}
 {% macro interval_step_parameters() %}
   {%- set values = [interval_method_version(), period_hours()] -%}
   {%- for name in ['lambda_c', 'mu_c', 'integrity_floor', 'replay_enabled', 'replay_min_sample', 'mttr_scale_hours',

@@ -1,4 +1,4 @@
-{#- The keys of the two advisory locks of a target schema (taken in python/ciris_scoring/run_lock.py too). -#}
+{#- The keys of the two advisory locks of a target schema (taken in python/ciris_scoring/basics/run_lock.py too). -#}
 {% macro run_lock_key() -%}
   hashtext('ciris_scoring'), hashtext('{{ target.schema | replace("'", "''") }}')
 {%- endmacro %}

@@ -1,7 +1,7 @@
 {#- Settings that a session may have inherited from its role, its database or the server, and that must not decide what
-    is written: the same as in python/ciris_scoring/connection.py. For the rest of the session, because a model goes on
-    after its transaction. PostgreSQL's own functions and scratch tables come first in the search path; views of the
-    sources may need the rest of it. -#}
+    is written: the same as in python/ciris_scoring/basics/connection.py. For the rest of the session, because a model
+    goes on after its transaction. PostgreSQL's own functions and scratch tables come first in the search path; views of
+    the sources may need the rest of it. -#}
 {% macro session_settings() %}
       {%- for name, value in settings_of_values().items() %}
       set {{ name }} to '{{ value }}';

@@ -9,10 +9,10 @@ from typing import Any
 
 import click
 
-from ciris_scoring import as_of as as_of_time
-from ciris_scoring.errors import CirisError, InputError, one_line
+from ciris_scoring.basics import as_of as as_of_time
+from ciris_scoring.basics.errors import CirisError, InputError, one_line
+from ciris_scoring.basics.terminal import accept_any_character, printable
 from ciris_scoring.options import Place, database_options, every_second, fleet_options
-from ciris_scoring.terminal import accept_any_character, printable
 
 # Modules that import dbt or pandas are imported by the commands that need them, so that --help answers at once.
 
@@ -144,9 +144,9 @@ def run(
       ciris-scoring run --report fleet.html          # and keep a page of it
       ciris-scoring run --json --on-alert ./tell.sh  # for a scheduler
     """
-    from ciris_scoring import run as job
-    from ciris_scoring.closing import Closing
-    from ciris_scoring.run_log import Attempt
+    from ciris_scoring.job import run as job
+    from ciris_scoring.job.closing import Closing
+    from ciris_scoring.job.run_log import Attempt
 
     attempt = Attempt("backfill" if first or last else "full_refresh" if full_refresh else "run")
     closing = Closing(attempt, report_file, alert_command, for_machines)
@@ -154,7 +154,7 @@ def run(
     with closing.summed_up():
         cli_vars = place.cli_vars()
         if report_file is not None:
-            from ciris_scoring.report import check_place
+            from ciris_scoring.show.report import check_place
 
             check_place(report_file)
         if first or last:
@@ -170,7 +170,9 @@ def run(
             raise InputError("--restart goes with --from and --to.", "Leave it out.")
         elif embedded:
             place.refuse_profile()
-            job.run_embedded(place.project_dir, cli_vars, as_of, full_refresh=full_refresh, **options)
+            from ciris_scoring.trial.run import run_embedded
+
+            run_embedded(place.project_dir, cli_vars, as_of, full_refresh=full_refresh, **options)
         else:
             job.run(place.project(), as_of, full_refresh=full_refresh, **options)
 
@@ -207,8 +209,8 @@ def explain(
       ciris-scoring explain 4107c26f --as-of 2026-06-14 --window-days 30
       ciris-scoring explain Link --since 2026-06-01 --json
     """
-    from ciris_scoring.explain import as_json, page
-    from ciris_scoring.explain import explain as read_explanation
+    from ciris_scoring.show.explain import as_json, page
+    from ciris_scoring.show.explain import explain as read_explanation
 
     project = place.project()
     explanation = read_explanation(project, agent, as_of, window_days, since)
@@ -264,8 +266,8 @@ def report(
       ciris-scoring report --window-days 30 --output reports/fleet.html
       ciris-scoring report --json | jq '.fleet'
     """
-    from ciris_scoring import report as reports
-    from ciris_scoring.terminal import say
+    from ciris_scoring.basics.terminal import say
+    from ciris_scoring.show import report as reports
 
     file = output or (Path("-") if for_machines else reports.DEFAULT_FILE)
     if str(file) != "-":
@@ -293,7 +295,7 @@ def resilience(place: Place) -> None:
       ciris-scoring resilience
       dbt build --selector after_resilience
     """
-    from ciris_scoring import run as job
+    from ciris_scoring.job import run as job
 
     job.resilience(place.project())
 
@@ -403,17 +405,17 @@ def serve(
       ciris-scoring serve --target prod --port 8080
       CIRIS_API_KEY=$(openssl rand -hex 32) ciris-scoring serve --host 0.0.0.0
     """
-    from ciris_scoring.project import find_project
+    from ciris_scoring.basics.project import find_project
 
     with _extra("api"):
-        from ciris_scoring.api.server import serve as serve_scores
-        from ciris_scoring.api.settings import settings_of
+        from ciris_scoring.show.api.server import serve as serve_scores
+        from ciris_scoring.show.api.settings import settings_of
 
     settings = settings_of(host, port, no_auth, requests_per_minute, origins, cache_mb)
     place.cli_vars()  # wrong ones are refused before a server starts
     if embedded:
         place.refuse_profile()
-        from ciris_scoring import embedded as embedded_server
+        from ciris_scoring.trial import embedded as embedded_server
 
         project_dir = find_project(place.project_dir)
         profiles_dir = project_dir / embedded_server.STATE_FOLDER
@@ -447,9 +449,9 @@ def simulate(
       ciris-scoring simulate --agents 50 --days 60 --seed 7
       ciris-scoring simulate --vars '{ciris_source_schema: simulated}' --end 2026-06-15
     """
-    from ciris_scoring.connection import connect
-    from ciris_scoring.simulation import stream_fleet
-    from ciris_scoring.simulation.load import load_fleet
+    from ciris_scoring.basics.connection import connect
+    from ciris_scoring.trial.simulation import stream_fleet
+    from ciris_scoring.trial.simulation.load import load_fleet
 
     project = place.project()
     now = datetime.now(UTC)

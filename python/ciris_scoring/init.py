@@ -6,7 +6,7 @@ import shutil
 import sys
 from pathlib import Path
 
-from ciris_scoring.errors import InputError
+from ciris_scoring.basics.errors import InputError
 from ciris_scoring.project_files import PARTS, copy_project
 
 SCHEDULE = """\

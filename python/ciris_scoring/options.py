@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ciris_scoring.errors import InputError
+from ciris_scoring.basics.errors import InputError
 
 if TYPE_CHECKING:  # dbt is imported by the commands that need it, so that --help answers at once
-    from ciris_scoring.project import Project
+    from ciris_scoring.basics.project import Project
 
 Command = Callable[..., None]
 
@@ -45,7 +45,7 @@ class Place:
 
         :raises InputError: they are no dictionary of the project's variables.
         """
-        from ciris_scoring.project import parse_vars
+        from ciris_scoring.basics.project import parse_vars
 
         return parse_vars(self.variables)
 
@@ -54,7 +54,7 @@ class Place:
 
         :raises CirisError: there is none, or the profile or the variables are wrong.
         """
-        from ciris_scoring.project import load_project
+        from ciris_scoring.basics.project import load_project
 
         return load_project(self.project_dir, self.profiles_dir, self.target, self.cli_vars())
 

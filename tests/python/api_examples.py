@@ -9,7 +9,7 @@ from typing import Any
 
 from starlette.testclient import TestClient
 
-FILE = Path(__file__).parents[2] / "python/ciris_scoring/api/examples.json"
+FILE = Path(__file__).parents[2] / "python/ciris_scoring/show/api/examples.json"
 SCORING = "/api/v1/scoring"
 ENDPOINTS = {
     "fleet": f"{SCORING}/capacity/fleet",
@@ -76,11 +76,11 @@ def _cut(answer: Any, *, in_fleet: bool) -> Any:
 
 
 def _main() -> None:
-    from ciris_scoring import embedded
-    from ciris_scoring.api.app import create_app
-    from ciris_scoring.api.database import Database
-    from ciris_scoring.api.settings import Settings
-    from ciris_scoring.project import load_project
+    from ciris_scoring.basics.project import load_project
+    from ciris_scoring.show.api.app import create_app
+    from ciris_scoring.show.api.database import Database
+    from ciris_scoring.show.api.settings import Settings
+    from ciris_scoring.trial import embedded
 
     project = load_project(FILE.parents[3], FILE.parents[3] / embedded.STATE_FOLDER)
     database = Database(project, 2, 15)

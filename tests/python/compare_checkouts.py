@@ -24,8 +24,8 @@ from typing import Any
 
 import psycopg
 
-from ciris_scoring import embedded
-from ciris_scoring.simulation.sample import load_sample, sample_info
+from ciris_scoring.trial import embedded
+from ciris_scoring.trial.simulation.sample import load_sample, sample_info
 from nasty_fleet import START, nasty_fleet
 from pipeline import REPOSITORY, create_loose_sources, insert_rows, mart_differences
 

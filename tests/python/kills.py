@@ -24,9 +24,9 @@ from pathlib import Path
 import psycopg
 from click.testing import Result
 
-from ciris_scoring import embedded
-from ciris_scoring.connection import one_row
-from ciris_scoring.embedded import SCHEMA
+from ciris_scoring.basics.connection import one_row
+from ciris_scoring.trial import embedded
+from ciris_scoring.trial.embedded import SCHEMA
 from conftest import REPOSITORY, Database, fresh_database
 from pipeline import RUN_TIMES, create_loose_sources, table_differences
 from replay import apply, daily_steps

@@ -26,11 +26,11 @@ from psycopg.types.json import set_json_loads
 from brute_force import attribution
 from brute_force import scoring as brute_force
 from brute_force.limits import limit_fleet
-from ciris_scoring.embedded import SCHEMA
-from ciris_scoring.project import PARSED_VARIABLES, Project, load_project
-from ciris_scoring.relations import Place, Relations
-from ciris_scoring.run import run
-from ciris_scoring.source_schema import create_source_tables
+from ciris_scoring.basics.project import PARSED_VARIABLES, Project, load_project
+from ciris_scoring.basics.relations import Place, Relations
+from ciris_scoring.basics.source_schema import create_source_tables
+from ciris_scoring.job.run import run
+from ciris_scoring.trial.embedded import SCHEMA
 
 REPOSITORY = Path(__file__).parents[2]
 SOURCES = ("covenant_traces", "wbd_deferrals", "covenant_public_keys")

@@ -17,10 +17,10 @@ from typing import NamedTuple
 
 import psycopg
 
-from ciris_scoring import embedded
-from ciris_scoring.simulation import PATHOLOGIES, Fleet, fleet_roster, simulate_fleet
-from ciris_scoring.simulation.load import load_fleet
-from ciris_scoring.terminal import aligned
+from ciris_scoring.basics.terminal import aligned
+from ciris_scoring.trial import embedded
+from ciris_scoring.trial.simulation import PATHOLOGIES, Fleet, fleet_roster, simulate_fleet
+from ciris_scoring.trial.simulation.load import load_fleet
 from pipeline import score
 from polished import MANIPULATIONS, Manipulation
 

@@ -28,10 +28,10 @@ import psycopg
 import yaml
 from psycopg import sql
 
-from ciris_scoring import embedded
-from ciris_scoring.embedded import SCHEMA
 from ciris_scoring.reading.words import PART_WORDS, named
-from ciris_scoring.simulation.sample import load_sample, sample_info
+from ciris_scoring.trial import embedded
+from ciris_scoring.trial.embedded import SCHEMA
+from ciris_scoring.trial.simulation.sample import load_sample, sample_info
 from conftest import REPOSITORY, Database, fresh_database
 from pipeline import score
 

@@ -39,27 +39,27 @@ from schemathesis.specs.openapi import checks as openapi_checks
 from starlette.testclient import TestClient
 
 import api_examples
-from ciris_scoring import embedded
-from ciris_scoring.api import answers as answers_module
-from ciris_scoring.api import endpoints, models
-from ciris_scoring.api import pages as api_pages
-from ciris_scoring.api.app import create_app
-from ciris_scoring.api.database import Database as ServedDatabase
-from ciris_scoring.api.guard import MOST_CLIENTS, SECURITY_HEADERS, Limits, client_of
-from ciris_scoring.api.lens import LENS_NAMES, SORTED_BY
-from ciris_scoring.api.problems import TYPE, Problem
-from ciris_scoring.api.server import listen, server
-from ciris_scoring.api.settings import Settings, settings_of
+from ciris_scoring.basics.errors import InputError
+from ciris_scoring.basics.project import Project, load_project
 from ciris_scoring.cli import main
-from ciris_scoring.embedded import SCHEMA, Server
-from ciris_scoring.errors import InputError
-from ciris_scoring.explain import explain
-from ciris_scoring.project import Project, load_project
 from ciris_scoring.reading.agent import NON_EXEMPT_ACTIONS
 from ciris_scoring.reading.evidence import RULES
 from ciris_scoring.reading.marts import Marts
 from ciris_scoring.reading.publication import read_publication
-from ciris_scoring.simulation.sample import load_sample, sample_info
+from ciris_scoring.show.api import answers as answers_module
+from ciris_scoring.show.api import endpoints, models
+from ciris_scoring.show.api import pages as api_pages
+from ciris_scoring.show.api.app import create_app
+from ciris_scoring.show.api.database import Database as ServedDatabase
+from ciris_scoring.show.api.guard import MOST_CLIENTS, SECURITY_HEADERS, Limits, client_of
+from ciris_scoring.show.api.lens import LENS_NAMES, SORTED_BY
+from ciris_scoring.show.api.problems import TYPE, Problem
+from ciris_scoring.show.api.server import listen, server
+from ciris_scoring.show.api.settings import Settings, settings_of
+from ciris_scoring.show.explain import explain
+from ciris_scoring.trial import embedded
+from ciris_scoring.trial.embedded import SCHEMA, Server
+from ciris_scoring.trial.simulation.sample import load_sample, sample_info
 from conftest import REPOSITORY, Database, fresh_database
 from pipeline import score
 
@@ -1516,7 +1516,7 @@ class Blocked(MetaPathFinder):
 sys.meta_path.insert(0, Blocked())
 import ciris_scoring
 for module in pkgutil.walk_packages(ciris_scoring.__path__, "ciris_scoring."):
-    if not module.name.startswith("ciris_scoring.api"):
+    if not module.name.startswith("ciris_scoring.show.api"):
         importlib.import_module(module.name)
 from click.testing import CliRunner
 from ciris_scoring.cli import main

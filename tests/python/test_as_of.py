@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ciris_scoring.as_of import parse_time, resolve, text, traces_from
-from ciris_scoring.errors import InputError, shown
+from ciris_scoring.basics.as_of import parse_time, resolve, text, traces_from
+from ciris_scoring.basics.errors import InputError, shown
 
 NOW = datetime(2026, 6, 15, 13, 45, 30, 999999, tzinfo=UTC)
 

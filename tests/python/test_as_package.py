@@ -15,16 +15,17 @@ import pytest
 from dbt.cli.main import dbtRunner
 from starlette.testclient import TestClient
 
-from ciris_scoring.api.app import create_app
-from ciris_scoring.api.database import Database as ServedDatabase
-from ciris_scoring.api.settings import Settings
-from ciris_scoring.embedded import SCHEMA, Server
-from ciris_scoring.errors import InputError, ProfileError
-from ciris_scoring.explain import explain
-from ciris_scoring.project import Project, load_project
+from ciris_scoring.basics.dbt import parse, read_relations
+from ciris_scoring.basics.errors import InputError, ProfileError
+from ciris_scoring.basics.project import Project, load_project
+from ciris_scoring.job.run import run
 from ciris_scoring.project_files import copy_project
-from ciris_scoring.report import report
-from ciris_scoring.run import run
+from ciris_scoring.show.api.app import create_app
+from ciris_scoring.show.api.database import Database as ServedDatabase
+from ciris_scoring.show.api.settings import Settings
+from ciris_scoring.show.explain import explain
+from ciris_scoring.show.report import report
+from ciris_scoring.trial.embedded import SCHEMA, Server
 from conftest import REPOSITORY, Database, fresh_database
 from nasty_fleet import START, nasty_fleet
 from pipeline import create_loose_sources, insert_rows, relation_differences, score
@@ -80,7 +81,7 @@ def marts(consumer: Consumer) -> Iterator[psycopg.Connection]:
 
 
 def test_marts_are_where_the_project_puts_them(consumer, marts):
-    relations = consumer.load().relations
+    relations = read_relations(consumer.load())
     assert str(relations.places["dim_agents"]) == "trust.scored_agents"
     assert set(relations.schemas) == {"trust", "staging", "intermediate"}
     [[n]] = marts.execute("select count(*) from trust.scored_agents").fetchall()
@@ -151,17 +152,17 @@ def test_views_of_the_marts_outlive_every_run(consumer, marts):
 
 
 def test_their_variables_decide_where_things_go(consumer):
-    places = consumer.load(schema_suffix="_pr12").relations
+    places = read_relations(consumer.load(schema_suffix="_pr12"))
     assert set(places.schemas) == {"trust_pr12", "staging_pr12", "intermediate_pr12"}
 
 
 def test_their_time_spine_is_the_only_one(consumer):
     """A second one is an error of dbt's."""
-    manifest = consumer.load().manifest
+    manifest = parse(consumer.load())
     spines = [node.name for node in manifest.nodes.values() if getattr(node, "time_spine", None)]
     assert spines == ["all_days"]
     with pytest.raises(ProfileError, match="no model dim_days"):
-        _ = consumer.load().relations["dim_days"]
+        _ = read_relations(consumer.load())["dim_days"]
 
 
 def test_the_api_serves_them(consumer):
@@ -234,4 +235,4 @@ def test_schemas_of_another_name_need_no_package(consumer, tmp_path):
     copy_project(REPOSITORY, tmp_path)
     shutil.copy(REPOSITORY / "integration_tests/macros/generate_schema_name.sql", tmp_path / "macros")
     project = load_project(tmp_path, consumer.database.profiles_dir)
-    assert set(project.relations.schemas) == {SCHEMA, "staging", "intermediate"}
+    assert set(read_relations(project).schemas) == {SCHEMA, "staging", "intermediate"}

@@ -10,12 +10,12 @@ from typing import Any
 import psycopg
 import pytest
 
-from ciris_scoring import embedded
-from ciris_scoring.backfill import Step, plan_steps
-from ciris_scoring.dbt_build import DbtBuild
-from ciris_scoring.errors import CirisError, DbtFailed, InputError
-from ciris_scoring.project import load_project
-from ciris_scoring.run import run_backfill
+from ciris_scoring.basics.errors import CirisError, DbtFailed, InputError
+from ciris_scoring.basics.project import load_project
+from ciris_scoring.job.backfill import Step, plan_steps
+from ciris_scoring.job.dbt_build import DbtBuild
+from ciris_scoring.job.run import run_backfill
+from ciris_scoring.trial import embedded
 from conftest import REPOSITORY, fresh_database
 from nasty_fleet import START, nasty_fleet
 from pipeline import create_loose_sources, insert_rows, kept_parsed, score, table_differences

@@ -22,13 +22,13 @@ import pytest
 from click.testing import CliRunner, Result
 from psycopg import sql
 
+from ciris_scoring.basics.dbt import forget_compiled
+from ciris_scoring.basics.errors import shown
+from ciris_scoring.basics.run_lock import run_lock
 from ciris_scoring.cli import main
-from ciris_scoring.dbt_build import forget_compiled
-from ciris_scoring.embedded import SCHEMA, Server
-from ciris_scoring.errors import shown
-from ciris_scoring.run_lock import run_lock
-from ciris_scoring.simulation import simulate_fleet
-from ciris_scoring.simulation.load import load_fleet
+from ciris_scoring.trial.embedded import SCHEMA, Server
+from ciris_scoring.trial.simulation import simulate_fleet
+from ciris_scoring.trial.simulation.load import load_fleet
 from conftest import REPOSITORY, Database, fresh_database
 from pipeline import LOG_OF_RUNS, deciding, kept_parsed, parsed_for
 

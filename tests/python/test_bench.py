@@ -22,8 +22,8 @@ from benchmarks.reads import FLEET, HISTORY, LATEST, Read, Size, specification_q
 from benchmarks.table import tables
 from benchmarks.targets import judge
 from benchmarks.verdicts import conclusion
-from ciris_scoring.errors import InputError
-from ciris_scoring.resilience_step import StepResult
+from ciris_scoring.basics.errors import InputError
+from ciris_scoring.steps.resilience_step import StepResult
 from conftest import REPOSITORY, Database
 
 TINY = ("--agents", "6", "--days", "5", "--traces-per-day", "12", "--increments", "1")

@@ -16,7 +16,9 @@ import psycopg
 import pytest
 from click.testing import CliRunner, Result
 
-from ciris_scoring import as_of as as_of_time
+from ciris_scoring.basics import as_of as as_of_time
+from ciris_scoring.basics.errors import InputError
+from ciris_scoring.basics.terminal import width
 from ciris_scoring.calibration import published
 from ciris_scoring.calibration.discrimination import auc_estimate, difference_estimate, discrimination
 from ciris_scoring.calibration.effects import category_counts, drivers, judge, scores_with, settings_of
@@ -32,11 +34,9 @@ from ciris_scoring.calibration.labels import Label, read_labels
 from ciris_scoring.calibration.parameters import COVERED, Range, covered_ranges, not_covered, values_to_try
 from ciris_scoring.calibration.report import COLUMNS, Findings, as_text, verdict
 from ciris_scoring.cli import main
-from ciris_scoring.embedded import SCHEMA
-from ciris_scoring.errors import InputError
 from ciris_scoring.reading.marts import read_only
-from ciris_scoring.simulation.sample import load_sample, sample_info
-from ciris_scoring.terminal import width
+from ciris_scoring.trial.embedded import SCHEMA
+from ciris_scoring.trial.simulation.sample import load_sample, sample_info
 from conftest import REPOSITORY, Database, copy_of, fresh_database
 from pipeline import EXACT, MARTS, score
 

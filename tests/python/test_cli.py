@@ -15,15 +15,15 @@ import pytest
 import yaml
 from click.testing import CliRunner, Result
 
-from ciris_scoring import as_of as as_of_time
-from ciris_scoring import data_folder, embedded
-from ciris_scoring import run_lock as locking
+from ciris_scoring.basics import as_of as as_of_time
+from ciris_scoring.basics import run_lock as locking
+from ciris_scoring.basics.errors import InputError
+from ciris_scoring.basics.project import load_project, parse_vars
+from ciris_scoring.basics.run_lock import run_lock
+from ciris_scoring.basics.source_schema import create_source_tables
 from ciris_scoring.cli import main
-from ciris_scoring.errors import InputError
-from ciris_scoring.project import load_project, parse_vars
-from ciris_scoring.run_lock import run_lock
-from ciris_scoring.simulation.sample import sample_info
-from ciris_scoring.source_schema import create_source_tables
+from ciris_scoring.trial import data_folder, embedded
+from ciris_scoring.trial.simulation.sample import sample_info
 from conftest import REPOSITORY, Database
 
 
@@ -589,7 +589,7 @@ def test_the_server_goes_away_in_the_middle_of_a_run(sources, small_project, mon
             )
 
     with monkeypatch.context() as patch:
-        patch.setattr("ciris_scoring.run._report_step", end_all_sessions)
+        patch.setattr("ciris_scoring.job.run._report_step", end_all_sessions)
         result = invoke("run", *at(sources, small_project), "--as-of", "2026-06-15")
     error, hint = refused(result)
     assert "terminating connection" in error
@@ -640,7 +640,16 @@ def test_embedded_scores_the_sample_and_says_how_to_go_on(small_project):
 
 def test_a_command_beside_a_throw_away_server():
     script = "import os, psycopg; print(psycopg.connect('').info.host); raise SystemExit(7)"
-    command = [sys.executable, "-m", "ciris_scoring.embedded", "exec", "--", sys.executable, "-c", script]
+    command = [
+        sys.executable,
+        "-m",
+        "ciris_scoring.trial.embedded",
+        "exec",
+        "--",
+        sys.executable,
+        "-c",
+        script,
+    ]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 7, done.stderr
     assert not Path(done.stdout.strip()).exists()

@@ -21,8 +21,8 @@ from benchmarks.cluster.measure import (
 from benchmarks.cluster.processors import PYTHON_STEP, ProcessorTime, watched_processors
 from benchmarks.cluster.table import cluster_tables
 from benchmarks.database import MARK, own_schemas
-from ciris_scoring.errors import DatabaseError
-from ciris_scoring.project import load_project
+from ciris_scoring.basics.errors import DatabaseError
+from ciris_scoring.basics.project import load_project
 from conftest import REPOSITORY
 from test_bench import bench, refused
 

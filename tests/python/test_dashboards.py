@@ -15,9 +15,9 @@ import pytest
 import yaml
 from psycopg.rows import dict_row
 
-from ciris_scoring.embedded import SCHEMA
 from ciris_scoring.reading.words import PART_WORDS, named
-from ciris_scoring.simulation.sample import sample_info
+from ciris_scoring.trial.embedded import SCHEMA
+from ciris_scoring.trial.simulation.sample import sample_info
 from conftest import REPOSITORY, Database
 
 DASHBOARD = json.loads((REPOSITORY / "dashboards/grafana/ciris_capacity.json").read_text())

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from ciris_scoring import data_folder, embedded
-from ciris_scoring.errors import InputError
+from ciris_scoring.basics.errors import InputError
+from ciris_scoring.trial import data_folder, embedded
 
 
 @pytest.fixture

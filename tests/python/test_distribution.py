@@ -13,12 +13,17 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from ciris_scoring import embedded
-from ciris_scoring.connection import connect
-from ciris_scoring.dbt_build import environment_of_sessions
-from ciris_scoring.errors import CirisError
-from ciris_scoring.project import load_project
-from ciris_scoring.source_schema import SOURCE_TABLES, create_missing_tables, create_source_tables, distribute
+from ciris_scoring.basics.connection import connect
+from ciris_scoring.basics.dbt import environment_of_sessions
+from ciris_scoring.basics.errors import CirisError
+from ciris_scoring.basics.project import load_project
+from ciris_scoring.basics.source_schema import (
+    SOURCE_TABLES,
+    create_missing_tables,
+    create_source_tables,
+    distribute,
+)
+from ciris_scoring.trial import embedded
 from conftest import REPOSITORY, Database
 from nasty_fleet import START, nasty_fleet, oversized
 from pipeline import create_loose_sources, insert_rows, score, table_differences

@@ -17,11 +17,11 @@ import yaml
 from click.testing import CliRunner
 from dbt.cli.main import dbtRunner
 
+from ciris_scoring.basics.terminal import aligned, fitted
 from ciris_scoring.cli import main
-from ciris_scoring.embedded import SCHEMA
-from ciris_scoring.fleet_table import fleet_tables
-from ciris_scoring.simulation.sample import sample_info
-from ciris_scoring.terminal import aligned, fitted
+from ciris_scoring.show.fleet_table import fleet_tables
+from ciris_scoring.trial.embedded import SCHEMA
+from ciris_scoring.trial.simulation.sample import sample_info
 from conftest import REPOSITORY, Database
 from pipeline import MARTS, kept_parsed
 

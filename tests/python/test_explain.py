@@ -8,22 +8,24 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import psycopg
 import pytest
 from click.testing import CliRunner, Result
 from psycopg.rows import dict_row, tuple_row
 
-from ciris_scoring import explain as explain_module
+from ciris_scoring.basics.connection import table_exists
+from ciris_scoring.basics.project import Project, load_project
+from ciris_scoring.basics.terminal import width
 from ciris_scoring.cli import main
-from ciris_scoring.connection import table_exists
-from ciris_scoring.embedded import SCHEMA
-from ciris_scoring.explain import PAGE_WIDTH, RULE, explain, page
-from ciris_scoring.project import Project, load_project
 from ciris_scoring.reading.evidence import RULES
-from ciris_scoring.simulation.sample import sample_info
-from ciris_scoring.terminal import width
+from ciris_scoring.show import explain as explain_module
+from ciris_scoring.show.explain import PAGE_WIDTH, RULE, explain, page
+from ciris_scoring.trial.embedded import SCHEMA
+from ciris_scoring.trial.simulation.sample import sample_info
 from conftest import REPOSITORY, Database, copy_of
+from pipeline import MARTS
 
 AS_OF = datetime.fromisoformat(sample_info()["as_of"])
 LINK, MORPHEUS, MIRE = "4107c26fee8baae4", "da3f08513aac60cf", "744f85804999ee4a"
@@ -38,8 +40,11 @@ def sample(scored_sample: Database, tmp_path_factory: pytest.TempPathFactory) ->
 
 
 @pytest.fixture(scope="module")
-def project(sample: Database) -> Project:
-    return load_project(REPOSITORY, sample.profiles_dir)
+def project(sample: Database) -> Iterator[Project]:
+    with patch.object(
+        explain_module, "read_relations", return_value=MARTS
+    ):  # instead of parsing for each call
+        yield load_project(REPOSITORY, sample.profiles_dir)
 
 
 @pytest.fixture

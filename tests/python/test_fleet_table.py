@@ -5,9 +5,9 @@ from datetime import UTC, datetime
 import pytest
 import wcwidth
 
-from ciris_scoring.fleet_table import AGENT_WIDTH, MAX_ROWS, fleet_tables, shown_label
-from ciris_scoring.relations import Place, Relations
-from ciris_scoring.terminal import aligned, fitted, printable, width
+from ciris_scoring.basics.relations import Place, Relations
+from ciris_scoring.basics.terminal import aligned, fitted, printable, width
+from ciris_scoring.show.fleet_table import AGENT_WIDTH, MAX_ROWS, fleet_tables, shown_label
 
 AS_OF = datetime(2026, 6, 15, tzinfo=UTC)
 

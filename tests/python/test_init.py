@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from ciris_scoring.basics.project import load_project
 from ciris_scoring.cli import main
-from ciris_scoring.project import load_project
 from ciris_scoring.project_files import PARTS
 from conftest import REPOSITORY
 
@@ -110,7 +110,10 @@ def test_from_the_wheel_to_a_fleet_table(wheel, tmp_path):
     try:
         fleet = command("run", "--embedded")
     finally:
-        code = f"import sys; sys.path.insert(0, {str(packages)!r}); from ciris_scoring.embedded import main; main()"
+        code = (
+            f"import sys; sys.path.insert(0, {str(packages)!r}); "
+            "from ciris_scoring.trial.embedded import main; main()"
+        )
         subprocess.run([sys.executable, "-c", code, "stop", "--delete"], cwd=folder, check=True)
     assert "Haven (aff0528b)" in fleet
     assert not (packages / "ciris_scoring" / "dbt_project" / "target").exists()

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import psycopg
 
-from ciris_scoring import embedded
-from ciris_scoring.embedded import SCHEMA, Server
+from ciris_scoring.trial import embedded
+from ciris_scoring.trial.embedded import SCHEMA, Server
 from conftest import Database, fresh_database
 from nasty_fleet import nasty_fleet
 from pipeline import (

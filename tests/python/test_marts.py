@@ -14,7 +14,7 @@ import yaml
 from psycopg import sql
 from psycopg.rows import dict_row
 
-from ciris_scoring.embedded import SCHEMA
+from ciris_scoring.trial.embedded import SCHEMA
 from conftest import REPOSITORY, Database, copy_of
 
 TEXT, INTEGER, BIGINT, DOUBLE, TEXTS = "text", "integer", "bigint", "double precision", "text[]"

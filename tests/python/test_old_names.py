@@ -9,8 +9,8 @@ import pytest
 import yaml
 from dbt.cli.main import dbtRunner
 
-from ciris_scoring.errors import InputError
-from ciris_scoring.project import NEVER_OLD, load_project
+from ciris_scoring.basics.errors import InputError
+from ciris_scoring.basics.project import NEVER_OLD, load_project
 from ciris_scoring.project_files import copy_project
 from conftest import REPOSITORY, Database
 

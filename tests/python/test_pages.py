@@ -20,19 +20,19 @@ import pytest
 from click.testing import CliRunner, Result
 from psycopg.rows import dict_row
 
-from ciris_scoring import pages, report
+from ciris_scoring.basics.decimals import cut
+from ciris_scoring.basics.errors import CirisError
+from ciris_scoring.basics.run_lock import run_lock
 from ciris_scoring.cli import main
-from ciris_scoring.decimals import cut
-from ciris_scoring.embedded import SCHEMA
-from ciris_scoring.errors import CirisError
-from ciris_scoring.pages import charts, words
-from ciris_scoring.pages.links import ReportLinks
 from ciris_scoring.reading import agent as agent_reading
 from ciris_scoring.reading import agents, fleet, history
 from ciris_scoring.reading.marts import Marts
 from ciris_scoring.reading.words import PART_WORDS, named
-from ciris_scoring.run_lock import run_lock
-from ciris_scoring.simulation.sample import sample_info
+from ciris_scoring.show import pages, report
+from ciris_scoring.show.pages import charts, words
+from ciris_scoring.show.pages.links import ReportLinks
+from ciris_scoring.trial.embedded import SCHEMA
+from ciris_scoring.trial.simulation.sample import sample_info
 from conftest import REPOSITORY, Database, copy_of
 from pipeline import MARTS
 

@@ -17,8 +17,8 @@ import psycopg
 import pytest
 from psycopg import sql
 
-from ciris_scoring.embedded import SCHEMA, Server
-from ciris_scoring.source_schema import create_source_tables
+from ciris_scoring.basics.source_schema import create_source_tables
+from ciris_scoring.trial.embedded import SCHEMA, Server
 from conftest import REPOSITORY, Database, fresh_database
 from pipeline import differences_from_brute_force, score
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 import psycopg
 import pytest
 
-from ciris_scoring.errors import StepError
-from ciris_scoring.resilience_step import METRICS, run_step
+from ciris_scoring.basics.errors import StepError
+from ciris_scoring.steps.resilience_step import METRICS, run_step
 from pipeline import relations
 
 SCHEMA = "scores of 'Ägir'"  # an identifier that needs quoting

@@ -16,11 +16,11 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from ciris_scoring import embedded
-from ciris_scoring.connection import one_row
-from ciris_scoring.embedded import SCHEMA, Server
-from ciris_scoring.errors import RunInProgress
-from ciris_scoring.run_lock import run_lock
+from ciris_scoring.basics.connection import one_row
+from ciris_scoring.basics.errors import RunInProgress
+from ciris_scoring.basics.run_lock import run_lock
+from ciris_scoring.trial import embedded
+from ciris_scoring.trial.embedded import SCHEMA, Server
 from conftest import Database
 from kills import (
     PATIENCE_SECONDS,
@@ -122,7 +122,7 @@ def test_plain_dbt_shares_the_lock_while_it_writes(fleet, monkeypatch):
     plain = (PROGRAMS / "dbt", "run", *at(database), "--select", "int_window_sums")
     with somebody_in_the_way(database, WINDOWS) as blocker, Command(*plain) as writer:
         wait_until_one_waits(blocker)
-        monkeypatch.setattr("ciris_scoring.run_lock.LOCK_SECONDS", 0.5)
+        monkeypatch.setattr("ciris_scoring.basics.run_lock.LOCK_SECONDS", 0.5)
         with database.connect() as other, pytest.raises(RunInProgress), run_lock(other, SCHEMA):
             pass
         blocker.execute("rollback")

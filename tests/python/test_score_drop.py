@@ -7,7 +7,7 @@ import psycopg
 import pytest
 from dbt.cli.main import dbtRunner
 
-from ciris_scoring.intervals import LEVEL_95, LEVEL_99, Level, drop_limit, is_falling
+from ciris_scoring.steps.intervals import LEVEL_95, LEVEL_99, Level, drop_limit, is_falling
 from conftest import REPOSITORY, Database
 from pipeline import kept_parsed
 

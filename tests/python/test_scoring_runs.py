@@ -12,15 +12,15 @@ import pytest
 from click.testing import CliRunner, Result
 from psycopg.rows import dict_row
 
-from ciris_scoring import run as job
+from ciris_scoring.basics.errors import DbtFailed, RunInProgress, StepError
+from ciris_scoring.basics.relations import Relations
+from ciris_scoring.basics.run_lock import run_lock
 from ciris_scoring.cli import main
-from ciris_scoring.closing import Closing
-from ciris_scoring.embedded import SCHEMA
-from ciris_scoring.errors import DbtFailed, RunInProgress, StepError
-from ciris_scoring.pages import pages
-from ciris_scoring.relations import Relations
-from ciris_scoring.run_lock import run_lock
-from ciris_scoring.simulation.sample import sample_info
+from ciris_scoring.job import run as job
+from ciris_scoring.job.closing import Closing
+from ciris_scoring.show.pages import pages
+from ciris_scoring.trial.embedded import SCHEMA
+from ciris_scoring.trial.simulation.sample import sample_info
 from conftest import REPOSITORY, Database, copy_of
 from pipeline import MARTS, score
 
@@ -71,7 +71,7 @@ def test_a_refusal_is_told_with_its_reason(marts, sample):
 
 
 def test_a_run_that_another_one_keeps_out_is_told_until_that_one_ends(marts, sample, monkeypatch):
-    monkeypatch.setattr("ciris_scoring.run_lock.LOCK_SECONDS", 0.1)
+    monkeypatch.setattr("ciris_scoring.basics.run_lock.LOCK_SECONDS", 0.1)
     with sample.connect() as other, run_lock(other, SCHEMA), pytest.raises(RunInProgress):
         score(sample.profiles_dir, AS_OF)
     assert newest(marts)["outcome"] == "refused" and "Another run is at work" in newest(marts)["message"]

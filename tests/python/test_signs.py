@@ -14,9 +14,9 @@ import psycopg
 import pytest
 from psycopg.rows import dict_row
 
-from ciris_scoring.embedded import SCHEMA, Server
-from ciris_scoring.simulation import PATHOLOGIES, fleet_roster, simulate_fleet
-from ciris_scoring.simulation.load import load_fleet
+from ciris_scoring.trial.embedded import SCHEMA, Server
+from ciris_scoring.trial.simulation import PATHOLOGIES, fleet_roster, simulate_fleet
+from ciris_scoring.trial.simulation.load import load_fleet
 from conftest import fresh_database
 from pipeline import score
 from polished import MANIPULATIONS

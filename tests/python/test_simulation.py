@@ -15,9 +15,10 @@ import psycopg
 import pytest
 from psycopg import sql
 
-from ciris_scoring import simulation
-from ciris_scoring.errors import InputError
-from ciris_scoring.simulation import (
+from ciris_scoring.basics.errors import InputError
+from ciris_scoring.basics.source_schema import SOURCE_TABLES, create_source_tables
+from ciris_scoring.trial import simulation
+from ciris_scoring.trial.simulation import (
     PATHOLOGIES,
     Fleet,
     fleet_roster,
@@ -25,10 +26,9 @@ from ciris_scoring.simulation import (
     simulate_fleet,
     stream_fleet,
 )
-from ciris_scoring.simulation.load import TargetHoldsTraces, load_fleet
-from ciris_scoring.simulation.sample import SAMPLE, load_sample, sample_info, write_sample
-from ciris_scoring.simulation.text_formats import csv_text
-from ciris_scoring.source_schema import SOURCE_TABLES, create_source_tables
+from ciris_scoring.trial.simulation.load import TargetHoldsTraces, load_fleet
+from ciris_scoring.trial.simulation.sample import SAMPLE, load_sample, sample_info, write_sample
+from ciris_scoring.trial.simulation.text_formats import csv_text
 
 END = datetime(2026, 6, 15, tzinfo=UTC)
 AGENTS, DAYS, PER_DAY, SEED = 14, 45, 21, 7

@@ -13,10 +13,10 @@ import psycopg
 import pytest
 from click.testing import CliRunner
 
+from ciris_scoring.basics.connection import one_row
 from ciris_scoring.cli import main
-from ciris_scoring.connection import one_row
-from ciris_scoring.embedded import SCHEMA, Server
 from ciris_scoring.project_files import copy_project
+from ciris_scoring.trial.embedded import SCHEMA, Server
 from conftest import REPOSITORY, Database
 from test_bad_input import NEWEST, dbt, fleet_database, restore, run, saved
 

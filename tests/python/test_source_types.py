@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from psycopg import sql
 
-from ciris_scoring import embedded
-from ciris_scoring.embedded import SCHEMA, Server
-from ciris_scoring.source_schema import BATCH_COLUMNS, SOURCE_TABLES
+from ciris_scoring.basics.source_schema import BATCH_COLUMNS, SOURCE_TABLES
+from ciris_scoring.trial import embedded
+from ciris_scoring.trial.embedded import SCHEMA, Server
 from conftest import REPOSITORY, Database
 from nasty_fleet import START, nasty_fleet
 from pipeline import create_loose_sources, insert_rows, kept_parsed, score, table_differences

@@ -17,8 +17,8 @@ import psycopg
 import pytest
 from psycopg.rows import dict_row
 
-from ciris_scoring.embedded import Server
-from ciris_scoring.simulation.sample import load_sample, sample_info
+from ciris_scoring.trial.embedded import Server
+from ciris_scoring.trial.simulation.sample import load_sample, sample_info
 from conftest import fresh_database
 from pipeline import score
 

@@ -12,12 +12,13 @@ import psycopg
 import pytest
 from click.testing import Result
 
-from ciris_scoring.connection import connect
-from ciris_scoring.embedded import SCHEMA, Server
-from ciris_scoring.project import Project, load_project
+from ciris_scoring.basics.connection import connect
+from ciris_scoring.basics.project import load_project
+from ciris_scoring.job.dbt_build import DbtBuild
+from ciris_scoring.job.run_log import Attempt
+from ciris_scoring.job.unchanged import lasting_nodes, state_digest, unchanged_digest
 from ciris_scoring.project_files import copy_project
-from ciris_scoring.run_log import Attempt
-from ciris_scoring.unchanged import lasting_nodes, state_digest, unchanged_digest
+from ciris_scoring.trial.embedded import SCHEMA, Server
 from conftest import REPOSITORY, Database
 from pipeline import kept_parsed
 from test_bad_input import built, dbt, fleet_database, marts, restore, run, saved
@@ -72,9 +73,9 @@ def database(states: States) -> Database:
 
 
 @pytest.fixture
-def project(database: Database) -> Iterator[Project]:
+def build(database: Database) -> Iterator[DbtBuild]:
     with kept_parsed(database.profiles_dir):
-        yield load_project(REPOSITORY, database.profiles_dir)
+        yield DbtBuild(load_project(REPOSITORY, database.profiles_dir))
 
 
 def executed(result: Result) -> set[str]:
@@ -83,9 +84,9 @@ def executed(result: Result) -> set[str]:
     return {found[1] for found in re.finditer(r"^ +\d+ of \d+ .* s  .*?(\w+)$", result.stderr, re.MULTILINE)}
 
 
-def is_left(connection: psycopg.Connection, project: Project) -> bool:
+def is_left(connection: psycopg.Connection, build: DbtBuild) -> bool:
     """Whether a run would leave what is unchanged."""
-    return unchanged_digest(connection, project, Attempt("run")) is not None
+    return unchanged_digest(connection, build, Attempt("run")) is not None
 
 
 def test_a_second_run_leaves_what_cannot_have_changed_and_publishes_the_same(states, database):
@@ -98,9 +99,9 @@ def test_a_second_run_leaves_what_cannot_have_changed_and_publishes_the_same(sta
     } == set()
 
 
-def test_what_is_left_says_nothing_of_a_run(database, project):
+def test_what_is_left_says_nothing_of_a_run(database, build):
     """Its SQL is the same whatever the as-of, and whatever the run before it has left."""
-    names = [project.manifest.nodes[node].name for node in lasting_nodes(project.manifest)]
+    names = [build.manifest.nodes[node].name for node in lasting_nodes(build.manifest)]
 
     def compiled(as_of: str) -> dict[str, str]:
         assert dbt(database, "compile", "--select", *names, variables={"ciris_as_of": as_of}).succeeded
@@ -148,19 +149,19 @@ CHANGES = {
 }
 
 
-def test_a_change_in_the_database_has_all_built(project):
-    with connect(project) as connection:
-        assert is_left(connection, project)
+def test_a_change_in_the_database_has_all_built(build):
+    with connect(build.project) as connection:
+        assert is_left(connection, build)
         for name, change in CHANGES.items():
             with connection.transaction(force_rollback=True):
                 connection.execute(change)
-                assert not is_left(connection, project), name
-        assert is_left(connection, project)
+                assert not is_left(connection, build), name
+        assert is_left(connection, build)
         connection.execute(
             f"insert into {INTERMEDIATE}.int_run_attempts (run_attempt_id, started_at, outcome)"
             " values (gen_random_uuid(), now(), 'refused')"
         )
-        assert is_left(connection, project), "a run that was refused has changed nothing"
+        assert is_left(connection, build), "a run that was refused has changed nothing"
 
 
 def test_a_change_of_code_or_variables_has_all_built(database, tmp_path, monkeypatch):
@@ -172,7 +173,7 @@ def test_a_change_of_code_or_variables_has_all_built(database, tmp_path, monkeyp
     def digest(**variables: object) -> str:
         project = load_project(folder, database.profiles_dir, cli_vars=variables)
         with connect(project) as connection:
-            return state_digest(connection, project)
+            return state_digest(connection, DbtBuild(project))
 
     found = [digest()]
     assert digest(ciris_as_of=NEWEST, ciris_allow_rescoring=True) == found[0]

@@ -20,9 +20,9 @@ from pathlib import Path
 
 import pytest
 
-from ciris_scoring import embedded
-from ciris_scoring.connection import one_row
-from ciris_scoring.embedded import SCHEMA, Server
+from ciris_scoring.basics.connection import one_row
+from ciris_scoring.trial import embedded
+from ciris_scoring.trial.embedded import SCHEMA, Server
 from conftest import Database
 from pipeline import MARTS, RUN_TIMES
 from test_bad_input import dbt, fleet_database, marts, restore, run, saved

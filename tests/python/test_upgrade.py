@@ -12,8 +12,8 @@ from typing import Any
 
 import psycopg
 
-from ciris_scoring import embedded
-from ciris_scoring.embedded import SCHEMA
+from ciris_scoring.trial import embedded
+from ciris_scoring.trial.embedded import SCHEMA
 from conftest import REPOSITORY, Database
 from nasty_fleet import START, nasty_fleet
 from pipeline import (

@@ -6,18 +6,19 @@ from pathlib import Path
 import numpy as np
 import psycopg
 
-from ciris_scoring import as_of
+from ciris_scoring.basics import as_of
+from ciris_scoring.basics.connection import connect
+from ciris_scoring.basics.dbt import read_relations
+from ciris_scoring.basics.errors import CirisError, InputError
+from ciris_scoring.basics.project import Project
+from ciris_scoring.basics.relations import Relations
 from ciris_scoring.calibration import published
 from ciris_scoring.calibration.effects import Judgement, Setting, category_counts, drivers, judge, settings_of
 from ciris_scoring.calibration.labels import Labels, agents_of_labels, read_labels
 from ciris_scoring.calibration.parameters import covered_ranges, not_covered
 from ciris_scoring.calibration.report import Findings, as_json, as_text
-from ciris_scoring.connection import connect
-from ciris_scoring.errors import CirisError, InputError
-from ciris_scoring.project import Project
 from ciris_scoring.reading.latest import published_range
 from ciris_scoring.reading.marts import Marts, read_only
-from ciris_scoring.relations import Relations
 
 
 def calibrate(
@@ -39,7 +40,7 @@ def calibrate(
     until = None if given_as_of is None else as_of.parse_time(given_as_of, "--as-of")
     labels = None if labels_path is None else read_labels(labels_path)
     with connect(project) as connection, read_only(connection):
-        findings = _findings(connection, project.relations, until, window_days, labels_path, labels)
+        findings = _findings(connection, read_relations(project), until, window_days, labels_path, labels)
     return as_json(findings) if json else as_text(findings)
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ciris_scoring.resilience import resilience_score
+from ciris_scoring.steps.resilience import resilience_score
 
 Floats = NDArray[np.float64]
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from ciris_scoring import as_of
-from ciris_scoring.errors import InputError, shown
+from ciris_scoring.basics import as_of
+from ciris_scoring.basics.errors import InputError, shown
 
 AGENT_COLUMNS = ("agent_id_hash", "name")
 OTHER_COLUMNS = ("from", "to", "label")

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ciris_scoring.basics.errors import CirisError
 from ciris_scoring.calibration.formulas import OF_THE_SCORE, WEIGHTS
-from ciris_scoring.errors import CirisError
 
 COVERED = (*OF_THE_SCORE, *WEIGHTS)
 

@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 from psycopg import sql
 from psycopg.rows import dict_row
 
+from ciris_scoring.basics.connection import one_row, table_exists
+from ciris_scoring.basics.relations import Relations
 from ciris_scoring.calibration.formulas import Components, Floats
 from ciris_scoring.calibration.labels import Label
-from ciris_scoring.connection import one_row, table_exists
-from ciris_scoring.relations import Relations
 
 MARTS = (
     "fct_capacity_scores",

@@ -9,12 +9,12 @@ from datetime import datetime
 from itertools import groupby
 from typing import Any
 
-from ciris_scoring import as_of
+from ciris_scoring.basics import as_of
+from ciris_scoring.basics.terminal import aligned, fitted, printable
 from ciris_scoring.calibration.discrimination import Estimate
 from ciris_scoring.calibration.effects import LEAST_AGENTS, CategoryCounts, Drivers, Judgement, Setting, Told
 from ciris_scoring.calibration.parameters import REMEDY, shown_value
 from ciris_scoring.reading.words import named
-from ciris_scoring.terminal import aligned, fitted, printable
 
 COLUMNS = 110
 _COLUMNS_BESIDE_CATEGORIES = 40

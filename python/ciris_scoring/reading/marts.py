@@ -10,9 +10,9 @@ import psycopg
 from psycopg import sql
 from psycopg.rows import class_row, dict_row
 
-from ciris_scoring.connection import one_row, table_exists
-from ciris_scoring.errors import DatabaseError
-from ciris_scoring.relations import Relations
+from ciris_scoring.basics.connection import one_row, table_exists
+from ciris_scoring.basics.errors import DatabaseError
+from ciris_scoring.basics.relations import Relations
 
 Kind = TypeVar("Kind")
 

@@ -9,9 +9,9 @@ from datetime import datetime
 
 from psycopg import sql
 
-from ciris_scoring.connection import has_right, one_row
+from ciris_scoring.basics.connection import has_right, one_row
+from ciris_scoring.basics.run_lock import RUN_LOCK, is_held
 from ciris_scoring.reading.marts import Marts
-from ciris_scoring.run_lock import RUN_LOCK, is_held
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ciris_scoring.decimals import cut
+from ciris_scoring.basics.decimals import cut
 from ciris_scoring.reading.agent import PartLost
 from ciris_scoring.reading.fleet import Score
 

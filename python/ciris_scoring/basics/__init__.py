@@ -1,0 +1,1 @@
+"""What every room needs: errors, times, the project and the session in its database."""

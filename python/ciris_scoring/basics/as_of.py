@@ -1,0 +1,86 @@
+"""The as-of time of a run, and other times that people give (scoring.md §1)."""
+
+from collections.abc import Mapping
+from datetime import UTC, date, datetime, time
+from typing import Any
+
+from ciris_scoring.basics.errors import InputError, shown
+
+PERIODS = ("day", "hour")
+_ALLOWED = "Write an ISO 8601 time, such as 2026-06-15 or 2026-06-15T06:00:00Z."
+_OVER = "Write an as-of that is over, or leave it out."
+
+
+def parse_time(value: Any, name: str) -> datetime:
+    """Read a time; one without an offset is taken as UTC.
+
+    :param value: text in ISO 8601, or what YAML has made of it, a date or a datetime.
+    :param name: what to call it in messages.
+    :raises InputError: it is something else, or lies outside the years 1 to 9999 in UTC.
+    """
+    try:
+        if isinstance(value, datetime):
+            moment = value
+        elif isinstance(value, date):
+            moment = datetime.combine(value, time())
+        else:
+            moment = datetime.fromisoformat(str(value).strip())
+        return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+    except OverflowError as error:
+        raise InputError(
+            f"{name} is {shown(value)}, which in UTC lies outside the years 0001 to 9999.", _ALLOWED
+        ) from error
+    except ValueError as error:
+        raise InputError(f"{name} is {shown(value)}, which is not a time.", _ALLOWED) from error
+
+
+def traces_from(variables: Mapping[str, Any]) -> datetime:
+    """Return the variable ``ciris_traces_from``: traces dated before it take no part in anything.
+
+    :raises InputError: it is not a time.
+    """
+    return parse_time(variables.get("traces_from"), "The variable ciris_traces_from")
+
+
+def check_period(period: Any) -> str:
+    """Return the scoring period if it is one.
+
+    :raises InputError: it is neither day nor hour.
+    """
+    if period not in PERIODS:
+        raise InputError(
+            f"The variable ciris_scoring_period is {shown(period)}; allowed are day and hour.",
+            "Correct it in dbt_project.yml or in --vars.",
+        )
+    return str(period)
+
+
+def resolve(
+    value: Any, period: str, now: datetime, name: str = "--as-of", earliest: datetime | None = None
+) -> datetime:
+    """Return the as-of of a run: the given time, or now, cut down to a period end.
+
+    :param value: see :func:`parse_time`; None for now.
+    :param period: day or hour.
+    :param now: an aware time.
+    :param name: what to call the value in messages.
+    :param earliest: see :func:`traces_from`.
+    :raises InputError: the value is not a time, lies in the future, or before ``earliest``.
+    """
+    moment = now.astimezone(UTC) if value is None else parse_time(value, name)
+    if moment > now:
+        raise InputError(f"{name} is {shown(value)}, which is in the future (now: {text(now)}).", _OVER)
+    hour = moment.hour if check_period(period) == "hour" else 0
+    moment = moment.replace(hour=hour, minute=0, second=0, microsecond=0)
+    if earliest is not None and moment < earliest:
+        called = "The as-of" if value is None else name
+        raise InputError(
+            f"{called} is {text(moment)}, which lies before the variable ciris_traces_from, {text(earliest)}.",
+            "No trace before that takes part in a score: write a later time, or set ciris_traces_from earlier.",
+        )
+    return moment
+
+
+def text(moment: datetime) -> str:
+    """Write a time in UTC, to the second, as dbt and people get it: 2026-06-15T06:00:00Z."""
+    return moment.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="seconds") + "Z"

@@ -1,0 +1,172 @@
+"""dbt in this process: a command on a project, what it makes of the project, and what its failures mean.
+
+dbt is imported inside the functions: it takes a second, which `--help` should not cost.
+"""
+
+import json
+import os
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from ciris_scoring.basics.connection import SETTINGS_NOT_TO_INHERIT, settings_of_cluster
+from ciris_scoring.basics.errors import DbtFailed, RunRefused
+from ciris_scoring.basics.project import PARSED_VARIABLES, PREFIX, Project, without_garbage_collection
+from ciris_scoring.basics.relations import Relations, relations_of
+
+CHECK_INTERVAL = "client_connection_check_interval"
+_LONG_ROW = re.compile(r"(Failing row contains \(.{160})[^$]*\)")
+"""What PostgreSQL shows of a row that breaks a rule: its key comes first."""
+_PLACE = ("> ", "CONTEXT:  PL/pgSQL function inline_code_block")
+_BEFORE_MARTS = "The marts stay as they were."
+_AMONG_MARTS = "Each mart is whole, some already of this run; the next run brings them together."
+_HINTS = {
+    "test": "{marts} `{sql}` is the query of the failing rows; correct the data or the model, then run again.",
+    "operation": "Nothing was built. Correct it, then run again.",
+}
+_FOLDERS_HINT = (
+    "dbt writes to target/ and logs/ in the project; DBT_TARGET_PATH and DBT_LOG_PATH name other folders."
+)
+_OTHER_HINT = "{marts} `{sql}` is its SQL; correct the cause, then run again."
+
+
+@without_garbage_collection()
+def parse(project: Project) -> Any:
+    """Return dbt's manifest of a project: what it makes of it when it parses it.
+
+    It is parsed without those of our variables that only decide what its SQL says: dbt keeps what it has parsed from
+    run to run, but throws it away when a variable has changed, and parsing again takes seconds. What another project's
+    variables decide is not known.
+
+    :raises DbtFailed: the project does not parse.
+    """
+    parsed = {
+        name: value
+        for name, value in project.cli_vars.items()
+        if name in PARSED_VARIABLES or not str(name).startswith(PREFIX)
+    }
+    return invoke(project, ["parse"], parsed)
+
+
+def read_relations(project: Project) -> Relations:
+    """Return where the models of a project are; its manifest, a hundred megabytes, is let go.
+
+    :raises DbtFailed: the project does not parse.
+    """
+    return relations_of(parse(project), project.schema)
+
+
+def forget_compiled(manifest: Any) -> None:
+    """Have dbt compile a parsed project anew: what is ephemeral it compiles once, and each run has times of its own."""
+    for node in manifest.nodes.values():
+        if getattr(node, "compiled", False):
+            node.compiled = node.extra_ctes_injected = False
+            node.extra_ctes = []
+
+
+def invoke(project: Project, command: list[str], variables: Mapping[str, Any], **runner: Any) -> Any:
+    """Run a dbt command in this process and return its result.
+
+    :param variables: those of ``--vars``.
+    :param runner: arguments of dbtRunner.
+    :raises DbtFailed: dbt stopped, or a node failed.
+    """
+    from dbt.cli.main import dbtRunner
+    from dbt_common.exceptions import CompilationError
+
+    from ciris_scoring.basics.dbt_events import leave_out_debug_messages
+
+    leave_out_debug_messages()
+    if "manifest" in runner:
+        forget_compiled(runner["manifest"])
+    options = [
+        *("--project-dir", str(project.project_dir)),
+        *("--profiles-dir", str(project.profiles_dir)),
+        *("--target", project.target_name),
+        *("--vars", json.dumps(variables, default=str)),
+        *(
+            "--log-level",
+            "none",
+            "--log-level-file",
+            "info",
+            "--quiet",
+            "--no-send-anonymous-usage-stats",
+        ),
+        # Writing dbt's JSON artefacts is a tenth of a run: they are for those who ask for them.
+        *([] if os.environ.get("DBT_WRITE_JSON") else ["--no-write-json"]),
+    ]
+    with environment_of_sessions(project):
+        outcome: Any = dbtRunner(**runner).invoke([*command, *options])
+    if isinstance(outcome.exception, KeyboardInterrupt | SystemExit):
+        raise outcome.exception
+    if outcome.exception is not None:
+        # Hooks that check are compiled before anything is built.
+        kind = RunRefused if isinstance(outcome.exception, CompilationError) else DbtFailed
+        hint = _FOLDERS_HINT if isinstance(outcome.exception, OSError) else _log_hint(project)
+        raise kind(f"dbt stopped: {core(str(outcome.exception))}", hint)
+    if not outcome.success:
+        raise _failure(project, outcome.result.results)
+    return outcome.result
+
+
+def _failure(project: Project, results: list[Any]) -> DbtFailed:
+    failed = [r for r in results if r.status in ("error", "fail")]
+    if not failed:
+        return DbtFailed("dbt reports a failure without naming a node.", _log_hint(project))
+    first, node = failed[0], failed[0].node
+    others = f" ({len(failed) - 1} more failed)" if len(failed) > 1 else ""
+    # A compilation error at this point is the project's own word on what is wrong and what to do.
+    speaks = "Compilation Error" in str(first.message) and first.status == "error"
+    hint = ("{marts}" if speaks else _HINTS.get(node.resource_type, _OTHER_HINT)).format(
+        marts=_AMONG_MARTS if "marts" in node.fqn else _BEFORE_MARTS,
+        sql=getattr(node, "compiled_path", None) or node.original_file_path,
+    )
+    # The models of models/intermediate/run check what they are told before any trace is looked at.
+    is_refused = node.resource_type == "operation" or (speaks and "run" in node.fqn)
+    kind = RunRefused if is_refused else DbtFailed
+    return kind(
+        f"dbt stopped at {node.resource_type.replace('_', ' ')} {node.name} "
+        f"({node.original_file_path}){others}: {core(first.message or first.status)}",
+        hint,
+    )
+
+
+def _log_hint(project: Project) -> str:
+    from dbt.flags import get_flags
+
+    return f"dbt's log is {project.project_dir / get_flags().LOG_PATH / 'dbt.log'}."
+
+
+def core(message: str) -> str:
+    """Return dbt's message on one line, without its heading and the place below it in macros, or in SQL of theirs."""
+    lines = [line.strip() for line in str(message).splitlines()]
+    stack = next((i for i, line in enumerate(lines) if line.startswith(_PLACE)), len(lines))
+    lines = [line for line in lines[:stack] if line and not line.startswith("compiled code at ")]
+    if len(lines) > 1 and " Error in " in lines[0]:
+        lines = lines[1:]
+    return _LONG_ROW.sub(r"\1 ...)", " ".join(lines))
+
+
+@contextmanager
+def environment_of_sessions(project: Project) -> Iterator[None]:
+    """Give dbt's sessions the settings that they are not to inherit, through the environment that libpq reads.
+
+    And have the server end the queries of a dbt whose process was killed, so that they do not meet the next run's.
+    What the caller's PGOPTIONS say comes after, and holds.
+    """
+    settings = {**SETTINGS_NOT_TO_INHERIT, **settings_of_cluster(project), CHECK_INTERVAL: "1s"}
+    options = [
+        f"-c {name}={value}".replace("read committed", r"read\ committed") for name, value in settings.items()
+    ]
+    before = {name: os.environ.get(name) for name in ("PGOPTIONS", "PGCLIENTENCODING")}
+    os.environ["PGOPTIONS"] = " ".join([*options, before["PGOPTIONS"] or ""]).strip()
+    os.environ["PGCLIENTENCODING"] = "UTF8"
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value

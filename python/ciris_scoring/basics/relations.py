@@ -1,0 +1,76 @@
+"""Where the models of the project stand in the database: as dbt's manifest has it, never put together from names."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from psycopg import sql
+
+from ciris_scoring.basics.errors import ProfileError
+
+PACKAGE = "ciris_scoring"
+"""Name of the dbt project, whichever project it is built from."""
+
+
+class Place(NamedTuple):
+    """A relation in the database."""
+
+    schema: str
+    identifier: str
+
+    def __str__(self) -> str:
+        return f"{self.schema}.{self.identifier}"
+
+
+class _Places(dict[str, Place]):
+    """Places by the name of the model."""
+
+    def __missing__(self, name: str) -> Place:
+        raise ProfileError(
+            f"The dbt project has no model {name} of {PACKAGE}: it is disabled, or the package is of another version.",
+            f"Enable it: models, {PACKAGE}, +enabled: true in dbt_project.yml.",
+        )
+
+
+@dataclass(frozen=True)
+class Relations(Mapping[str, sql.Identifier]):
+    """The relation of each model and seed, by its name; for queries, as they are quoted there.
+
+    One that the project has disabled is a :class:`ProfileError`.
+    """
+
+    target_schema: str
+    """The target's own: it names the lock of a run, and stands for all of them in messages."""
+    places: Mapping[str, Place]
+
+    def __getitem__(self, name: str) -> sql.Identifier:
+        return sql.Identifier(*self.places[name])
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.places
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.places)
+
+    def __len__(self) -> int:
+        return len(self.places)
+
+    @property
+    def marts_schema(self) -> str:
+        """Schema of the marts."""
+        return self.places["fct_capacity_scores"].schema
+
+    @property
+    def schemas(self) -> tuple[str, ...]:
+        """Every schema that a run writes to."""
+        return tuple(sorted({place.schema for place in self.places.values()}))
+
+
+def relations_of(manifest: Any, target_schema: str) -> Relations:
+    """Read the places from dbt's manifest."""
+    nodes = [
+        node
+        for node in manifest.nodes.values()
+        if node.package_name == PACKAGE and node.resource_type in ("model", "seed")
+    ]
+    return Relations(target_schema, _Places({node.name: Place(node.schema, node.alias) for node in nodes}))

@@ -1,0 +1,109 @@
+"""The lock of a run: one run at a time per target schema.
+
+The lock belongs to the session, so it is gone with the process, however that ends. The models, in sessions of dbt's,
+look at the same key before they write, and share a second one while they do (macros/lock/run_lock.sql).
+"""
+
+import contextlib
+import time
+from collections.abc import Callable, Iterator
+
+import psycopg
+from psycopg.rows import TupleRow
+
+from ciris_scoring.basics.connection import one_row
+from ciris_scoring.basics.errors import RunInProgress
+
+RUN_LOCK = "ciris_scoring"
+WRITERS_LOCK = "ciris_scoring_writers"
+LOCK_KEY = "hashtext(%(lock)s), hashtext(%(schema)s)"
+HELD = """
+    locks.locktype = 'advisory' and locks.granted
+    and locks.database = (select oid from pg_database where datname = current_database())
+    and (locks.classid, locks.objid, locks.objsubid) = (hashtext(%(lock)s)::oid, hashtext(%(schema)s)::oid, 2)
+"""
+
+LOCK_SECONDS = 5
+"""How long to wait for a lock: a killed run's sessions are ended by the server a moment later."""
+
+
+@contextlib.contextmanager
+def run_lock(
+    connection: psycopg.Connection, schema: str, report: Callable[[str], None] = lambda line: None
+) -> Iterator[int]:
+    """Hold the lock of a target schema; gives the backend pid that holds it.
+
+    Nobody else writes there then: what an earlier run still had at work, having lost the lock, is ended first.
+
+    :param report: is given a line for each database process that was ended.
+    :raises RunInProgress: another session holds it, and keeps it for longer than ``LOCK_SECONDS``.
+    """
+    deadline = time.monotonic() + LOCK_SECONDS
+    while not _execute_on_lock(connection, "pg_try_advisory_lock", RUN_LOCK, schema):
+        if time.monotonic() > deadline:
+            raise _held_by_another(connection, schema)
+        time.sleep(0.25)
+    try:
+        _end_writers(connection, schema, report)
+        yield connection.info.backend_pid
+    finally:
+        with contextlib.suppress(psycopg.Error):  # the connection is gone, and the lock with it
+            _execute_on_lock(connection, "pg_advisory_unlock", RUN_LOCK, schema)
+
+
+def is_held(connection: psycopg.Connection, lock: str, schema: str) -> bool:
+    """Whether a session holds a lock of a target schema."""
+    # Not from pg_stat_activity, which stays the same within a transaction.
+    query = f"select exists (select 1 from pg_locks as locks where {HELD})"
+    return bool(one_row(connection.execute(query, {"lock": lock, "schema": schema}))[0])
+
+
+def _execute_on_lock(connection: psycopg.Connection, function: str, lock: str, schema: str) -> bool:
+    query = f"select {function}({LOCK_KEY})"
+    return bool(one_row(connection.execute(query, {"lock": lock, "schema": schema}))[0])
+
+
+def _end_writers(connection: psycopg.Connection, schema: str, report: Callable[[str], None]) -> None:
+    """End what a run that has lost the lock still writes: it was killed, or only cut off. More cannot follow."""
+    deadline = time.monotonic() + LOCK_SECONDS
+    while not _execute_on_lock(connection, "pg_try_advisory_lock", WRITERS_LOCK, schema):
+        for pid, user, _ in _holders(connection, WRITERS_LOCK, schema):
+            if time.monotonic() > deadline:
+                raise RunInProgress(
+                    f"A run that has lost its lock still writes in schema {schema!r}: backend pid {pid} of {user}.",
+                    f"End it in the database, as {user} or a superuser: select pg_terminate_backend({pid});",
+                )
+            with contextlib.suppress(
+                psycopg.errors.InsufficientPrivilege
+            ):  # another role's: the server may end it
+                if one_row(connection.execute("select pg_terminate_backend(%s, 1000)", [pid]))[0]:
+                    report(
+                        f"Ended database process {pid}, at work for a run that has lost its lock on {schema}."
+                    )
+        time.sleep(0.05)
+    _execute_on_lock(connection, "pg_advisory_unlock", WRITERS_LOCK, schema)
+
+
+def _holders(connection: psycopg.Connection, lock: str, schema: str) -> list[TupleRow]:
+    """Pid, user and start of each session that holds a lock."""
+    return connection.execute(
+        f"""
+        select activity.pid, activity.usename, activity.backend_start
+        from pg_locks as locks
+        inner join pg_stat_activity as activity using (pid)
+        where {HELD}
+        """,
+        {"lock": lock, "schema": schema},
+    ).fetchall()
+
+
+def _held_by_another(connection: psycopg.Connection, schema: str) -> RunInProgress:
+    holders = _holders(connection, RUN_LOCK, schema)
+    if not holders:
+        return RunInProgress(f"Another run on schema {schema!r} has only just ended.", "Start again.")
+    pid, user, since = holders[0]
+    connected = f", connected since {since:%Y-%m-%d %H:%M:%S} UTC" if since else ""
+    return RunInProgress(
+        f"Another run is at work on schema {schema!r}: backend pid {pid} of {user}{connected}.",
+        f"Wait until it has ended. If it hangs, end it in the database: select pg_terminate_backend({pid});",
+    )

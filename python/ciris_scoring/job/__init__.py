@@ -1,0 +1,1 @@
+"""The scoring run, from the as-of to the published scores."""

@@ -1,0 +1,238 @@
+"""Score a closed range of as-ofs, in steps that are each a whole run (scoring.md §9).
+
+The traces that a score of the range can see are judged again, and those after them up to the newest published as-of,
+because what precedes a trace decides about it. Only the as-ofs of the range are scored; all others stay.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+import psycopg
+from psycopg import sql
+
+from ciris_scoring.basics import as_of as as_of_time
+from ciris_scoring.basics.connection import one_row, table_exists
+from ciris_scoring.basics.errors import InputError
+from ciris_scoring.basics.project import Project
+from ciris_scoring.basics.relations import Relations
+
+PERIOD_LENGTHS = {"day": timedelta(days=1), "hour": timedelta(hours=1)}
+
+
+@dataclass(frozen=True)
+class Step:
+    """One run of a backfill: judge the traces in [rejudged_from, as_of) again, score the as-ofs in (cutoff, as_of]."""
+
+    rejudged_from: datetime
+    as_of: datetime
+    cutoff: datetime
+
+    def __str__(self) -> str:
+        scored = "" if self.cutoff < self.as_of else ", without scores"
+        return f"traces from {as_of_time.text(self.rejudged_from)} to {as_of_time.text(self.as_of)}{scored}"
+
+
+@dataclass(frozen=True)
+class Backfill:
+    """A closed range of as-ofs to score, first and last, and what is left to do for it."""
+
+    first: datetime
+    last: datetime
+    until: datetime
+    """End of the last step."""
+    steps: tuple[Step, ...]
+    is_resumed: bool = False
+    is_from_nothing: bool = False
+    """Nothing is published: the first step begins anew, whatever a first run that did not end has left."""
+
+    def variables(self, step: Step) -> dict[str, dict[str, str]]:
+        """Return the dbt variable that makes a run one step of this backfill."""
+        times = {
+            "first": self.first,
+            "last": self.last,
+            "until": self.until,
+            "rejudged_from": step.rejudged_from,
+            "cutoff": step.cutoff,
+        }
+        return {"backfill": {name: as_of_time.text(moment) for name, moment in times.items()}}
+
+
+def plan_steps(
+    start: datetime, first: datetime, last: datetime, until: datetime, period: timedelta, length: timedelta
+) -> tuple[Step, ...]:
+    """Divide the traces in [start, until) into steps no longer than ``length``; those of the range are scored.
+
+    :param start: where judging begins, a period start.
+    :param first: first as-of to score.
+    :param last: last as-of to score.
+    :param until: where judging ends, a period end; at or after ``last``.
+    :param period: length of a scoring period.
+    :param length: at most so much per step, a multiple of the period.
+    """
+
+    def stretch(begin: datetime, end: datetime, is_scored: bool) -> Iterator[Step]:
+        while begin < end:
+            step_end = min(begin + length, end)
+            yield Step(begin, step_end, begin if is_scored else step_end)
+            begin = step_end
+
+    scored_from = max(start, before(first, period))
+    return (
+        *stretch(start, scored_from, False),
+        *stretch(scored_from, last, True),
+        *stretch(max(start, last), until, False),
+    )
+
+
+def plan_backfill(
+    connection: psycopg.Connection,
+    project: Project,
+    relations: Relations,
+    first: datetime,
+    last: datetime,
+    *,
+    step_days: int,
+    allow_rescoring: bool,
+    restart: bool,
+) -> Backfill:
+    """Look at what is published and plan what is to be done for the range, or what is left of it.
+
+    :param first: first as-of of the range.
+    :param last: last as-of of the range.
+    :param step_days: days of traces per step.
+    :param allow_rescoring: the range may hold published as-ofs.
+    :param restart: begin again even where an earlier backfill of the same range stopped on its way.
+    :raises InputError: the range is empty, would leave a gap behind the published scores, or is published.
+    """
+    period = PERIOD_LENGTHS[as_of_time.check_period(project.variables.get("scoring_period", "day"))]
+    length = timedelta(days=step_days)
+    if first > last:
+        raise InputError(
+            f"The range is empty: --from {as_of_time.text(first)} is after --to {as_of_time.text(last)}.",
+            "Both are as-ofs, and both are scored.",
+        )
+    state = _State.read(connection, relations)
+    stopped = state.stopped
+    if stopped is not None and (stopped.first, stopped.last) == (first, last) and not restart:
+        steps = plan_steps(stopped.reached, first, last, stopped.until, period, length)
+        return Backfill(first, last, stopped.until, steps, is_resumed=True)
+
+    if state.newest is None:
+        earliest = _first_trace(connection, project, last)
+        start = before(first, period)
+        if earliest is not None:
+            start = min(_floor(earliest, period), start)
+        until = last
+    else:
+        if first > state.newest + period:
+            raise InputError(
+                f"--from {as_of_time.text(first)} would leave a gap: the newest published as-of is "
+                f"{as_of_time.text(state.newest)}.",
+                f"Begin at {as_of_time.text(state.newest + period)} or earlier, or let an ordinary run catch up.",
+            )
+        if not allow_rescoring:
+            _refuse_published(connection, relations, first, last)
+        start = before(first, state.longest_memory)
+        until = max(last, state.newest)
+    steps = plan_steps(start, first, last, until, period, length)
+    return Backfill(first, last, until, steps, is_from_nothing=state.newest is None)
+
+
+def unfinished_run(connection: psycopg.Connection, relations: Relations) -> datetime | None:
+    """Return the as-of of an ordinary run that has not published what it scored, upon published scores.
+
+    Marts may be of two runs then, and a backfill, which leaves all but its own range, would leave them so.
+    """
+    if not table_exists(connection, *relations.places["int_score_publications"]):
+        return None
+    row = connection.execute(
+        sql.SQL(
+            """
+            select run.as_of
+            from {run} as run
+            where
+                run.backfill_first is null
+                and not run.is_full_refresh
+                and exists (select 1 from {log} as log where log.newest_as_of is not null)
+                and not exists (select 1 from {log} as log where log.published_at > run.started_at)
+            """
+        ).format(run=relations["int_scoring_run"], log=relations["int_score_publications"])
+    ).fetchone()
+    return None if row is None else row[0]
+
+
+@dataclass(frozen=True)
+class _Stopped:
+    """A backfill that stopped on its way: its range, where it was to end, and where it had got to."""
+
+    first: datetime
+    last: datetime
+    until: datetime
+    reached: datetime
+
+
+@dataclass(frozen=True)
+class _State:
+    """What earlier runs left: the newest published as-of, and the backfill that stopped on its way, if one did."""
+
+    newest: datetime | None
+    longest_memory: timedelta
+    stopped: _Stopped | None = None
+
+    @classmethod
+    def read(cls, connection: psycopg.Connection, relations: Relations) -> "_State":
+        if not table_exists(connection, *relations.places["int_score_publications"]):
+            return cls(None, timedelta())
+        latest = connection.execute(
+            sql.SQL(
+                "select run_as_of, newest_as_of, backfill_first, backfill_last, backfill_until, backfill_reached"
+                " from {} order by published_at desc limit 1"
+            ).format(relations["int_score_publications"])
+        ).fetchone()
+        run = connection.execute(
+            sql.SQL("select longest_memory from {}").format(relations["int_scoring_run"])
+        ).fetchone()
+        if latest is None or run is None:
+            return cls(None, timedelta())
+        run_as_of, newest_as_of, *backfill = latest
+        [longest_memory] = run
+        newest = None if newest_as_of is None else run_as_of
+        first, last, until, reached = backfill
+        is_over = first is None or reached == until
+        return cls(newest, longest_memory, None if is_over else _Stopped(first, last, until, reached))
+
+
+def _refuse_published(
+    connection: psycopg.Connection, relations: Relations, first: datetime, last: datetime
+) -> None:
+    query = sql.SQL(
+        "select count(distinct as_of), min(as_of), max(as_of) from {} where as_of between %s and %s"
+    )
+    scores = relations["fct_capacity_scores"]
+    n, oldest, newest = one_row(connection.execute(query.format(scores), [first, last]))
+    if n:
+        raise InputError(
+            f"{n} as-ofs of the range are published in schema {relations.marts_schema}, "
+            f"from {as_of_time.text(oldest)} to {as_of_time.text(newest)}.",
+            "If they are to be scored again, add --allow-rescoring; else narrow the range.",
+        )
+
+
+def _first_trace(connection: psycopg.Connection, project: Project, last: datetime) -> datetime | None:
+    """Return the time of the first trace that takes part in a score of the range, if there is one."""
+    table = sql.Identifier(project.source_schema, project.source_tables["covenant_traces"])
+    query = sql.SQL("""select min("timestamp") from {} where "timestamp" >= %s and "timestamp" < %s""")
+    times = [as_of_time.traces_from(project.variables), last]
+    earliest: datetime | None = one_row(connection.execute(query.format(table), times))[0]
+    return earliest
+
+
+def before(moment: datetime, length: timedelta) -> datetime:
+    """Return the time that lies so long before another, or the first that there is."""
+    return moment - min(length, moment - datetime.min.replace(tzinfo=UTC))
+
+
+def _floor(moment: datetime, period: timedelta) -> datetime:
+    epoch = datetime(1970, 1, 1, tzinfo=moment.tzinfo)
+    return moment - (moment - epoch) % period

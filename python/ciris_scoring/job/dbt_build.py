@@ -1,0 +1,126 @@
+"""The two halves of a run as builds of one parsed project, with a line of progress for each finished node."""
+
+import gc
+from collections.abc import Collection, Mapping
+from copy import copy
+from threading import Lock
+from typing import Any, Literal
+
+import click
+
+from ciris_scoring.basics.dbt import core, invoke, parse
+from ciris_scoring.basics.project import PREFIX, Project
+from ciris_scoring.basics.relations import PACKAGE, relations_of
+from ciris_scoring.basics.terminal import printable, say
+
+Half = Literal["before_resilience", "after_resilience"]
+"""The halves of a run, before and after the Python steps, as selectors.yml names them for plain dbt. A project that has
+the scores as a package does not inherit its selectors."""
+_AFTER_STEPS = [
+    f"fqn:{PACKAGE}.intermediate.{name}+"
+    for name in ("factors.int_resilience", "intervals.int_score_intervals")
+]
+_UNCHANGED = "ciris_unchanged"
+_SHOWN = {
+    "success": "ok",
+    "pass": "ok",
+    "skipped": "skipped",
+    "warn": "WARN",
+    "fail": "FAIL",
+    "error": "ERROR",
+}
+_COLOURS = {"ok": "green", "skipped": "bright_black", "WARN": "yellow", "FAIL": "red", "ERROR": "red"}
+
+
+class DbtBuild:
+    """Builds selections of one project, parsed once.
+
+    :param project: project and target.
+    :raises DbtFailed: the project does not parse.
+    """
+
+    def __init__(self, project: Project):
+        self.project = project
+        self.manifest = parse(project)
+        self.relations = relations_of(self.manifest, project.schema)
+        self.full_refresh = False
+        self._variables = dict(project.cli_vars)
+        # The parsed project is a million objects that stay: looking through them for garbage took a tenth of a run.
+        gc.freeze()
+        gc.set_threshold(20_000)
+
+    def with_variables(self, run_variables: Mapping[str, Any], full_refresh: bool = False) -> "DbtBuild":
+        """Return a build of the same parsed project for one run.
+
+        :param run_variables: variables of this run alone, without their prefix, beside those of the command line.
+        :param full_refresh: rebuild incremental models from nothing.
+        """
+        other = copy(self)
+        other.full_refresh = full_refresh
+        of_this_run = {f"{PREFIX}{name}": value for name, value in run_variables.items()}
+        other._variables = {**self.project.cli_vars, **of_this_run}
+        return other
+
+    def build(self, half: Half, unchanged: Collection[str] = ()) -> None:
+        """Build and test one half of a run; unit tests, which no data can break, stay out.
+
+        :param unchanged: unique ids of what is left as it stands. Tests of it that ask for data are run all the same.
+        :raises DbtFailed: names the first node that failed, dbt's message, and what to do.
+        """
+        if half == "before_resilience":
+            select, exclude = [f"package:{PACKAGE}"], list(_AFTER_STEPS)
+        else:
+            select, exclude = [f"package:{PACKAGE},{after}" for after in _AFTER_STEPS], []
+        if unchanged:
+            # By a mark, because dbt looks through all nodes for each name that it is given.
+            self._mark(unchanged)
+            exclude.append(f"tag:{_UNCHANGED}")
+        command = [
+            *("build", "--select", *select),
+            *(("--exclude", *exclude) if exclude else ()),
+            # Tests go by their own package: another's on the marts stay out, and ours on what is left out stay in.
+            *("--indirect-selection", "empty"),
+            *("--exclude-resource-type", "unit_test", "--exclude-resource-type", "exposure"),
+            *(["--full-refresh"] if self.full_refresh else ()),
+        ]
+        variables = {**self._variables, f"{PREFIX}unchanged_nodes": list(unchanged)}
+        invoke(self.project, command, variables, manifest=self.manifest, callbacks=[_Progress()])
+
+    def _mark(self, unchanged: Collection[str]) -> None:
+        for node in self.manifest.nodes.values():
+            others = [tag for tag in node.tags if tag != _UNCHANGED]
+            node.tags = [*others, _UNCHANGED] if node.unique_id in unchanged else others
+
+
+class _Progress:
+    """dbt calls it with every event, from several threads."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._finished = 0
+        self._total = 0
+
+    def __call__(self, event: Any) -> None:
+        name, data = event.info.name, event.data
+        with self._lock:
+            if name in ("LogStartLine", "SkippingDetails"):
+                self._total = data.total
+            elif (
+                name == "NodeFinished" and data.node_info.materialized != "ephemeral"
+            ):  # dbt's total has no such
+                self._finished += 1
+                self._show(data.node_info, data.run_result)
+            elif name in ("JinjaLogInfo", "JinjaLogWarning", "PrintEvent"):
+                for line in event.info.msg.splitlines():
+                    say(f"  {line}")
+
+    def _show(self, node: Any, result: Any) -> None:
+        status = _SHOWN.get(result.status, result.status)
+        width = len(str(self._total))
+        count = f"{self._finished:>{width}} of {self._total}"
+        kind = node.resource_type.replace("_", " ")
+        label = click.style(f"{status:<7}", fg=_COLOURS.get(status))
+        note = f"  {printable(core(result.message))}" if status in ("WARN", "FAIL", "ERROR") else ""
+        click.echo(
+            f"  {count}  {label}  {result.execution_time:6.1f} s  {kind} {node.node_name}{note}", err=True
+        )

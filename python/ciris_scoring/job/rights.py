@@ -1,0 +1,57 @@
+"""The rights that a run needs in the database."""
+
+import psycopg
+from psycopg import sql
+
+from ciris_scoring.basics.connection import one_row, schema_right, where
+from ciris_scoring.basics.errors import DatabaseError
+from ciris_scoring.basics.project import Project
+from ciris_scoring.basics.relations import Relations
+
+
+def check_rights(connection: psycopg.Connection, project: Project, relations: Relations) -> None:
+    """Check, before anything is built, that the role may read the sources and write the project's schemas.
+
+    A source table that does not exist is left to dbt's own check, which names the variable to set.
+
+    :raises DatabaseError: a right is missing; the hint is the statement that grants it.
+    """
+    role, database = one_row(connection.execute("select current_user, current_database()"))
+
+    def require(right: str, on: str, kind: str, statement: str) -> None:
+        raise DatabaseError(
+            f"Role {role!r} has no right to {right} {kind} {on} in {where(project)}.",
+            f"As the owner or a superuser: {statement}",
+        )
+
+    def quoted(*names: str) -> str:
+        return sql.Identifier(*names).as_string(connection)
+
+    source = project.source_schema
+    usage = schema_right(connection, source, "usage")
+    if usage is False:
+        grant = f"grant usage on schema {quoted(source)} to {quoted(role)}"
+        require("use", source, "schema", grant)
+    for table in project.source_tables.values() if usage else ():
+        relation = quoted(source, table)
+        query = "select has_table_privilege(to_regclass(%s)::oid, 'select')"
+        [readable] = one_row(connection.execute(query, [relation]))
+        if readable is False:
+            grant = f"grant select on {relation} to {quoted(role)}"
+            require("read", f"{source}.{table}", "table", grant)
+    for schema in relations.schemas:
+        may_create = schema_right(connection, schema, "create")
+        if may_create is False:
+            grant = f"grant usage, create on schema {quoted(schema)} to {quoted(role)}"
+            require("create tables in", schema, "schema", grant)
+        if may_create is None and not _database_right(connection, "create"):
+            grant = f"create schema {quoted(schema)} authorization {quoted(role)}"
+            require(f"create schema {schema} in", database, "database", grant)
+    if not _database_right(connection, "temporary"):
+        grant = f"grant temporary on database {quoted(database)} to {quoted(role)}"
+        require("create temporary tables in", database, "database", grant)
+
+
+def _database_right(connection: psycopg.Connection, right: str) -> bool:
+    query = "select has_database_privilege(current_database(), %s)"
+    return bool(one_row(connection.execute(query, [right]))[0])

@@ -1,0 +1,273 @@
+"""The main job: build the first half, compute resilience, build the second half, show the fleet."""
+
+import time
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+import psycopg
+from psycopg import sql
+
+from ciris_scoring.basics import as_of as as_of_time
+from ciris_scoring.basics.connection import LOST_HINT, connect, one_row
+from ciris_scoring.basics.dbt import read_relations
+from ciris_scoring.basics.errors import DbtFailed, InputError
+from ciris_scoring.basics.project import PREFIX, Project
+from ciris_scoring.basics.relations import Relations
+from ciris_scoring.basics.run_lock import run_lock
+from ciris_scoring.basics.terminal import say as report
+from ciris_scoring.job.backfill import plan_backfill, unfinished_run
+from ciris_scoring.job.closing import Closing
+from ciris_scoring.job.dbt_build import DbtBuild, Half
+from ciris_scoring.job.rights import check_rights
+from ciris_scoring.job.run_log import Attempt, logged
+from ciris_scoring.job.unchanged import state_digest, unchanged_digest, unchanged_nodes
+from ciris_scoring.steps.limits_step import first_waiting, run_limits_step
+from ciris_scoring.steps.resilience_step import run_step
+from ciris_scoring.steps.step import StepResult
+
+
+def run(
+    project: Project,
+    as_of: str | None,
+    *,
+    full_refresh: bool,
+    allow_rescoring: bool,
+    closing: Closing | None = None,
+) -> tuple[datetime, Relations]:
+    """Run the whole job once and say at the end how the fleet stands.
+
+    :param project: what to build, and where.
+    :param as_of: the argument of ``--as-of``, if given.
+    :param full_refresh: score the whole history again.
+    :param allow_rescoring: even where scores are published.
+    :param closing: what to do at the end. [default: print the fleet table]
+    :returns: the as-of that was scored, and where the project's models are.
+    :raises CirisError: something expected went wrong; what was published before is as it was.
+    """
+    started = time.monotonic()
+    closing = closing or Closing(Attempt("full_refresh" if full_refresh else "run"))
+    attempt = closing.attempt
+    attempt.as_of = moment = resolve_as_of(project, as_of)
+    build = DbtBuild(project)
+    with logged(project, build.relations, attempt), connect(project) as connection:
+        closing.read_alerts(connection, build.relations)
+        score(connection, build, moment, attempt, full_refresh=full_refresh, allow_rescoring=allow_rescoring)
+    with connect(project) as connection:
+        closing.show_fleet(connection, build.relations, moment)
+        for line in _remarks(connection, project, build.relations, moment):
+            report(line)
+    closing.hand_on(project, build.relations)
+    report(f"Done in {time.monotonic() - started:.0f} s.")
+    return moment, build.relations
+
+
+def score(
+    connection: psycopg.Connection,
+    build: DbtBuild,
+    moment: datetime,
+    attempt: Attempt,
+    *,
+    full_refresh: bool = False,
+    allow_rescoring: bool = False,
+) -> StepResult:
+    """Do the job itself, as of a period end, under the lock of a run; parameters and errors as in :func:`run`.
+
+    :param attempt: is told the seconds of the parts.
+    """
+    project = build.project
+    check_rights(connection, project, build.relations)
+    with run_lock(connection, project.schema, report) as pid:
+        place = build.relations.marts_schema
+        report(f"Scoring {project.source_schema} into {place} as of {as_of_time.text(moment)}.")
+        variables = {"as_of": as_of_time.text(moment), "lock_holder_pid": pid}
+        if allow_rescoring:
+            variables["allow_rescoring"] = True
+        return _build_halves(connection, build.with_variables(variables, full_refresh), attempt)
+
+
+def _build_halves(connection: psycopg.Connection, build: DbtBuild, attempt: Attempt) -> StepResult:
+    digest = None if build.full_refresh else unchanged_digest(connection, build, attempt)
+    unchanged = [] if digest is None else unchanged_nodes(build.manifest)
+    with attempt.timed("first_half"):
+        _build(build, "before_resilience", unchanged, connection)
+    with attempt.timed("steps"):
+        step = _run_steps(connection, build.relations)
+    connection.execute("select")  # the session lives, so the lock is still ours
+    with attempt.timed("second_half"):
+        _build(build, "after_resilience", unchanged, connection)
+    # Where something was left out it is what must be there, whatever somebody did to it meanwhile.
+    attempt.state_digest = digest or state_digest(connection, build)
+    return step
+
+
+def run_backfill(
+    project: Project,
+    first: str,
+    last: str,
+    *,
+    step_days: int,
+    allow_rescoring: bool,
+    restart: bool,
+    closing: Closing | None = None,
+) -> None:
+    """Score a closed range of as-ofs in steps, each a whole run, and print the fleet table of its last one.
+
+    :param project: what to build, and where.
+    :param first: the argument of ``--from``.
+    :param last: the argument of ``--to``.
+    :param step_days: days of traces per step.
+    :param allow_rescoring: even where scores are published.
+    :param restart: begin again where an earlier one of the same range stopped on its way.
+    :param closing: what to do at the end. [default: print the fleet table]
+    :raises CirisError: something expected went wrong; the steps before are published, the same command goes on.
+    """
+    started = time.monotonic()
+    if project.variables.get("as_of") is not None:
+        raise InputError(
+            "--from and --to name the as-ofs, so the variable ciris_as_of has no meaning here.",
+            "Leave it out.",
+        )
+    period = project.variables.get("scoring_period", "day")
+    now = datetime.now(UTC)
+    earliest = as_of_time.traces_from(project.variables)
+    range_ = (
+        as_of_time.resolve(first, period, now, "--from", earliest),
+        as_of_time.resolve(last, period, now, "--to", earliest),
+    )
+    closing = closing or Closing(Attempt("backfill"))
+    attempt = closing.attempt
+    attempt.as_of = range_[1]
+    build = DbtBuild(project)
+    with logged(project, build.relations, attempt), connect(project) as connection:
+        closing.read_alerts(connection, build.relations)
+        check_rights(connection, project, build.relations)
+        with run_lock(connection, project.schema, report) as pid:
+            unfinished = unfinished_run(connection, build.relations)
+            if unfinished is not None:
+                moment = as_of_time.text(unfinished)
+                report(f"The run as of {moment} did not end: it comes first.")
+                variables = {"as_of": moment, "lock_holder_pid": pid}
+                _build_halves(connection, build.with_variables(variables), attempt)
+            backfill = plan_backfill(
+                connection,
+                project,
+                build.relations,
+                *range_,
+                step_days=step_days,
+                allow_rescoring=allow_rescoring,
+                restart=restart,
+            )
+            n_steps = len(backfill.steps)
+            verb = "Going on with" if backfill.is_resumed else "Scoring"
+            first_text, last_text = as_of_time.text(backfill.first), as_of_time.text(backfill.last)
+            report(f"{verb} the as-ofs from {first_text} to {last_text}: {n_steps} steps.")
+            for number, step in enumerate(backfill.steps, 1):
+                report(f"Step {number} of {n_steps}: {step}.")
+                variables = {
+                    "as_of": as_of_time.text(step.as_of),
+                    "lock_holder_pid": pid,
+                    **backfill.variables(step),
+                }
+                full_refresh = backfill.is_from_nothing and number == 1
+                _build_halves(connection, build.with_variables(variables, full_refresh), attempt)
+    with connect(project) as connection:
+        closing.show_fleet(connection, build.relations, backfill.last)
+    closing.hand_on(project, build.relations)
+    report(f"Done in {time.monotonic() - started:.0f} s.")
+
+
+def _build(build: DbtBuild, half: Half, unchanged: Sequence[str], connection: psycopg.Connection) -> None:
+    """Build one half; where it fails because the server has gone away, the hint is that."""
+    try:
+        build.build(half, unchanged)
+    except DbtFailed as error:
+        try:
+            connection.execute("select")
+        except psycopg.OperationalError:
+            raise DbtFailed(error.message, LOST_HINT) from error
+        raise
+
+
+def resilience(project: Project) -> StepResult:
+    """Run the Python steps alone, under the lock of a run.
+
+    :raises CirisError: something expected went wrong; nothing was changed.
+    """
+    with connect(project) as connection, run_lock(connection, project.schema, report):
+        return _run_steps(connection, read_relations(project))
+
+
+def _run_steps(connection: psycopg.Connection, relations: Relations) -> StepResult:
+    """Compute R, then the intervals, and say what was done; return the numbers of R and the seconds of both."""
+    since = first_waiting(connection, relations)
+    resilience = run_step(connection, relations, since=since, report=report)
+    _report_step("resilience", resilience)
+    limits = run_limits_step(connection, relations, report=report)
+    _report_step("intervals", limits)
+    return resilience._replace(seconds=resilience.seconds + limits.seconds)
+
+
+def _report_step(name: str, result: StepResult) -> None:
+    report(
+        f"{name}: {result.waiting:,} waiting, {result.written:,} written, {result.deleted:,} deleted "
+        f"in {result.seconds:.1f} s"
+    )
+
+
+def resolve_as_of(project: Project, given: str | None) -> datetime:
+    """The as-of of a run: ``--as-of``, or ``as_of`` in ``--vars``, or now; cut down to a period end.
+
+    :raises InputError: both are given, or the time is malformed, in the future, or before the
+        variable ciris_traces_from.
+    """
+    variable = project.variables.get("as_of")
+    if given is not None and project.cli_vars.get(f"{PREFIX}as_of") is not None:
+        raise InputError("The as-of is given twice, by --as-of and in --vars.", "Leave one of them out.")
+    value, name = (variable, "The variable ciris_as_of") if given is None else (given, "--as-of")
+    period = project.variables.get("scoring_period", "day")
+    earliest = as_of_time.traces_from(project.variables)
+    return as_of_time.resolve(value, period, datetime.now(UTC), name, earliest)
+
+
+def _remarks(
+    connection: psycopg.Connection, project: Project, relations: Relations, moment: datetime
+) -> list[str]:
+    """What a person may wonder about: sources that hold nothing, and what came too late for scores that are final."""
+    empty = {
+        "covenant_traces": f"no trace before {as_of_time.text(moment)}, so there is nothing to score",
+        "wbd_deferrals": "no deferral, so the quality of deferrals counts as 1",
+        "covenant_public_keys": "no key, so no signature is by a registered key",
+    }
+    remarks = []
+    for name, meaning in empty.items():
+        table = sql.Identifier(project.source_schema, project.source_tables[name])
+        condition = sql.SQL('where "timestamp" < {}').format(sql.Literal(moment))
+        query = sql.SQL("select exists (select 1 from {} {})").format(
+            table, condition if name == "covenant_traces" else sql.SQL("")
+        )
+        if one_row(connection.execute(query)) == (False,):
+            remarks.append(f"Note: {project.source_schema}.{project.source_tables[name]} holds {meaning}.")
+    return remarks + _late_remarks(connection, relations)
+
+
+def _late_remarks(connection: psycopg.Connection, relations: Relations) -> list[str]:
+    """What came too late for scores that are final, and the command that scores them again."""
+    query = sql.SQL(
+        """
+        select
+            coalesce(sum(n) filter (where issue = 'late_trace'), 0)::bigint,
+            coalesce(sum(n) filter (where issue = 'late_key'), 0)::bigint,
+            min(first_as_of),
+            max(last_as_of)
+        from {}
+        """
+    ).format(relations["fct_data_quality"])
+    n_traces, n_keys, first, last = one_row(connection.execute(query))
+    if first is None:
+        return []
+    first, last = as_of_time.text(first), as_of_time.text(last)
+    return [
+        f"Note: the scores as of {first} to {last} are not what they would be if they were made now (traces that came "
+        f"late: {n_traces:,}; traces whose key was changed in hindsight: {n_keys:,}). To score them again: "
+        f"ciris-scoring run --from {first} --to {last} --allow-rescoring"
+    ]

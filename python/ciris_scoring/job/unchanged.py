@@ -1,0 +1,193 @@
+"""What a run need not build again: what follows from code, variables and the columns of the sources, all of them as the
+last run had them, and stands in the database as that run left it."""
+
+import json
+from collections.abc import Iterable
+from hashlib import md5
+from importlib.metadata import version
+from typing import Any
+
+import psycopg
+from psycopg import sql
+
+from ciris_scoring.basics.connection import has_right, one_row
+from ciris_scoring.basics.project import PREFIX, Project
+from ciris_scoring.basics.relations import PACKAGE, Relations
+from ciris_scoring.job.dbt_build import DbtBuild
+from ciris_scoring.job.run_log import Attempt
+
+VARIABLES_OF_ONE_RUN = frozenset(
+    {"allow_rescoring", "as_of", "backfill", "lock_holder_pid", "unchanged_nodes"}
+)
+"""Variables that differ from run to run; no view says anything of them."""
+_FILLED_BY_OTHERS = "nothing"
+_CONSTANT = "constant"
+_MADE_AT_EVERY_RUN = "anew"
+"""Values of a table's meta.rewritten, which macros/materialization/replace_range.sql explains."""
+
+_RELATIONS = """
+select
+    n.nspname,
+    c.relname,
+    c.relkind,
+    c.relacl::text,
+    case when c.relkind = 'v' then pg_get_viewdef(c.oid) end,
+    array(
+        select format('%%s %%s %%s', a.attname, format_type(a.atttypid, a.atttypmod), a.attnotnull)
+        from pg_attribute as a
+        where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped
+        order by a.attnum
+    ),
+    array(select pg_get_constraintdef(k.oid) from pg_constraint as k where k.conrelid = c.oid order by 1),
+    array(select pg_get_indexdef(i.indexrelid) from pg_index as i where i.indrelid = c.oid order by 1),
+    array(select p.relkind from pg_partition_tree(c.oid) as t join pg_class as p on p.oid = t.relid order by 1)
+from unnest(%s::text[], %s::text[]) as wanted (schema_name, relation_name)
+join pg_namespace as n on n.nspname = wanted.schema_name
+join pg_class as c on c.relnamespace = n.oid and c.relname = wanted.relation_name
+order by 1, 2
+"""
+_ROWS = """select md5(string_agg(r::text, E'\n' order by r::text collate "C")) from {} as r"""
+
+
+def unchanged_digest(connection: psycopg.Connection, build: DbtBuild, attempt: Attempt) -> str | None:
+    """Return the digest of the last run where it still holds, so that the next may leave out unchanged_nodes.
+
+    :param attempt: the next run. Where it has built before, in a step of a backfill, that was the last.
+    """
+    known = attempt.state_digest or _digest_of_last_run(connection, build.relations, attempt)
+    return known if known == state_digest(connection, build) else None
+
+
+def state_digest(connection: psycopg.Connection, build: DbtBuild) -> str | None:
+    """Return the digest of all that decides what is built of the lasting nodes, and of how they stand.
+
+    None where one of them does not stand at all.
+    """
+    project, manifest = build.project, build.manifest
+    built = _built(connection, manifest)
+    if built is None:
+        return None
+    state = [_code(project, manifest), _sources(connection, project), built]
+    return md5(json.dumps(state, default=str).encode()).hexdigest()
+
+
+def unchanged_nodes(manifest: Any) -> list[str]:
+    """Return the unique ids of what a run may leave out where nothing has changed: lasting nodes, and tests of them
+    whose answer no data can change."""
+    lasting = lasting_nodes(manifest)
+    constants = {node.unique_id for node in _constants(manifest, lasting)}
+    tests = [
+        node.unique_id
+        for node in manifest.nodes.values()
+        if node.package_name == PACKAGE
+        and node.resource_type == "test"
+        and node.depends_on.nodes
+        and constants.issuperset(node.depends_on.nodes)
+    ]
+    return [*lasting, *tests]
+
+
+def lasting_nodes(manifest: Any) -> list[str]:
+    """Return the unique ids of what no run changes: seeds, tables that are constant or that others fill, and views.
+
+    But for views of tables that every run makes anew, which take their views with them. What a run knows of itself
+    stands in such a table, so that no other view speaks of it.
+    """
+    return sorted(
+        node.unique_id
+        for node in manifest.nodes.values()
+        if node.package_name == PACKAGE
+        and (
+            node.resource_type == "seed"
+            or _rewritten(node) in (_FILLED_BY_OTHERS, _CONSTANT)
+            or (_is(node, "view") and not _reads_what_is_made_anew(manifest, node))
+        )
+    )
+
+
+def _is(node: Any, *materializations: str) -> bool:
+    return node.resource_type == "model" and node.config.materialized in materializations
+
+
+def _rewritten(node: Any) -> str | None:
+    return node.config.meta.get("rewritten") if _is(node, "replace_range") else None
+
+
+def _reads_what_is_made_anew(manifest: Any, view: Any) -> bool:
+    parents = [manifest.nodes[name] for name in view.depends_on.nodes if name in manifest.nodes]
+    return any(
+        _rewritten(parent) == _MADE_AT_EVERY_RUN
+        or (_is(parent, "view", "ephemeral") and _reads_what_is_made_anew(manifest, parent))
+        for parent in parents
+    )
+
+
+def _constants(manifest: Any, lasting: Iterable[str]) -> list[Any]:
+    nodes = [manifest.nodes[name] for name in lasting]
+    return [node for node in nodes if node.resource_type == "seed" or _rewritten(node) == _CONSTANT]
+
+
+def _digest_of_last_run(connection: psycopg.Connection, relations: Relations, attempt: Attempt) -> str | None:
+    """The digest that the last run left; none where it did not publish, or plain dbt has published since."""
+    tables = ("int_run_attempts", "int_score_publications")
+    if not all(has_right(connection, *relations.places[name]) for name in tables):
+        return None
+    # By way of JSON, because an older version's table has no such column.
+    query = sql.SQL(
+        """
+        select last_run.state_digest
+        from (
+            select
+                attempts.outcome,
+                attempts.ended_at,
+                to_jsonb(attempts) ->> 'state_digest' as state_digest
+            from {} as attempts
+            where attempts.run_attempt_id <> %s and attempts.outcome is distinct from 'refused'
+            order by attempts.started_at desc
+            limit 1
+        ) as last_run
+        where
+            last_run.outcome = 'published'
+            and not exists (select 1 from {} as log where log.published_at > last_run.ended_at)
+        """
+    ).format(*(relations[name] for name in tables))
+    row = connection.execute(query, [attempt.run_attempt_id]).fetchone()
+    return None if row is None else row[0]
+
+
+def _code(project: Project, manifest: Any) -> list[Any]:
+    """Every file that dbt reads, the profile's target, environment variables, versions, and the variables in force."""
+    lasting = {name: value for name, value in project.variables.items() if name not in VARIABLES_OF_ONE_RUN}
+    others = {name: value for name, value in project.cli_vars.items() if not name.startswith(PREFIX)}
+    return [
+        sorted((name, file.checksum.checksum) for name, file in manifest.files.items()),
+        manifest.state_check.to_dict(),
+        manifest.env_vars,
+        version("ciris-scoring"),
+        sorted(lasting.items()),
+        sorted(others.items()),
+    ]
+
+
+def _sources(connection: psycopg.Connection, project: Project) -> list[Any]:
+    tables = sorted(project.source_tables.values())
+    return _described(connection, [project.source_schema] * len(tables), tables)
+
+
+def _built(connection: psycopg.Connection, manifest: Any) -> list[Any] | None:
+    """The definitions of the lasting relations, and the rows of those that are constant; none where one is missing."""
+    lasting = lasting_nodes(manifest)
+    nodes = [manifest.nodes[name] for name in lasting]
+    found = _described(connection, [node.schema for node in nodes], [node.alias for node in nodes])
+    if len(found) < len(nodes):
+        return None
+    rows = [
+        one_row(connection.execute(sql.SQL(_ROWS).format(sql.Identifier(node.schema, node.alias))))
+        for node in _constants(manifest, lasting)
+    ]
+    return [found, rows]
+
+
+def _described(connection: psycopg.Connection, schemas: list[str], names: list[str]) -> list[Any]:
+    """What PostgreSQL knows of each relation that is there."""
+    return connection.execute(_RELATIONS, [schemas, names]).fetchall()

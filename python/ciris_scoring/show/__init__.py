@@ -1,0 +1,1 @@
+"""What people look at: the table of the fleet, explanations, the report, pages and API."""

@@ -1,0 +1,132 @@
+"""The application: endpoints, what stands before them, and how errors are answered."""
+
+from importlib.metadata import version
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.openapi.utils import get_openapi
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.middleware.cors import CORSMiddleware
+from starlette.responses import Response
+
+from ciris_scoring.show.api import models, pages
+from ciris_scoring.show.api.answers import Answers, Shortcut
+from ciris_scoring.show.api.database import Database
+from ciris_scoring.show.api.endpoints import router
+from ciris_scoring.show.api.guard import SECURITY_HEADERS, Guard, SecurityHeaders
+from ciris_scoring.show.api.problems import Problem, shown
+from ciris_scoring.show.api.settings import Settings
+
+DESCRIPTION = """
+The CIRIS Capacity Score of a fleet of agents, read from the published marts. Nothing is computed here.
+
+- Times are UTC, numbers at full precision, null where the mart has none.
+- Paths, names and nesting are those of the CIRIS lens API, so that its clients work unchanged; what is beyond it is
+  added beside.
+- Errors are problem documents (RFC 9457) with a stable `type`.
+- Every answer has an `ETag`: ask again with `If-None-Match`, and get 304 until something new is published.
+"""
+
+
+def create_app(database: Database, settings: Settings) -> FastAPI:
+    """Make the application of an open database.
+
+    :param database: closed by whoever opened it.
+    """
+
+    answers = Answers(database, settings)
+    middleware = [Middleware(SecurityHeaders)]
+    if settings.origins:
+        middleware.append(
+            Middleware(
+                CORSMiddleware,
+                allow_origins=settings.origins,
+                allow_methods=["GET"],
+                allow_headers=["Authorization", "X-API-Key", "If-None-Match"],
+                expose_headers=["ETag", "Retry-After", "X-RateLimit-Limit", "X-RateLimit-Remaining"],
+            )
+        )
+    middleware += [Middleware(Guard, settings=settings), Middleware(Shortcut, answers=answers)]
+    app = FastAPI(
+        title="CIRIS scoring",
+        version=version("ciris-scoring"),
+        description=DESCRIPTION,
+        docs_url=None,  # their pages load scripts from elsewhere
+        redoc_url=None,
+        middleware=middleware,
+        exception_handlers={
+            Problem: _answer_problem,
+            RequestValidationError: _answer_validation,
+            HTTPException: _answer_http,
+            Exception: _answer_bug,
+        },
+    )
+    app.state.answers = answers
+    app.include_router(router)
+    app.include_router(pages.router)
+    app.openapi = lambda: _openapi(app, settings)  # type: ignore[method-assign]
+    return app
+
+
+async def _answer_problem(request: Request, error: Exception) -> Response:
+    assert isinstance(error, Problem)
+    return error.response()
+
+
+async def _answer_validation(request: Request, error: Exception) -> Response:
+    assert isinstance(error, RequestValidationError)
+    errors = [
+        {"parameter": ".".join(map(str, found["loc"][1:])), "message": _message(found)}
+        for found in error.errors()
+    ]
+    detail = "; ".join(f"{found['parameter']}: {found['message']}" for found in errors)
+    return _written(request, Problem("bad-parameter", detail, errors=errors))
+
+
+def _message(found: dict[str, Any]) -> str:
+    if found["type"] == "missing":
+        return "is needed"
+    return f"is {shown(found.get('input'))}: {found['msg']}"
+
+
+async def _answer_http(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    if error.status_code == 405:
+        return Problem("method-not-allowed", "Ask with GET.", error.headers).response()
+    return _written(request, Problem("not-found", f"There is nothing under {shown(request.url.path)}."))
+
+
+def _written(request: Request, problem: Problem) -> Response:
+    """A page for a browser that asked for one, else a document."""
+    is_page = not request.url.path.startswith("/api/") and "text/html" in request.headers.get("accept", "")
+    return pages.problem_page(problem) if is_page else problem.response()
+
+
+async def _answer_bug(request: Request, error: Exception) -> Response:
+    """What is wrong stands in the server's log, with a traceback, and not in the answer."""
+    response = Problem("internal", "The server failed; its log says where.").response()
+    response.headers.update(SECURITY_HEADERS)  # this handler stands before the middleware
+    return response
+
+
+def _openapi(app: FastAPI, settings: Settings) -> dict[str, Any]:
+    if app.openapi_schema is None:
+        document = get_openapi(
+            title=app.title, version=app.version, description=app.description, routes=app.routes
+        )
+        problem = models.ProblemDocument.model_json_schema(ref_template="#/components/schemas/{model}")
+        schemas = document["components"]["schemas"]
+        schemas.update(problem.pop("$defs", {}))
+        schemas["ProblemDocument"] = problem
+        document["components"]["securitySchemes"] = {
+            "bearer": {"type": "http", "scheme": "bearer", "description": "The API key."},
+            "header": {"type": "apiKey", "in": "header", "name": "X-API-Key", "description": "The API key."},
+        }
+        if settings.key is not None:
+            for path, operations in document["paths"].items():
+                if path.startswith("/api/"):
+                    operations["get"]["security"] = [{"bearer": []}, {"header": []}]
+        app.openapi_schema = document
+    return app.openapi_schema

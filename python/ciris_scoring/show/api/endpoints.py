@@ -1,0 +1,562 @@
+"""The endpoints: what may be asked, and which reading answers it."""
+
+import csv
+import io
+import re
+from dataclasses import asdict, replace
+from datetime import UTC, datetime, timedelta
+from typing import Annotated, Literal
+
+from fastapi import APIRouter, Depends, Path, Query, Request
+from starlette.concurrency import run_in_threadpool
+from starlette.responses import Response
+
+from ciris_scoring.basics import as_of as as_of_time
+from ciris_scoring.basics.errors import InputError
+from ciris_scoring.reading.agent import EXEMPT_ACTIONS, NON_EXEMPT_ACTIONS, attribution
+from ciris_scoring.reading.agents import called
+from ciris_scoring.reading.alerts import alerts as read_alerts
+from ciris_scoring.reading.categories import categories as read_categories
+from ciris_scoring.reading.evidence import RULES, read_evidence
+from ciris_scoring.reading.fleet import Score
+from ciris_scoring.reading.history import Point
+from ciris_scoring.reading.history import histories as read_histories
+from ciris_scoring.reading.marts import Marts
+from ciris_scoring.reading.parameters import parameters as read_parameters
+from ciris_scoring.reading.parameters import windows as read_windows
+from ciris_scoring.reading.publication import Publication, read_publication
+from ciris_scoring.reading.words import FACTOR_WORDS, weighs_most
+from ciris_scoring.show.api import models
+from ciris_scoring.show.api.answers import CSV, JSON, Answers, prefers_csv
+from ciris_scoring.show.api.examples import described, problems
+from ciris_scoring.show.api.lens import CSV_COLUMNS, LENS_NAMES, Lens, csv_row, lens_name, name_of, point
+from ciris_scoring.show.api.problems import Problem, bad_parameter, shown
+
+MOST_DAYS = 400
+DEFAULT_DAYS = 30
+MOST_NAMED = 1_000
+"""Agents that are listed where a name is ambiguous."""
+DEEPEST = 10_000_000
+MIDNIGHT = datetime(1970, 1, 1, tzinfo=UTC)
+UNESCAPED_PLUS = re.compile(r"(T.*) (\d\d:?\d\d)$")
+"""An offset whose plus sign nobody escaped, so that it arrives as a space."""
+LENS_PARAMETERS = {
+    "lambda_C": "lambda_c",
+    "mu_C": "mu_c",
+    "decay_rate": "decay_per_day",
+    "signal_weight": "w_corroborated",
+}
+MARTS_NAMES = {theirs: ours for ours, theirs in LENS_NAMES.items()} | {"sigma": "s_score"}
+"""Components by their name in the lens; what S is lowered by is the same for both of its names."""
+EvidenceComponent = Literal[
+    "D_identity",
+    "K_contradiction",
+    "I_chain",
+    "I_coverage",
+    "I_replay",
+    "mttr_hours",
+    "rho_regression",
+    "U_unsafe",
+    "s_score",
+    "sigma",
+    "d_identity",
+    "k_contradiction",
+    "i_chain",
+    "i_coverage",
+    "i_replay",
+    "u_unsafe",
+]
+SortedBy = Literal[
+    "composite_score",
+    "-composite_score",
+    "agent_name",
+    "-agent_name",
+    "total_traces",
+    "-total_traces",
+    "C",
+    "-C",
+    "I_int",
+    "-I_int",
+    "R",
+    "-R",
+    "I_inc",
+    "-I_inc",
+    "S",
+    "-S",
+]
+
+router = APIRouter()
+scoring = APIRouter(prefix="/api/v1/scoring", tags=["scoring"])
+
+AgentId = Annotated[
+    str,
+    Path(
+        description="The agent's `agent_id_hash`, or a name that exactly one agent bears now.",
+        min_length=1,
+        examples=["4107c26fee8baae4", "Link"],
+    ),
+]
+AskedWindow = Annotated[
+    int | None,
+    Query(description="One of the published windows, in days; the reference one by default.", examples=[7]),
+]
+
+
+async def _answers(request: Request) -> Answers:
+    answers: Answers = request.app.state.answers
+    return answers
+
+
+TheAnswers = Annotated[Answers, Depends(_answers)]
+
+
+def _lens(answers: Answers, marts: Marts, publication: Publication) -> Lens:
+    return Lens(marts, publication, answers.cache())
+
+
+# --- what requests say ------------------------------------------------------------------------------------------------
+
+
+def _window(publication: Publication, window_days: int | None) -> int:
+    if window_days is None:
+        return publication.window_days[0]
+    if window_days not in publication.window_days:
+        published = " and ".join(map(str, publication.window_days))
+        raise bad_parameter(
+            "window_days",
+            f"is {shown(window_days)}; the published windows are {published}.",
+            allowed=list(publication.window_days),
+        )
+    return window_days
+
+
+def _time(name: str, text: str | None) -> datetime | None:
+    if text is None:
+        return None
+    try:
+        return as_of_time.parse_time(UNESCAPED_PLUS.sub(r"\1+\2", text), name)
+    except InputError:
+        raise bad_parameter(
+            name, f"is {shown(text)}, which is no ISO 8601 time, such as 2026-06-15 or 2026-06-15T06:00:00Z."
+        ) from None
+
+
+def _one_agent(lens: Lens, asked: str) -> tuple[str, str]:
+    """Hash and name of the one agent that is meant."""
+    found = called(lens.marts, asked)
+    if not found:
+        raise Problem("unknown-agent", f"No agent has the hash or the name {shown(asked)}.")
+    if len(found) > 1:
+        raise Problem(
+            "ambiguous-agent",
+            f"{len(found)} agents are called {shown(asked)}: give the agent_id_hash of one.",
+            agents=found[:MOST_NAMED],
+            agents_left_out=max(0, len(found) - MOST_NAMED),
+        )
+    return found[0].agent_id_hash, name_of(found[0])
+
+
+def _no_score(agent_name: str, window_days: int, as_of: datetime | None = None) -> Problem:
+    at = "" if as_of is None else f" at {as_of_time.text(as_of)}"
+    return Problem("no-score", f"{shown(agent_name)} has no score with a window of {window_days} days{at}.")
+
+
+def _newest(lens: Lens, asked: str, window_days: int) -> Score:
+    """Newest score of the one agent that is meant."""
+    agent_id_hash, name = _one_agent(lens, asked)
+    score = lens.newest(agent_id_hash, window_days)
+    if score is None:
+        raise _no_score(name, window_days)
+    return score
+
+
+# --- scores -----------------------------------------------------------------------------------------------------------
+
+
+@scoring.get("/capacity/fleet", **described("fleet", models.Fleet, problems(422)))
+async def fleet(
+    request: Request,
+    answers: TheAnswers,
+    window_days: AskedWindow = None,
+    category: Annotated[models.Category | None, Query(description="Only agents of this category.")] = None,
+    status: Annotated[
+        models.Status | Literal["no_traces"] | None, Query(description="Only agents with this status.")
+    ] = None,
+    sort: Annotated[
+        SortedBy, Query(description="What `agents` is sorted by; falling with a minus in front.")
+    ] = "-composite_score",
+    limit: Annotated[
+        int | None, Query(ge=1, le=DEEPEST, description="Most agents to answer; all by default.")
+    ] = None,
+    offset: Annotated[int, Query(ge=0, le=DEEPEST, description="Agents to leave out before the first.")] = 0,
+) -> Response:
+    """Every agent's score at the newest as-of, and the fleet in numbers.
+
+    `agents` holds agents with a score; those without one stand in `unscored`, with what they lack.
+    """
+    publication = await answers.publication()
+    window = _window(publication, window_days)
+
+    def build(marts: Marts) -> models.Fleet:
+        lens = _lens(answers, marts, publication)
+        return lens.fleet(window, category, status, sort, limit, offset)
+
+    key = ("fleet", window, category, status, sort, limit, offset)
+    return await answers.answer(request, publication, key, build)
+
+
+@scoring.get("/capacity/{agent_id:path}", **described("capacity", models.Score, problems(404, 409, 422)))
+async def capacity(
+    request: Request, answers: TheAnswers, agent_id: AgentId, window_days: AskedWindow = None
+) -> Response:
+    """The newest score of an agent. An agent called `fleet` is reached by its hash."""
+    publication = await answers.publication()
+    window = _window(publication, window_days)
+
+    def build(marts: Marts) -> models.Score:
+        lens = _lens(answers, marts, publication)
+        [members] = lens.members([_newest(lens, agent_id, window)])
+        return models.Score.model_validate({**members, "cache": lens.cache})
+
+    return await answers.answer(request, publication, ("capacity", agent_id, window), build)
+
+
+@scoring.get(
+    "/factors/{agent_id:path}", **described("factors", models.FactorsAnswer, problems(404, 409, 422))
+)
+async def factors(
+    request: Request, answers: TheAnswers, agent_id: AgentId, window_days: AskedWindow = None
+) -> Response:
+    """The five factors behind an agent's newest score: formulas, components, and what weighs most."""
+    publication = await answers.publication()
+    window = _window(publication, window_days)
+
+    def build(marts: Marts) -> models.FactorsAnswer:
+        lens = _lens(answers, marts, publication)
+        score = _newest(lens, agent_id, window)
+        [members] = lens.members([score])
+        for factor, words in FACTOR_WORDS.items():
+            notes = {"notes": words.notes} if words.notes else {}
+            members["factors"][factor] |= {
+                "name": words.name,
+                "formula": words.formula,
+                "description": words.description,
+                **notes,
+            }
+        members["metadata"]["non_exempt_actions"] = NON_EXEMPT_ACTIONS
+        parts = [
+            replace(part, part=lens_name(part.part))
+            for part in attribution(marts, [score.agent_id_hash], score.as_of, window)
+        ]
+        said = {"words": weighs_most(score, parts, publication.min_traces), "parts": parts}
+        return models.FactorsAnswer.model_validate({**members, "weighs_most": said, "cache": lens.cache})
+
+    return await answers.answer(request, publication, ("factors", agent_id, window), build)
+
+
+# --- history ----------------------------------------------------------------------------------------------------------
+
+DAYS = f"{MOST_DAYS} days at most"
+
+
+def _span(
+    publication: Publication, days: int | None, first: str | None, last: str | None
+) -> tuple[datetime, datetime, int]:
+    """First and last as-of of a history, and the days between them."""
+    newest = publication.as_of
+    if newest is None:
+        raise Problem("no-score", "No score is published yet.")
+    if days is not None and (first is not None or last is not None):
+        raise bad_parameter("days", "does not go with from and to: leave one or the other out.")
+    begin, end = _time("from", first), _time("to", last)
+    if end is None:
+        end = newest
+    if begin is None:
+        span = timedelta(days=days or DEFAULT_DAYS)
+        if end - datetime.min.replace(tzinfo=UTC) < span:
+            raise bad_parameter("to", f"is {shown(last)}, which lies too far back.")
+        begin = end - span
+    if begin > end:
+        raise bad_parameter("from", f"is {as_of_time.text(begin)}, which is after {as_of_time.text(end)}.")
+    if end - begin > timedelta(days=MOST_DAYS):
+        raise bad_parameter(
+            "from", f"is {as_of_time.text(begin)}, more than {MOST_DAYS} days before the end."
+        )
+    return begin, end, -((begin - end) // timedelta(days=1))
+
+
+@scoring.get(
+    "/history/{agent_id:path}",
+    **described("history", models.History, problems(404, 409, 422), csv=True),
+)
+async def history(
+    request: Request,
+    answers: TheAnswers,
+    agent_id: AgentId,
+    window_days: AskedWindow = None,
+    days: Annotated[
+        int | None,
+        Query(
+            ge=1, le=MOST_DAYS, description="Days back from the newest as-of; 30 by default.", examples=[30]
+        ),
+    ] = None,
+    first: Annotated[
+        str | None,
+        Query(alias="from", description=f"First as-of, ISO 8601, included; {DAYS}.", examples=["2026-06-01"]),
+    ] = None,
+    last: Annotated[
+        str | None,
+        Query(
+            alias="to", description="Last as-of, included; the newest by default.", examples=["2026-06-15"]
+        ),
+    ] = None,
+    interval: Annotated[
+        Literal["daily", "hourly"],
+        Query(description="daily: as-ofs at midnight UTC; hourly: all that are published."),
+    ] = "daily",
+) -> Response:
+    """Scores of an agent over time with the five factors of each; as CSV where `Accept` prefers text/csv."""
+    publication = await answers.publication()
+    window = _window(publication, window_days)
+    begin, end, period_days = _span(publication, days, first, last)
+    as_csv = prefers_csv(request.headers.get("accept"))
+    key = ("history", agent_id, window, begin, end, interval, as_csv)
+
+    def read(lens: Lens) -> tuple[Score, list[Point]]:
+        score = _newest(lens, agent_id, window)
+        daily_at = MIDNIGHT if interval == "daily" else None
+        histories = read_histories(
+            lens.marts,
+            [score.agent_id_hash],
+            window,
+            first=begin,
+            last=end,
+            daily_at=daily_at,
+        )
+        return score, histories.get(score.agent_id_hash, [])
+
+    def build_json(marts: Marts) -> models.History:
+        lens = _lens(answers, marts, publication)
+        score, points = read(lens)
+        return models.History.model_validate(
+            {
+                "agent_id_hash": score.agent_id_hash,
+                "agent_name": name_of(score),
+                "window_days": window,
+                "period_days": period_days,
+                "from_": begin,
+                "to": end,
+                "interval": interval,
+                "current_as_of": score.as_of,
+                "current_score": score.capacity_score,
+                "current_category": score.category,
+                "history": [point(row) for row in points],
+                "note": "Published scores, as they stand; an as-of without a trace in the window has none.",
+                "cache": lens.cache,
+            }
+        )
+
+    def build_csv(marts: Marts) -> bytes:
+        _, points = read(_lens(answers, marts, publication))
+        written = io.StringIO()
+        writer = csv.DictWriter(written, CSV_COLUMNS, extrasaction="ignore")
+        writer.writeheader()
+        for row in points:
+            writer.writerow({name: _cell(value) for name, value in csv_row(row, window).items()})
+        return written.getvalue().encode()
+
+    if as_csv:
+        return await answers.answer(request, publication, key, build_csv, f"{CSV}; charset=utf-8")
+    return await answers.answer(request, publication, key, build_json)
+
+
+def _cell(value: object) -> object:
+    """A cell of a CSV; text that a spreadsheet would take for a formula is quoted with an apostrophe."""
+    if isinstance(value, datetime):
+        return value.isoformat()
+    if isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t", "\r")):
+        return "'" + value
+    return value
+
+
+# --- alerts and parameters --------------------------------------------------------------------------------------------
+
+
+@scoring.get("/alerts", **described("alerts", models.Alerts, problems(422)))
+async def alerts(
+    request: Request,
+    answers: TheAnswers,
+    threshold: Annotated[
+        float | None,
+        Query(ge=0, le=1, description="Agents below this; the parameter low_capacity_threshold by default."),
+    ] = None,
+    window_days: AskedWindow = None,
+) -> Response:
+    """Agents below a threshold, the lowest first, and every alert of the last run."""
+    publication = await answers.publication()
+    window = _window(publication, window_days)
+    limit = publication.low_capacity_threshold if threshold is None else threshold
+
+    def build(marts: Marts) -> models.Alerts:
+        lens = _lens(answers, marts, publication)
+        below = lens.below(limit, window)
+        return models.Alerts(
+            timestamp=datetime.now(UTC),
+            as_of=publication.as_of,
+            threshold=limit,
+            window_days=window,
+            alert_count=len(below),
+            agents=below,
+            alerts=[
+                models.Alert.model_validate({**asdict(alert), "agent_name": name_of(alert)})
+                for alert in read_alerts(marts)
+            ],
+            cache=lens.cache,
+        )
+
+    return await answers.answer(request, publication, ("alerts", window, limit), build)
+
+
+@scoring.get("/parameters", **described("parameters", models.Parameters, problems()))
+async def parameters(request: Request, answers: TheAnswers) -> Response:
+    """With which values scores are made, what the categories mean, and which windows there are."""
+    publication = await answers.publication()
+
+    def build(marts: Marts) -> models.Parameters:
+        published = read_parameters(marts)
+        values = {parameter.parameter_name: parameter.parameter_value for parameter in published}
+        categories = read_categories(marts)
+        windows = read_windows(marts)
+        cache = answers.cache()
+        return models.Parameters.model_validate(
+            {
+                "parameters": {
+                    **{theirs: values[ours] for theirs, ours in LENS_PARAMETERS.items()},
+                    "min_traces": publication.min_traces,
+                    "default_window_days": windows[0].window_days,
+                    "baseline_window_days": windows[0].baseline_days,
+                    "coherence_window_days": windows[0].coherence_days,
+                },
+                "parameter_set_id": publication.parameter_set_id,
+                "published": published,
+                "non_exempt_actions": NON_EXEMPT_ACTIONS,
+                "exempt_actions": EXEMPT_ACTIONS,
+                "categories": {category.category: category.guidance for category in categories},
+                "category_bounds": categories,
+                "windows": windows,
+                "rate_limit": {
+                    "requests_per_minute": answers.settings.requests_per_minute,
+                    "cache_ttl_seconds": cache.ttl_seconds,
+                },
+                "cache": cache,
+            }
+        )
+
+    return await answers.answer(request, publication, ("parameters",), build)
+
+
+# --- evidence ---------------------------------------------------------------------------------------------------------
+
+
+@scoring.get("/evidence/{agent_id:path}", **described("evidence", models.Evidence, problems(404, 409, 422)))
+async def evidence(
+    request: Request,
+    answers: TheAnswers,
+    agent_id: AgentId,
+    component: Annotated[
+        EvidenceComponent,
+        Query(
+            description="The component. delta_drift, ECE and Q_deferral belong to no single trace.",
+            examples=["I_chain"],
+        ),
+    ],
+    as_of: Annotated[
+        str | None,
+        Query(
+            description="As-of of the score, ISO 8601; the agent's newest by default.",
+            examples=["2026-06-15"],
+        ),
+    ] = None,
+    window_days: AskedWindow = None,
+    after: Annotated[
+        str | None,
+        Query(
+            description="Go on behind the trace with this key: `next` of the page before.",
+            pattern=r"^[0-9]{1,17}\.[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$",
+            examples=["1781446081031352.0e4a5780-478a-1488-d989-54cb42dd2a6b"],
+        ),
+    ] = None,
+    limit: Annotated[int, Query(ge=1, le=1000, description="Most traces to answer.")] = 100,
+) -> Response:
+    """The traces that lowered a component of a score, the newest first, page by page."""
+    publication = await answers.publication()
+    window = _window(publication, window_days)
+    moment = _time("as_of", as_of)
+    name = MARTS_NAMES.get(component, component)
+
+    def build(marts: Marts) -> models.Evidence:
+        lens = _lens(answers, marts, publication)
+        agent_id_hash, agent_name = _one_agent(lens, agent_id)
+        score = (
+            lens.newest(agent_id_hash, window)
+            if moment is None
+            else lens.score_at(agent_id_hash, moment, window)
+        )
+        if score is None:
+            raise _no_score(agent_name, window, moment)
+        key = (agent_id_hash, score.as_of, score.window_start)
+        traces = read_evidence(marts, name, *key, after=after, limit=limit + 1)
+        page = traces[:limit]
+        return models.Evidence(
+            agent_id_hash=agent_id_hash,
+            agent_name=agent_name,
+            as_of=score.as_of,
+            window_days=window,
+            window_start=score.window_start,
+            component=lens_name(name),
+            lowered_by_unit=RULES[name].unit,
+            traces=[models.EvidenceTrace.model_validate(trace) for trace in page],
+            next=page[-1].key if len(traces) > limit else None,
+            cache=lens.cache,
+        )
+
+    key = ("evidence", agent_id, window, name, moment, after, limit)
+    return await answers.answer(request, publication, key, build)
+
+
+# --- the server itself ------------------------------------------------------------------------------------------------
+
+
+@router.get("/healthz", tags=["server"], **described("healthz", models.Health, {}))
+async def healthz() -> Response:
+    """The process is up. Needs no key."""
+    return _unkept(models.Health(status="ok"))
+
+
+@router.get("/readyz", tags=["server"], **described("readyz", models.Ready, problems()))
+async def readyz(answers: TheAnswers) -> Response:
+    """The database can be reached and the marts are there; how old the newest as-of is. Needs no key."""
+
+    def read(marts: Marts) -> Publication:
+        if missing := marts.missing():
+            raise Problem("not-published", f"There is no {', '.join(missing)}: score the fleet first.")
+        return read_publication(marts)
+
+    publication = await run_in_threadpool(answers.read, read)
+    as_of = publication.as_of
+    return _unkept(
+        models.Ready(
+            status="ready",
+            as_of=as_of,
+            as_of_age_seconds=None if as_of is None else (datetime.now(UTC) - as_of).total_seconds(),
+            scored_at=publication.scored_at,
+            parameter_set_id=publication.parameter_set_id,
+        )
+    )
+
+
+def _unkept(answer: models.Described) -> Response:
+    return Response(answer.body(), media_type=JSON, headers={"Cache-Control": "no-store"})
+
+
+router.include_router(scoring)

@@ -1,0 +1,106 @@
+"""The pages for people: those of the package `pages`, kept like other answers, but for a minute at most."""
+
+import time
+from collections.abc import Callable
+from typing import Annotated, Any
+from urllib.parse import urlencode
+
+from fastapi import APIRouter, Query, Request
+from starlette.concurrency import run_in_threadpool
+from starlette.responses import RedirectResponse, Response
+
+from ciris_scoring.reading.evidence import RULES
+from ciris_scoring.reading.marts import Marts
+from ciris_scoring.show import pages
+from ciris_scoring.show.api.endpoints import TheAnswers
+from ciris_scoring.show.api.problems import Problem
+
+HTML = "text/html; charset=utf-8"
+KEPT_SECONDS = 60
+"""Pages say how long ago something was."""
+# Each page brings, in itself, a policy for its own style and script; this is what only a header can say.
+POLICY = {"Content-Security-Policy": "frame-ancestors 'none'"}
+LINKS = pages.ServedLinks(frozenset(RULES) | {"sigma"})
+
+
+class _NotThere(Exception):
+    """What a page was asked for is not there, or several things are meant."""
+
+    def __init__(self, message: pages.Message):
+        super().__init__(message.status)
+        self.message = message
+
+
+router = APIRouter(include_in_schema=False)
+WindowDays = Annotated[int | None, Query(ge=1, le=10_000)]
+
+
+async def _answer(
+    request: Request, answers: TheAnswers, page: Callable[..., str], name: str, **asked: Any
+) -> Response:
+    def build(marts: Marts) -> bytes:
+        text = page(marts.connection, marts.relations, links=LINKS, **asked)
+        if isinstance(text, pages.Message) and text.status != 200:
+            raise _NotThere(text)
+        return text.encode()
+
+    try:
+        try:
+            publication = await answers.publication()
+        except Problem as problem:
+            if problem.kind != "not-published":
+                raise
+            # The page says what there is instead of scores.
+            body = await run_in_threadpool(answers.read, build)
+            return Response(body, media_type=HTML, headers={"Cache-Control": "no-store", **POLICY})
+        minute = int(time.time() // KEPT_SECONDS)
+        response = await answers.answer(
+            request, publication, ("page", minute, name, *asked.values()), build, HTML, recognise=False
+        )
+    except _NotThere as found:
+        return Response(found.message, found.message.status, {"Cache-Control": "no-store", **POLICY}, HTML)
+    except Problem as problem:
+        return problem_page(problem)
+    response.headers.update(POLICY)
+    return response
+
+
+def problem_page(problem: Problem) -> Response:
+    """Write a problem for people."""
+    text = pages.message_page(problem.title, [problem.detail], links=LINKS)
+    headers = {"Cache-Control": "no-store", **problem.headers, **POLICY}
+    return Response(text, problem.status, headers, HTML)
+
+
+@router.get("/")
+async def fleet_page(request: Request, answers: TheAnswers, window_days: WindowDays = None) -> Response:
+    """The fleet."""
+    return await _answer(request, answers, pages.fleet_page, "fleet", window_days=window_days)
+
+
+@router.get("/agent")
+async def agent_page(
+    request: Request, answers: TheAnswers, agent_id: str, window_days: WindowDays = None
+) -> Response:
+    """An agent: by hash, the beginning of one, or a name."""
+    return await _answer(request, answers, pages.agent_page, "agent", agent=agent_id, window_days=window_days)
+
+
+@router.get("/agents/{agent_id:path}")
+async def agent_address(request: Request, agent_id: str, window_days: WindowDays = None) -> Response:
+    """The address of an agent's page to give away; the page itself is beside the others, as its links are relative."""
+    query = {"agent_id": agent_id} | ({} if window_days is None else {"window_days": window_days})
+    up = "../" * (request.scope["raw_path"].count(b"/") - 1)
+    return RedirectResponse(f"{up}agent?{urlencode(query, errors='replace')}", 307)
+
+
+@router.get("/alerts")
+async def alerts_page(request: Request, answers: TheAnswers, window_days: WindowDays = None) -> Response:
+    """The alerts."""
+    return await _answer(request, answers, pages.alerts_page, "alerts", window_days=window_days)
+
+
+@router.get("/parameters")
+async def parameters_page(request: Request, answers: TheAnswers, window_days: WindowDays = None) -> Response:
+    """Parameters, windows and categories."""
+    return await _answer(request, answers, pages.parameters_page, "parameters", window_days=window_days)

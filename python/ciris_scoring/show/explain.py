@@ -1,0 +1,596 @@
+"""Why an agent has the score it has: what the marts say about one score, on a page for people or as JSON.
+
+Everything is read from the marts, in one read-only transaction.
+
+docs/serving.md, "Explanations as JSON", has the shape of an explanation.
+"""
+
+import difflib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from ciris_scoring.basics import as_of as as_of_time
+from ciris_scoring.basics.connection import connect, table_exists
+from ciris_scoring.basics.dbt import read_relations
+from ciris_scoring.basics.decimals import cut
+from ciris_scoring.basics.errors import InputError, shown
+from ciris_scoring.basics.project import Project
+from ciris_scoring.basics.terminal import aligned, fitted, printable, width
+from ciris_scoring.reading import agent as agent_reading
+from ciris_scoring.reading import agents
+from ciris_scoring.reading.evidence import EPISODES, RULES, lowered
+from ciris_scoring.reading.factors import FACTORS
+from ciris_scoring.reading.marts import Marts, read_only
+from ciris_scoring.reading.words import PART_WORDS, named
+
+PAGE_WIDTH = 100
+BAR_WIDTH = 20
+MAX_LISTED = 5
+"""Renames and episodes shown on the page, the newest; the rest is counted."""
+MAX_TRACES = 10
+REASONS = "what lowered the score"
+MIN_TRACE_ID_WIDTH = 24
+BESIDE_TRACE_ID = 32
+"""Columns of the points and the time before a trace id, and of what stands between."""
+MAX_AGENTS = 10
+"""Agents named in an error."""
+
+COMPARED = {"window": "one window before", "as_of": "the as-of before", "since": "as asked"}
+NOT_COMPARABLE = {
+    "no_earlier_score": "the agent was not scored then",
+    "other_parameter_set": "it was made with other parameters",
+    "no_score": "one of the two has too few traces for a score",
+}
+RULE = (
+    "How points are shared out: each part's equally among the traces of the window that lowered it, those",
+    "of missing fields by the number of fields, those of slow recovery by the hours of the episodes that",
+    "a trace began. Incoherent signals may have come before the window. What no agent avoids, drift,",
+    "confidence that misleads and deferrals judged poor belong to no single trace.",
+)
+
+Row = dict[str, Any]
+
+
+def explain(
+    project: Project, agent: str, as_of: str | None, window_days: int | None, since: str | None
+) -> dict[str, Any]:
+    """Read what there is to say about a score; docs/serving.md has the shape.
+
+    :param agent: hash, the beginning of one, or a name.
+    :param as_of: of the score; None for the agent's newest.
+    :param window_days: None for the shortest window that the agent has a score in.
+    :param since: an earlier as-of to compare with.
+    :raises InputError: there is no such agent, score or earlier score, or several agents are meant.
+    :raises DatabaseError: nothing is published, or the database fails.
+    """
+    moment = None if as_of is None else as_of_time.parse_time(as_of, "--as-of")
+    earlier = None if since is None else as_of_time.parse_time(since, "--since")
+    with connect(project) as connection, read_only(connection):
+        marts = Marts(connection, read_relations(project))
+        marts.require()
+        agent_id_hash = _find_agent(marts, agent)
+        score = _find_score(marts, agent_id_hash, moment, window_days)
+        return {
+            "score": score,
+            "parts": _parts(marts, score),
+            "comparisons": _comparisons(marts, score),
+            "since": None if earlier is None else _since(marts, score, earlier),
+            "events": _events(marts, score),
+            **_traces(marts, score),
+            "signs": _signs(marts, score),
+        }
+
+
+def as_json(explanation: Mapping[str, Any]) -> str:
+    """Write an explanation for machines."""
+
+    def text(value: object) -> str:
+        return value.astimezone(UTC).isoformat() if isinstance(value, datetime) else str(value)
+
+    return json.dumps(explanation, indent=2, default=text, allow_nan=False)
+
+
+# --- reading -------------------------------------------------------------------------------------------------------
+
+# Points are null where the score is: nothing is divided then.
+COSTS = """
+attribution as (
+    select part, points_lost
+    from {fct_score_attribution}
+    where agent_id_hash = %(agent_id_hash)s and as_of = %(as_of)s and window_days = %(window_days)s
+),
+shares as (
+    select
+        lowered.*,
+        attribution.points_lost * lowered.amount / sum(lowered.amount) over (partition by lowered.part) as points
+    from lowered
+    left join attribution on lowered.part = attribution.part
+),
+costs as (
+    select
+        sum(points order by part) as points,
+        array_agg(part order by points desc nulls last, part) as parts,
+        trace_verdict_id, trace_id, traced_at, selected_action, audit_sequence_number,
+        previous_audit_sequence_number, is_chain_gap, is_chain_rewind, is_chain_duplicate, is_signature_verified,
+        is_key_registered, is_link_valid, n_fields_present, failed_comparisons
+    from shares
+    where points is null or points > 0
+    group by
+        trace_verdict_id, trace_id, traced_at, selected_action, audit_sequence_number,
+        previous_audit_sequence_number, is_chain_gap, is_chain_rewind, is_chain_duplicate, is_signature_verified,
+        is_key_registered, is_link_valid, n_fields_present, failed_comparisons
+)
+"""
+
+
+def _find_agent(marts: Marts, agent: str) -> str:
+    """Hash of the one agent that is meant."""
+    if not agents.is_possible(agent):
+        raise InputError(f"{shown(agent)} is no agent.", "Give a hash, the beginning of one, or a name.")
+    found = agents.find(marts, agent)
+    if len(found) == 1:
+        return found[0].agent_id_hash
+    if found:
+        listed = _some([_agent(row.agent_id_hash, row.agent_name) for row in found], MAX_AGENTS)
+        raise InputError(
+            f"{len(found)} agents are called {shown(agent)} or have a hash that begins so: {listed}.",
+            "Give the hash, or more of it.",
+        )
+    names = [row["name"] for row in marts.dicts(
+        """
+        select distinct unnest(agent_name || former_names) as name
+        from {dim_agents}
+        where agent_name is not null
+        order by 1
+        """,
+        {},
+    )]  # fmt: skip
+    by_folded = {name.casefold(): name for name in names}
+    nearest = [by_folded[name] for name in difflib.get_close_matches(agent.casefold(), by_folded, n=3)]
+    raise InputError(
+        f"No agent has the name {shown(agent)}, or a hash that begins so.",
+        f"The nearest names are {', '.join(map(shown, nearest))}."
+        if nearest
+        else "dim_agents lists the agents; no name is near.",
+    )
+
+
+def _find_score(marts: Marts, agent_id_hash: str, moment: datetime | None, window_days: int | None) -> Row:
+    """The row of fct_capacity_scores that is meant."""
+    agent = {"agent_id_hash": agent_id_hash}
+    windows = [
+        row["window_days"]
+        for row in marts.dicts(
+            "select distinct window_days from {fct_capacity_scores} "
+            "where agent_id_hash = %(agent_id_hash)s order by window_days",
+            agent,
+        )
+    ]
+    if not windows:
+        raise InputError(
+            f"Agent {agent_id_hash} has no score yet: it has no trace in a window that was scored.",
+            "Score the fleet with ciris-scoring run, or name another agent.",
+        )
+    window = windows[0] if window_days is None else window_days
+    if window not in windows:
+        raise InputError(
+            f"--window-days is {window}, and agent {agent_id_hash} has no score in a window of so many days.",
+            f"It has scores in windows of {' and '.join(map(str, windows))} days.",
+        )
+    key = {**agent, "window_days": window, "as_of": moment}
+    found = marts.dicts(
+        """
+        select *
+        from {fct_capacity_scores}
+        where
+            agent_id_hash = %(agent_id_hash)s and window_days = %(window_days)s
+            and as_of = coalesce(%(as_of)s::timestamptz, (
+                select max(newest.as_of)
+                from {fct_capacity_scores} as newest
+                where newest.agent_id_hash = %(agent_id_hash)s and newest.window_days = %(window_days)s
+            ))
+        """,
+        key,
+    )
+    if not found and moment is not None:
+        raise _no_score(marts, key, moment, "--as-of")
+    return found[0]
+
+
+def _no_score(marts: Marts, key: Mapping[str, Any], moment: datetime, option: str) -> InputError:
+    """Say that the agent has no row at an as-of, and which ones are nearest."""
+    [nearest] = marts.dicts(
+        """
+        select
+            max(as_of) filter (where as_of < %(moment)s) as before,
+            min(as_of) filter (where as_of > %(moment)s) as after
+        from {fct_capacity_scores}
+        where agent_id_hash = %(agent_id_hash)s and window_days = %(window_days)s
+        """,
+        {**key, "moment": moment},
+    )
+    as_ofs = " and ".join(as_of_time.text(found) for found in nearest.values() if found is not None)
+    return InputError(
+        f"{option} is {as_of_time.text(moment)}, where agent {key['agent_id_hash']} has no row with a window of "
+        f"{key['window_days']} days.",
+        f"Its nearest as-ofs are: {as_ofs}.",
+    )
+
+
+def _key(score: Row) -> tuple[list[str], datetime, int]:
+    """What the readers of `ciris_scoring.reading.agent` are told of a score."""
+    return [score["agent_id_hash"]], score["as_of"], score["window_days"]
+
+
+def _parts(marts: Marts, score: Row) -> list[Row]:
+    counts = {
+        row["part"]: row["n_traces"]
+        for row in marts.dicts(
+            f"with {lowered()} select part, count(*) as n_traces from lowered group by part", score
+        )
+    }
+    return [
+        {
+            **{name: getattr(part, name) for name in ("factor", "part", "loss", "points_lost", "rank")},
+            "n_traces": counts.get(part.part, 0) if part.part in RULES else None,
+        }
+        for part in agent_reading.attribution(marts, *_key(score))
+    ]
+
+
+def _comparisons(marts: Marts, score: Row) -> list[Row]:
+    comparisons = marts.dicts(
+        """
+        select compared_with, compared_as_of, score_before, score_now, change, not_comparable_because
+        from {fct_score_comparisons}
+        where agent_id_hash = %(agent_id_hash)s and as_of = %(as_of)s and window_days = %(window_days)s
+        order by compared_as_of, compared_with desc
+        """,
+        score,
+    )
+    return [
+        {
+            **comparison,
+            "parts": [
+                {name: getattr(part, name) for name in ("factor", "part", "loss_change", "points", "rank")}
+                for part in agent_reading.changes(
+                    marts, *_key(score), compared_with=comparison["compared_with"]
+                )
+            ],
+        }
+        for comparison in comparisons
+    ]
+
+
+def _since(marts: Marts, score: Row, earlier: datetime) -> Row:
+    """Compare with any earlier as-of: by part where fct_score_changes does, else score and factors alone."""
+    if earlier >= score["as_of"]:
+        raise InputError(
+            f"--since is {as_of_time.text(earlier)}, which is not before the as-of {as_of_time.text(score['as_of'])}.",
+            "Give an earlier as-of.",
+        )
+    differences = ", ".join(f"later.{column} - earlier.{column} as {column}" for column in FACTORS.values())
+    found = marts.dicts(
+        f"""
+        select
+            earlier.capacity_score as score_before,
+            later.capacity_score as score_now,
+            case
+                when earlier.parameter_set_id = later.parameter_set_id
+                    then later.capacity_score - earlier.capacity_score
+            end as change,
+            case
+                when earlier.parameter_set_id <> later.parameter_set_id then 'other_parameter_set'
+                when earlier.capacity_score is null or later.capacity_score is null then 'no_score'
+            end as not_comparable_because,
+            {differences}
+        from {{fct_capacity_scores}} as later
+        join {{fct_capacity_scores}} as earlier
+            on earlier.agent_id_hash = later.agent_id_hash and earlier.window_days = later.window_days
+        where
+            later.agent_id_hash = %(agent_id_hash)s and later.as_of = %(as_of)s
+            and later.window_days = %(window_days)s and earlier.as_of = %(earlier)s
+        """,
+        {**score, "earlier": earlier},
+    )
+    if not found:
+        raise _no_score(marts, score, earlier, "--since")
+    [compared] = found
+    factors = {column: compared.pop(column) for column in FACTORS.values()}
+    published = [row for row in _comparisons(marts, score) if row["compared_as_of"] == earlier]
+    return {
+        "compared_with": "since",
+        "compared_as_of": earlier,
+        **compared,
+        "factors": None if compared["not_comparable_because"] == "other_parameter_set" else factors,
+        "parts": published[0]["parts"] if published else None,
+    }
+
+
+def _events(marts: Marts, score: Row) -> dict[str, Any]:
+    window = """
+        from {fct_trace_verdicts}
+        where
+            agent_id_hash = %(agent_id_hash)s and is_counted
+            and traced_at >= %(window_start)s and traced_at < %(as_of)s
+    """
+    [keys] = marts.dicts(
+        f"""
+        select count(*) as n, min(traced_at) as first_at, max(traced_at) as last_at
+        {window} and not is_key_registered
+        """,
+        score,
+    )
+    [links] = marts.dicts(
+        f"""
+        select
+            count(*) as n,
+            count(*) filter (where is_chain_gap) as n_gaps,
+            count(*) filter (where is_chain_rewind) as n_rewinds,
+            count(*) filter (where is_chain_duplicate) as n_duplicates,
+            count(*) filter (where not (is_chain_gap or is_chain_rewind or is_chain_duplicate)) as n_incomplete,
+            min(traced_at) as first_at,
+            max(traced_at) as last_at
+        {window} and not is_link_valid
+        """,
+        score,
+    )
+    return {
+        "renames": marts.dicts(
+            f"""
+            select traced_at, trace_id, previous_agent_name, agent_name
+            {window} and is_identity_change
+            order by traced_at, audit_sequence_number, trace_verdict_id
+            """,
+            score,
+        ),
+        "unregistered_keys": keys,
+        "broken_links": links,
+        "episodes": marts.dicts(
+            f"with {EPISODES} select failure_mode, traced_at as detected_at, recovered_at, hours from episodes "
+            "where hours is not null order by detected_at, recovered_at",
+            score,
+        ),
+    }
+
+
+def _traces(marts: Marts, score: Row) -> dict[str, Any]:
+    rows = marts.dicts(
+        f"""
+        with {lowered()}, {COSTS}
+        select costs.*, count(*) over () as n_costly_traces
+        from costs
+        order by points desc nulls last, cardinality(parts) desc, traced_at desc, trace_verdict_id
+        limit {MAX_TRACES}
+        """,
+        score,
+    )
+    n = rows[0]["n_costly_traces"] if rows else 0
+    for row in rows:
+        del row["n_costly_traces"]
+    return {"traces": rows, "n_costly_traces": n}
+
+
+def _signs(marts: Marts, score: Row) -> list[Row] | None:
+    """Signs of a polished record; None in a database that a version without them has scored."""
+    if not table_exists(marts.connection, *marts.relations.places["fct_record_signs"]):
+        return None
+    return marts.dicts(
+        """
+        select sign, field, value, comparison_value, compared_with, z, message
+        from {fct_record_signs}
+        where agent_id_hash = %(agent_id_hash)s and as_of = %(as_of)s and window_days = %(window_days)s
+        order by sign, field
+        """,
+        score,
+    )
+
+
+# --- the page ------------------------------------------------------------------------------------------------------
+
+
+def page(explanation: Mapping[str, Any]) -> str:
+    """Write an explanation for people: at most ``PAGE_WIDTH`` columns, without colours, printable on any terminal."""
+    sections = [
+        _score_lines(explanation["score"]),
+        _part_lines(explanation["parts"], explanation["score"]),
+        _change_lines(explanation["comparisons"], explanation["since"]),
+        _event_lines(explanation["events"]),
+        _trace_lines(explanation),
+        _sign_lines(explanation["signs"]),
+    ]
+    lines = [line for section in sections if section for line in (*section, "")]
+    return "\n".join(fitted(printable(line), PAGE_WIDTH) for line in lines[:-1])
+
+
+def _score_lines(score: Row) -> list[str]:
+    low, high = score.get("capacity_score_low"), score.get("capacity_score_high")
+    lines = [
+        _agent(score["agent_id_hash"], score["agent_name"]),
+        f"as-of {as_of_time.text(score['as_of'])}, window of {score['window_days']} days, {score['n_traces']} traces",
+        "",
+    ]
+    if score["capacity_score"] is None:
+        lines.append(f"No capacity score: {score['score_status']}, {score['n_traces']} traces in the window.")
+    else:
+        lines.append(
+            f"Capacity {cut(score['capacity_score'], 3)}, {score['category']}. Status {score['score_status']}, "
+            f"confidence {score['confidence']}."
+        )
+        if low is None or high is None:
+            lines.append("95 % interval: no interval published.")
+        else:
+            categories = {score.get("category_low"): None, score.get("category_high"): None}
+            lines.append(
+                f"95 % interval: {cut(low, 3)} to {cut(high, 3)}, {' to '.join(map(str, categories))}."
+            )
+            driver = score.get("interval_driver")
+            lines.append(
+                f"The category is {score.get('category_certainty')}."
+                + (f" What widens the interval most: {named(driver)}." if driver else "")
+            )
+    factors = "  ".join(f"{name} {score[column]:.3f}" for name, column in FACTORS.items())
+    lines.append(f"Factors: {factors}; weakest {score['weakest_factor']}.")
+    if score["unmeasured_components"]:
+        lines += _wrapped(map(named, score["unmeasured_components"]), "Too little data to measure: ")
+    return lines
+
+
+def _part_lines(parts: Sequence[Row], score: Row) -> list[str]:
+    if score["capacity_score"] is None:
+        return []
+    if not parts:
+        return ["What the score lost, by part, is not there yet: a run is writing it, or stopped meanwhile."]
+    shown_parts = [row for row in parts if row["points_lost"] > 0]
+    rows = [
+        (
+            PART_WORDS[row["part"]],
+            row["part"],
+            row["factor"],
+            f"{row['points_lost']:.3f}",
+            "#" * max(1, round(BAR_WIDTH * row["points_lost"])),
+            "" if row["n_traces"] is None else f"{row['n_traces']:,}",
+        )
+        for row in shown_parts
+    ]
+    headings = ("part", "column", "factor", "points", f"of 1 ({BAR_WIDTH} #)", "traces")
+    rest = [named(row["part"]) for row in parts if row["points_lost"] == 0]
+    lines = ["Points lost, by part", *aligned(headings, rows, {"points", "traces"})]
+    return [*lines, *(_wrapped(rest, "Nothing lost by: ") if rest else [])]
+
+
+def _change_lines(comparisons: Sequence[Row], since: Row | None) -> list[str]:
+    lines = ["What changed"]
+    for row in (*comparisons, *([since] if since else [])):
+        what = f"Since {as_of_time.text(row['compared_as_of'])}, {COMPARED[row['compared_with']]}: "
+        reason = row["not_comparable_because"]
+        if reason:
+            lines.append(f"  {what}not comparable, {NOT_COMPARABLE[reason]}.")
+        else:
+            before, now = cut(row["score_before"], 3), cut(row["score_now"], 3)
+            lines.append(f"  {what}{before} -> {now}, {row['change']:+.3f}")
+        if row["parts"]:
+            moved = sorted(row["parts"], key=lambda part: -abs(part["points"]))
+            told = [
+                f"{named(part['part'])} {part['points']:+.3f}"
+                for part in moved
+                if abs(part["points"]) >= 0.0005
+            ]
+            lines += _wrapped(told or ["no part moved by 0.001 or more"], "    by part: ")
+        elif row.get("factors"):
+            told = [f"{name} {row['factors'][column]:+.3f}" for name, column in FACTORS.items()]
+            lines += _wrapped(told, "    by factor: ")
+            if not reason:
+                lines.append("    (by part only one window before and one as-of before: fct_score_changes)")
+    return lines
+
+
+def _event_lines(events: Mapping[str, Any]) -> list[str]:
+    lines = ["Events in the window"]
+    renames, episodes = events["renames"], events["episodes"]
+    keys, links = events["unregistered_keys"], events["broken_links"]
+    for row in renames[-MAX_LISTED:]:
+        names = " -> ".join(_name(row[column], 30) for column in ("previous_agent_name", "agent_name"))
+        lines.append(f"  {as_of_time.text(row['traced_at'])} renamed: {names}")
+    if len(renames) > MAX_LISTED:
+        lines.append(f"  ... and {len(renames) - MAX_LISTED:,} renames before.")
+    if keys["n"]:
+        lines.append(f"  {keys['n']:,} traces with a key that was unknown, revoked or expired at their time,")
+        lines.append(f"    {_range(keys)}")
+    if links["n"]:
+        lines.append(
+            f"  {links['n']:,} broken links: {links['n_gaps']:,} gaps, {links['n_rewinds']:,} rewinds, "
+            f"{links['n_duplicates']:,} repeated, {links['n_incomplete']:,} without number or hash,"
+        )
+        lines.append(f"    {_range(links)}")
+    for row in episodes[-MAX_LISTED:]:
+        end = "still open" if row["recovered_at"] is None else f"to {as_of_time.text(row['recovered_at'])}"
+        mode = fitted(printable(row["failure_mode"]), 24)
+        lines.append(
+            f"  {as_of_time.text(row['detected_at'])} fragile ({mode}) {end}, {row['hours']:,.2f} hours"
+        )
+    if len(episodes) > MAX_LISTED:
+        lines.append(f"  ... and {len(episodes) - MAX_LISTED:,} fragile episodes before.")
+    return lines if len(lines) > 1 else [*lines, "  None."]
+
+
+def _trace_lines(explanation: Mapping[str, Any]) -> list[str]:
+    traces, n = explanation["traces"], explanation["n_costly_traces"]
+    if not traces:
+        return ["No single trace lowered the score."]
+    reasons = [", ".join(_described(row, part) for part in row["parts"]) for row in traces]
+    reasons_width = max(map(width, (REASONS, *reasons)))
+    id_width = max(MIN_TRACE_ID_WIDTH, PAGE_WIDTH - BESIDE_TRACE_ID - reasons_width)
+    rows = [
+        (
+            "-" if row["points"] is None else f"{row['points']:.4f}",
+            as_of_time.text(row["traced_at"]),
+            _name(row["trace_id"], id_width),
+            reason,
+        )
+        for row, reason in zip(traces, reasons, strict=True)
+    ]
+    table = aligned(("points", "time", "trace", REASONS), rows, {"points"})
+    if explanation["score"]["capacity_score"] is None:
+        return [f"Traces that lower most parts, {len(rows)} of {n:,}; newest first where equal", *table]
+    return [f"Traces that cost most, {len(rows)} of {n:,}; newest first where equal", *table, *RULE]
+
+
+def _described(trace: Row, part: str) -> str:
+    """What a trace did to a part, in a few words."""
+    if part == "i_chain":
+        reasons = [
+            ("is_chain_gap", True, "gap"),
+            ("is_chain_rewind", True, "rewind"),
+            ("is_chain_duplicate", True, "repeated"),
+            ("is_signature_verified", False, "signature"),
+            ("is_key_registered", False, "key"),
+        ]
+        found = [reason for column, wrong, reason in reasons if trace[column] is wrong]
+        return f"{RULES[part].words} ({', '.join(found)})" if found else RULES[part].words
+    if part == "i_coverage":
+        n = 10 - trace["n_fields_present"]
+        return f"{n} {RULES[part].words}" if n > 1 else "1 field missing"
+    return RULES[part].words
+
+
+def _sign_lines(signs: Sequence[Row] | None) -> list[str]:
+    if signs is None:
+        return []
+    lines = ["Signs of a polished record (a reason to look, part of no score)"]
+    for row in signs:
+        of = f" of {row['field']}" if row["field"] else ""
+        lines += _wrapped(printable(row["message"]).split(" "), f"  {row['sign']}{of}: ", " ")
+    return lines if signs else [*lines, "  None."]
+
+
+def _agent(agent_id_hash: str, name: str | None) -> str:
+    label = fitted(printable(agent_id_hash), 64)
+    return f"{_name(name, 30)} ({label})" if name else f"({label})"
+
+
+def _name(name: str | None, columns: int) -> str:
+    return fitted(printable(name), columns) if name else "-"
+
+
+def _range(row: Row) -> str:
+    return f"{as_of_time.text(row['first_at'])} to {as_of_time.text(row['last_at'])}"
+
+
+def _some(items: Sequence[str], most: int) -> str:
+    more = [f"and {len(items) - most} more"] if len(items) > most else []
+    return ", ".join([*items[:most], *more])
+
+
+def _wrapped(items: Iterable[str], first: str, between: str = ", ") -> list[str]:
+    """Lay out items over as many lines as they need, below each other under the first."""
+    lines, line = [], first
+    for item in items:
+        joined = line + ("" if line in (first, "      ") else between) + item
+        if width(joined) > PAGE_WIDTH - 1 and line not in (first, "      "):
+            lines.append(line + between.rstrip())
+            joined = "      " + item
+        line = joined
+    return [*lines, line]

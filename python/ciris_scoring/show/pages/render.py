@@ -1,0 +1,146 @@
+"""Templates into pages: escaping, numbers, and a policy that lets the browser load nothing else."""
+
+import base64
+import hashlib
+import re
+import unicodedata
+from datetime import UTC, datetime
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2.ext import Extension
+from markupsafe import Markup, escape
+
+from ciris_scoring.basics import as_of as as_of_time
+from ciris_scoring.basics.decimals import cut
+from ciris_scoring.reading.factors import FACTOR_NAMES
+from ciris_scoring.reading.words import named
+from ciris_scoring.show.pages import words
+from ciris_scoring.show.pages.charts import percent
+
+COUNTS = ("n_", "chain_")
+COLOUR = re.compile(r"#[0-9a-fA-F]{6}")
+NO_NUMBER = "–"
+LONG_NAME = 20
+BIDI_CONTROLS = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+
+
+class _NoIndentation(Extension):
+    """Takes the indentation out of templates, not out of what is put into them: it is a fifth of a report."""
+
+    def preprocess(self, source: str, name: str | None, filename: str | None = None) -> str:
+        return re.sub(r"^[ \t]+", "", source, flags=re.MULTILINE)
+
+
+def render(template: str, **values: Any) -> str:
+    """Render a page.
+
+    :param template: its file, which extends ``layout.html``.
+    :param values: what the template reads; ``categories`` among them.
+    """
+    environment = _environment()
+    style = environment.get_template("style.css").render(
+        categories=[category for category in values["categories"] if COLOUR.fullmatch(category.colour)]
+    )
+    script = _asset("table.js")
+    policy = "; ".join(
+        [
+            "default-src 'none'",
+            f"style-src '{_digest(style)}'",
+            f"script-src '{_digest(script)}'",
+            "img-src data:",
+            "base-uri 'none'",
+            "form-action 'none'",
+        ]
+    )
+    # Our own texts; everything else is escaped.
+    return environment.get_template(template).render(
+        **values, style=Markup(style), script=Markup(script), policy=Markup(policy)
+    )
+
+
+def _digest(text: str) -> str:
+    return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
+
+
+@cache
+def _environment() -> Environment:
+    environment = Environment(
+        loader=PackageLoader("ciris_scoring.show.pages"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        extensions=[_NoIndentation],
+    )
+    environment.filters |= {
+        "ago": words.ago,
+        "named": named,
+        "breakable": _breakable,
+        "change": _change,
+        "component": _component,
+        "limit": _limit,
+        "date": lambda moment: f"{moment.astimezone(UTC):%Y-%m-%d}",
+        "iso": as_of_time.text,
+        "name": _name,
+        "percent": percent,
+        "plain": _plain,
+        "score": lambda value: NO_NUMBER if value is None else cut(value, 3),
+        "short": lambda value: NO_NUMBER if value is None else cut(value, 2),
+        "time": lambda moment: f"{moment.astimezone(UTC):%Y-%m-%d %H:%M} UTC",
+    }
+    environment.globals |= {
+        "FACTOR_NAMES": FACTOR_NAMES,
+        "plural": words.plural,
+        "words": words,
+    }
+    return environment
+
+
+@cache
+def _asset(name: str) -> str:
+    return files("ciris_scoring.show.pages").joinpath("templates", name).read_text()
+
+
+def _name(text: str) -> Markup:
+    """A name from outside: escaped, apart from the direction of the text around it, without control characters."""
+    return Markup("<bdi>{}</bdi>").format(_without_controls(text))
+
+
+def _breakable(component: str) -> Markup:
+    """A component's name; a long one may go on in another line after the underscore nearest to its middle."""
+    if len(component) <= LONG_NAME or "_" not in component:
+        return escape(component)
+    at = min((i for i, c in enumerate(component) if c == "_"), key=lambda i: abs(2 * i - len(component)))
+    return escape(component[: at + 1]) + Markup("<wbr>") + escape(component[at + 1 :])
+
+
+def _plain(text: str) -> str:
+    """A name where there is no element to set it apart: without marks that turn the direction of what follows."""
+    return BIDI_CONTROLS.sub("", _without_controls(text))
+
+
+def _without_controls(text: str) -> str:
+    return "".join("\N{REPLACEMENT CHARACTER}" if unicodedata.category(c) == "Cc" else c for c in text)
+
+
+def _change(value: float) -> str:
+    written = cut(value, 3)
+    return written.replace("-", "−") if value < 0 else f"+{written}"
+
+
+def _component(value: float | None, component: str) -> str:
+    """A component's value: a count whole, the others cut."""
+    if value is None:
+        return NO_NUMBER
+    return f"{int(value):,}" if component.startswith(COUNTS) else cut(value, 3)
+
+
+def _limit(value: float, component: str) -> str:
+    return f"{int(value):,}" if component.startswith(COUNTS) else cut(value, 2)
+
+
+def now() -> datetime:
+    """The time that "ago" counts from."""
+    return datetime.now(UTC)

@@ -1,0 +1,546 @@
+"""Limits of scored rows, from sums per agent and period: two passes over chunks of agents.
+
+The first pass, :func:`sum_fleet`, adds up what the fleet's correlations and coefficient of variation need; the second,
+:func:`compute_intervals`, gives each row its limits. Both hold ``CHUNK_ROWS`` rows at a time beside the running totals
+of their agents; the caller bounds memory by chunks of :func:`agents_per_chunk` agents.
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ciris_scoring.steps.intervals.coherence import Coherence, coherence
+from ciris_scoring.steps.intervals.combination import (
+    Combined,
+    Loss,
+    Side,
+    combine,
+    combine_factors,
+    driver,
+    floored,
+    limits_of,
+    loss,
+    retention_loss,
+)
+from ciris_scoring.steps.intervals.effects import (
+    FleetSums,
+    FleetValues,
+    add_correlations,
+    add_episodes,
+    design_effects,
+    empty_fleet_sums,
+    histogram_effect,
+)
+from ciris_scoring.steps.intervals.inputs import (
+    LEVEL_95,
+    METRICS,
+    Booleans,
+    Floats,
+    Integers,
+    Level,
+    Parameters,
+    PeriodSums,
+    Rows,
+    Window,
+    check_inputs,
+)
+from ciris_scoring.steps.intervals.limits import (
+    Limits,
+    calibration_limits,
+    divergence,
+    drift_limits,
+    recovery_limits,
+    wilson,
+)
+from ciris_scoring.steps.intervals.residuals import (
+    FIELDS_PER_TRACE,
+    RATES,
+    CalibrationTotals,
+    HistogramTotals,
+    RateTotals,
+    Residuals,
+    calibration_totals,
+    histogram_totals,
+    rate_totals,
+)
+from ciris_scoring.steps.intervals.rolling import decayed_sum
+from ciris_scoring.steps.resilience import drift, sigmoid
+
+CHUNK_ROWS = 1_024
+"""Rows in memory at a time: few enough for a processor's cache, which doubles the speed of larger chunks."""
+
+CHUNK_AGENT_PERIODS = 15_000
+"""Agents times periods in memory at a time: some 100 MB of running totals."""
+
+FACTORS = ("C", "I_int", "R", "I_inc", "S")
+
+COMPONENTS_BY_FACTOR = (
+    ("d_identity", "k_contradiction"),
+    ("i_chain", "i_coverage", "i_replay"),
+    ("delta_drift", "mttr_hours"),
+    ("ece", "q_deferral", "u_unsafe"),
+    ("s_score",),
+)
+COMPONENTS = tuple(component for components in COMPONENTS_BY_FACTOR for component in components)
+"""The components that carry width, in the order of the arrays (``rho_regression`` is taken as observed)."""
+
+_RATE = {rate: index for index, rate in enumerate(RATES)}
+
+
+def agents_per_chunk(n_periods: int) -> int:
+    """Agents to give to one call of either pass, so that their running totals fit ``CHUNK_AGENT_PERIODS``."""
+    return max(CHUNK_AGENT_PERIODS // max(n_periods, 1), 1)
+
+
+class Intervals(NamedTuple):
+    """Scores and limits of n rows; NaN stands for null. ``low`` ≤ value ≤ ``high`` everywhere."""
+
+    capacity_score: Floats
+    """(n,), null below ``min_traces``, as are its limits."""
+    capacity_score_low: Floats
+    capacity_score_high: Floats
+    factor: Floats
+    """(n, 5) in the order of ``FACTORS``, and their limits."""
+    factor_low: Floats
+    factor_high: Floats
+    component: Floats
+    """(n, 11) in the order of ``COMPONENTS``, neutral where unmeasured, and their limits in the component's unit."""
+    component_low: Floats
+    component_high: Floats
+    design_effect: Floats
+    """(n, 11); null for ``mttr_hours``, ``q_deferral``, and what is unmeasured; of drift the metrics' mean."""
+    interval_driver: NDArray[np.int64]
+    """(n,) index into ``COMPONENTS`` of the one that widens the interval most; −1 where none does, or no score."""
+
+
+class _Totals(NamedTuple):
+    """Running totals of a chunk of agents."""
+
+    rates: RateTotals
+    calibration: CalibrationTotals
+    histograms: list[HistogramTotals]
+
+
+class _Moments(NamedTuple):
+    """What rows of one window take from the running totals."""
+
+    events: Floats
+    trials: Floats
+    judged: Floats
+    successes: Floats
+    recent: list[Floats]
+    baseline: list[Floats]
+    residuals: Residuals
+    """(n, 11), in the order of ``EFFECTS``."""
+    traces: list[Floats]
+    squared_traces: list[Floats]
+
+
+def sum_fleet(
+    sums: PeriodSums,
+    rows: Rows,
+    windows: tuple[Window, ...],
+    *,
+    periods_per_day: int = 1,
+) -> FleetSums:
+    """First pass: the fleet's sums over a chunk of agents, to be added to those of the other chunks.
+
+    :param rows: all scored rows of these agents.
+    :param periods_per_day: 1 or 24.
+    :raises ValueError: arrays do not fit together.
+    """
+    check_inputs(sums, rows, windows, periods_per_day)
+    fleet = empty_fleet_sums(len(windows), sums.n_traces.shape[1])
+    totals = _running_totals(sums, periods_per_day)
+    episodes = np.stack(
+        [sums.n_recoveries, sums.log_recovery_hours, sums.log_recovery_hours_squared], axis=-1
+    )
+    for index, window in enumerate(windows):
+        memory = (window.window_days + window.baseline_days) * periods_per_day
+        in_memory = decayed_sum(episodes.astype(np.float64), memory)
+        for chunk in _chunks(rows, index):
+            part = _take(rows, chunk)
+            add_correlations(fleet, part, _moments(totals, part, window, periods_per_day).residuals)
+            add_episodes(fleet, part, *np.moveaxis(in_memory[part.agent, part.as_of], -1, 0))
+    return fleet
+
+
+def compute_intervals(
+    sums: PeriodSums,
+    rows: Rows,
+    windows: tuple[Window, ...],
+    parameters: Parameters,
+    fleet: FleetValues,
+    *,
+    periods_per_day: int = 1,
+    level: Level = LEVEL_95,
+) -> Intervals:
+    """Second pass: limits of the rows of a chunk of agents.
+
+    :param fleet: over all agents, from :func:`fleet_values`, or as stored.
+    :param level: of the limits.
+    :raises ValueError: arrays do not fit together.
+    """
+    check_inputs(sums, rows, windows, periods_per_day)
+    n = len(rows.agent)
+    widths = (None, None, None, 5, 5, 5, 11, 11, 11, 11)
+    result = Intervals._make(
+        [
+            *(np.empty(n if width is None else (n, width)) for width in widths),
+            np.empty(n, dtype=np.int64),
+        ]
+    )
+    totals = _running_totals(sums, periods_per_day)
+    weight = np.divide(
+        sums.n_traces,
+        sums.n_replay_sampled,
+        out=np.zeros(sums.n_traces.shape),
+        where=sums.n_replay_sampled > 0,
+    )
+    failed = sums.n_replay_sampled - sums.n_replay_succeeded
+    replay = np.stack([weight * failed, weight * sums.n_traces], axis=-1)
+    for index, window in enumerate(windows):
+        of_window = np.flatnonzero(rows.window == index)
+        if not len(of_window):
+            continue
+        length = window.window_days * periods_per_day
+        window_replay = decayed_sum(replay, length)
+        confidence = decayed_sum(sums.sum_confidence, length)
+        coherent = coherence(sums, _take(rows, of_window), window, parameters, periods_per_day)
+        for first in range(0, len(of_window), CHUNK_ROWS):
+            chunk = of_window[first : first + CHUNK_ROWS]
+            part = _take(rows, chunk)
+            computed = _limits(
+                part,
+                _moments(totals, part, window, periods_per_day),
+                window_replay[part.agent, part.as_of],
+                confidence[part.agent, part.as_of],
+                Coherence(*(values[first : first + CHUNK_ROWS] for values in coherent)),
+                fleet.icc[part.window, part.as_of],
+                fleet.episode_cv[part.window, part.as_of],
+                parameters,
+                level,
+            )
+            for target, values in zip(result, computed, strict=True):
+                target[chunk] = values
+    return result
+
+
+# --- From arrays to rows -------------------------------------------------------------------------------------------
+
+
+def _chunks(rows: Rows, window: int) -> Iterator[NDArray[np.intp]]:
+    """Positions of the rows of a window, ``CHUNK_ROWS`` at a time."""
+    positions = np.flatnonzero(rows.window == window)
+    for first in range(0, len(positions), CHUNK_ROWS):
+        yield positions[first : first + CHUNK_ROWS]
+
+
+def _take(rows: Rows, positions: NDArray[np.intp]) -> Rows:
+    return Rows._make(values[positions] for values in rows)
+
+
+def _running_totals(sums: PeriodSums, periods_per_day: int) -> _Totals:
+    return _Totals(
+        rate_totals(sums, periods_per_day),
+        calibration_totals(sums, periods_per_day),
+        [histogram_totals(sums, metric, periods_per_day) for metric in range(len(METRICS))],
+    )
+
+
+def _moments(totals: _Totals, rows: Rows, window: Window, periods_per_day: int) -> _Moments:
+    """Counts and residuals of rows of one window."""
+    agent, end = rows.agent, rows.as_of
+    start: Integers = end - window.window_days * periods_per_day
+    baseline_start: Integers = start - window.baseline_days * periods_per_day
+    edges = (baseline_start, start, end)
+    histograms = [histogram.residuals(agent, edges) for histogram in totals.histograms]
+    parts = [
+        totals.rates.residuals(agent, edges),
+        totals.calibration.residuals(agent, edges),
+        *(histogram.residuals for histogram in histograms),
+    ]
+    return _Moments(
+        *totals.rates.counts(agent, start, end),
+        *totals.calibration.counts(agent, start, end),
+        recent=[histogram.counts(agent, start, end) for histogram in totals.histograms],
+        baseline=[histogram.counts(agent, baseline_start, start) for histogram in totals.histograms],
+        residuals=Residuals(*(np.concatenate(arrays, axis=-1) for arrays in zip(*parts, strict=True))),
+        traces=[histogram.trace for histogram in histograms],
+        squared_traces=[histogram.squared_trace for histogram in histograms],
+    )
+
+
+# --- From rows to limits -------------------------------------------------------------------------------------------
+
+
+def _limits(
+    rows: Rows,
+    moments: _Moments,
+    replay: Floats,
+    confidence: Floats,
+    coherent: Coherence,
+    icc: Floats,
+    episode_cv: Floats,
+    parameters: Parameters,
+    level: Level,
+) -> Intervals:
+    """Scores and limits of n rows of one window.
+
+    :param replay: (n, 2): Σ n·failed/sampled and Σ n²/sampled over the window's periods.
+    :param confidence: (n, 10) sums of confidence by bin.
+    :param icc: (n, 11); ``episode_cv`` (n,).
+    """
+    n_traces = moments.trials[:, _RATE["d_identity"]]
+    n_rates = len(RATES)
+    effects = design_effects(_columns(moments.residuals, slice(0, n_rates + 1)), icc[:, : n_rates + 1])
+
+    # Rates: bad events, effective trials.
+    is_replayed: Booleans = np.full(len(n_traces), parameters.replay_enabled) & (
+        moments.trials[:, _RATE["i_replay"]] >= parameters.replay_min_sample
+    )
+    is_coherence_measured = coherent.n_ends > 0
+    bad = moments.events / n_traces[:, None]
+    bad[:, _RATE["i_coverage"]] /= FIELDS_PER_TRACE
+    bad[:, _RATE["i_replay"]] = np.minimum(np.where(is_replayed, replay[:, 0], 0.0) / n_traces, 1.0)
+    bad[:, _RATE["s_score"]] = np.where(is_coherence_measured, coherent.incoherent, 1.0)
+    trials = np.repeat(n_traces[:, None], n_rates, axis=1)
+    trials[:, _RATE["i_replay"]] = np.divide(
+        n_traces**2, replay[:, 1], out=np.zeros(len(n_traces)), where=replay[:, 1] > 0
+    )
+    trials[:, _RATE["s_score"]] = coherent.effective_signals
+    rate_limits = wilson(bad, trials / effects[:, :n_rates], level, bad <= 0, bad >= 1)
+    unmeasured = np.zeros(bad.shape, dtype=np.bool_)
+    unmeasured[:, _RATE["i_replay"]] = ~is_replayed
+    unmeasured[:, _RATE["s_score"]] = ~is_coherence_measured
+    rate_limits = Limits(
+        np.where(unmeasured, bad, rate_limits.lower), np.where(unmeasured, bad, rate_limits.upper)
+    )
+
+    # Calibration, deferrals, drift, recovery.
+    n_judged = np.sum(moments.judged, axis=-1)
+    ece = np.minimum(np.sum(np.abs(confidence - moments.successes), axis=-1) / np.maximum(n_judged, 1.0), 1.0)
+    gap = calibration_limits(moments.judged, confidence, moments.successes, effects[:, n_rates], level)
+    n_deferrals = rows.n_judged_deferrals.astype(np.float64)
+    lost_deferrals = 1 - rows.q_deferral
+    deferral_limits = wilson(lost_deferrals, n_deferrals, level, lost_deferrals <= 0, lost_deferrals >= 1)
+    no_deferral: Booleans = n_deferrals <= 0
+    deferral_limits = Limits(
+        np.where(no_deferral, lost_deferrals, deferral_limits.lower),
+        np.where(no_deferral, lost_deferrals, deferral_limits.upper),
+    )
+    histogram_effects = [
+        histogram_effect(
+            _columns(moments.residuals, slice(n_rates + 1 + metric, n_rates + 2 + metric)),
+            moments.traces[metric],
+            moments.squared_traces[metric],
+            np.maximum(np.count_nonzero(recent + baseline, axis=-1) - 1.0, 0.0),
+            icc[:, n_rates + 1 + metric],
+        )
+        for metric, (recent, baseline) in enumerate(zip(moments.recent, moments.baseline, strict=True))
+    ]
+    divergences = [
+        divergence(recent, baseline, effect, parameters.drift_pseudo_count, parameters.drift_min_sample)
+        for recent, baseline, effect in zip(moments.recent, moments.baseline, histogram_effects, strict=True)
+    ]
+    drifted = drift_limits(divergences, level)
+    delta = drift(
+        np.stack(moments.recent, axis=1),
+        np.stack(moments.baseline, axis=1),
+        parameters.drift_pseudo_count,
+        max(parameters.drift_min_sample, 1),
+    ).mean
+    recovery = recovery_limits(rows.mttr_hours, rows.n_episodes.astype(np.float64), episode_cv, level)
+
+    # Losses per factor.
+    def kept(rate: str) -> tuple[Floats, Floats, Limits]:
+        column = _RATE[rate]
+        return (
+            1 - bad[:, column],
+            1 - bad[:, column],
+            Limits(1 - rate_limits.upper[:, column], 1 - rate_limits.lower[:, column]),
+        )
+
+    penalty = np.array([parameters.lambda_c, parameters.mu_c])
+    identity = _additive_loss(
+        penalty * bad[:, :2], penalty * rate_limits.upper[:, :2], penalty * rate_limits.lower[:, :2]
+    )
+    resilience = _resilience_loss(
+        drifted.centre, drifted.upper, drifted.raw, drifted.raw_lower, recovery, rows, parameters
+    )
+    parts = [
+        identity,
+        _retained(kept("i_chain"), kept("i_coverage"), kept("i_replay")),
+        resilience,
+        _retained(
+            (1 - gap.centre, 1 - gap.raw, Limits(1 - gap.upper, 1 - gap.raw_lower)),
+            (
+                rows.q_deferral,
+                rows.q_deferral,
+                Limits(1 - deferral_limits.upper, 1 - deferral_limits.lower),
+            ),
+            kept("u_unsafe"),
+        ),
+        _retained(kept("s_score")),
+    ]
+
+    # Points, as published.
+    raw_r = (1 - delta) / (1 + rows.mttr_hours / parameters.mttr_scale_hours) * (1 - rows.rho_regression)
+    good = 1 - bad
+    factor = np.stack(
+        [
+            np.exp(-penalty[0] * bad[:, 0]) * np.exp(-penalty[1] * bad[:, 1]),
+            good[:, _RATE["i_chain"]] * good[:, _RATE["i_coverage"]] * good[:, _RATE["i_replay"]],
+            sigmoid(raw_r, parameters.norm_k, parameters.norm_x0),
+            (1 - ece) * rows.q_deferral * good[:, _RATE["u_unsafe"]],
+            good[:, _RATE["s_score"]],
+        ],
+        axis=-1,
+    )
+    is_scored: Booleans = n_traces >= parameters.min_traces
+    in_composite = factor.copy()
+    in_composite[:, 1] = np.maximum(factor[:, 1], parameters.integrity_floor)
+    capacity = np.prod(in_composite, axis=-1)
+
+    # Limits.
+    best_r = sigmoid(1.0, parameters.norm_k, parameters.norm_x0)
+    worst_r = sigmoid(0.0, parameters.norm_k, parameters.norm_x0)
+    combined = [combine(part) for part in parts]
+    combined[2] = _bounded(combined[2], loss(best_r), loss(worst_r))
+    factor_limits = [limits_of(one) for one in combined]
+    composite_parts = [
+        floored(one, parameters.integrity_floor) if index == 1 else one for index, one in enumerate(combined)
+    ]
+    whole = limits_of(combine_factors(composite_parts))
+    factor_low = np.stack([limits.lower for limits in factor_limits], axis=-1)
+    factor_high = np.stack([limits.upper for limits in factor_limits], axis=-1)
+    factor_low[:, 2] = np.maximum(factor_low[:, 2], worst_r)
+    factor_high[:, 2] = np.minimum(factor_high[:, 2], best_r)
+    scales = [
+        np.divide(
+            one.worse_distance,
+            combined[index].worse_distance,
+            out=np.ones(len(n_traces)),
+            where=(combined[index].worse_distance > 0) & np.isfinite(combined[index].worse_distance),
+        )
+        for index, one in enumerate(composite_parts)
+    ]
+    drivers = driver(parts, scales)
+
+    # Components, in their own units; the order of rates' limits turns where the published value is the good share.
+    def good_share(rate: str) -> tuple[Floats, Floats, Floats]:
+        value, _, limits = kept(rate)
+        return value, limits.lower, limits.upper
+
+    def bad_share(rate: str) -> tuple[Floats, Floats, Floats]:
+        column = _RATE[rate]
+        return bad[:, column], rate_limits.lower[:, column], rate_limits.upper[:, column]
+
+    components: dict[str, tuple[Floats, Floats, Floats]] = {
+        "d_identity": bad_share("d_identity"),
+        "k_contradiction": bad_share("k_contradiction"),
+        "i_chain": good_share("i_chain"),
+        "i_coverage": good_share("i_coverage"),
+        "i_replay": good_share("i_replay"),
+        "delta_drift": (delta, np.clip(drifted.raw_lower, 0.0, 1.0), np.clip(drifted.upper, 0.0, 1.0)),
+        "mttr_hours": (rows.mttr_hours, recovery.lower, recovery.upper),
+        "ece": (ece, np.clip(gap.raw_lower, 0.0, 1.0), np.clip(gap.upper, 0.0, 1.0)),
+        "q_deferral": (rows.q_deferral, 1 - deferral_limits.upper, 1 - deferral_limits.lower),
+        "u_unsafe": bad_share("u_unsafe"),
+        "s_score": good_share("s_score"),
+    }
+    value, low, high = (
+        np.stack([components[component][i] for component in COMPONENTS], axis=-1) for i in range(3)
+    )
+    metrics_measured = np.stack([one.measured for one in divergences], axis=-1)
+    metric_effects = np.stack([effect.effect for effect in histogram_effects], axis=-1)
+    n_metrics = np.count_nonzero(metrics_measured, axis=-1)
+    published_effects = np.full((len(n_traces), len(COMPONENTS)), np.nan)
+    for rate, column in _RATE.items():
+        published_effects[:, COMPONENTS.index(rate)] = np.where(
+            unmeasured[:, column], np.nan, effects[:, column]
+        )
+    published_effects[:, COMPONENTS.index("ece")] = np.where(n_judged > 0, effects[:, n_rates], np.nan)
+    published_effects[:, COMPONENTS.index("delta_drift")] = np.where(
+        n_metrics > 0,
+        np.sum(np.where(metrics_measured, metric_effects, 0.0), axis=-1) / np.maximum(n_metrics, 1),
+        np.nan,
+    )
+    return Intervals(
+        capacity_score=np.where(is_scored, capacity, np.nan),
+        capacity_score_low=np.where(is_scored, np.minimum(whole.lower, capacity), np.nan),
+        capacity_score_high=np.where(
+            is_scored, np.maximum(np.minimum(whole.upper, best_r), capacity), np.nan
+        ),
+        factor=factor,
+        factor_low=np.minimum(factor_low, factor),
+        factor_high=np.maximum(factor_high, factor),
+        component=value,
+        component_low=np.minimum(low, value),
+        component_high=np.maximum(high, value),
+        design_effect=published_effects,
+        interval_driver=np.where(is_scored, drivers, -1),
+    )
+
+
+def _columns(residuals: Residuals, columns: slice) -> Residuals:
+    return Residuals(*(values[:, columns] for values in residuals))
+
+
+def _additive_loss(centre: Floats, worst: Floats, best: Floats) -> Loss:
+    """Losses of components that are never infinite and have one centre, (n, c)."""
+    never: Booleans = np.zeros(centre.shape, dtype=np.bool_)
+    return Loss(Side(centre, worst), Side(centre, best), never, np.ones(centre.shape))
+
+
+def _retained(*components: tuple[Floats, Floats, Limits]) -> Loss:
+    """Losses of components that multiply a factor: centre, centre of the better side, limits, (n,) each."""
+    stacked = [np.stack(values, axis=-1) for values in zip(*((c, b) for c, b, _ in components), strict=True)]
+    limits = Limits(
+        np.stack([limits.lower for _, _, limits in components], axis=-1),
+        np.stack([limits.upper for _, _, limits in components], axis=-1),
+    )
+    return retention_loss(stacked[0], stacked[1], limits)
+
+
+def _resilience_loss(
+    centre: Floats,
+    upper: Floats,
+    raw: Floats,
+    raw_lower: Floats,
+    recovery: Limits,
+    rows: Rows,
+    parameters: Parameters,
+) -> Loss:
+    """Losses of R's two components, one at a time at its limit; R's own centre is in the first one only."""
+
+    def loss_of_r(delta: Floats, hours: Floats) -> Floats:
+        x = (1 - delta) / (1 + hours / parameters.mttr_scale_hours) * (1 - rows.rho_regression)
+        result: Floats = np.logaddexp(0.0, -parameters.norm_k * (x - parameters.norm_x0))
+        return result
+
+    worse, better = loss_of_r(centre, rows.mttr_hours), loss_of_r(raw, rows.mttr_hours)
+    nothing = np.zeros_like(worse)
+    sides = (
+        Side(
+            np.stack([worse, nothing], axis=-1),
+            np.stack([loss_of_r(upper, rows.mttr_hours), loss_of_r(centre, recovery.upper) - worse], axis=-1),
+        ),
+        Side(
+            np.stack([better, nothing], axis=-1),
+            np.stack(
+                [loss_of_r(raw_lower, rows.mttr_hours), loss_of_r(raw, recovery.lower) - better], axis=-1
+            ),
+        ),
+    )
+    shape = (len(worse), 2)
+    return Loss(*sides, zero=np.zeros(shape, dtype=np.bool_), upper=np.ones(shape))
+
+
+def _bounded(combined: Combined, least: Floats, most: Floats) -> Combined:
+    """R's loss on the worse side, no more than that of norm(0)."""
+    return combined._replace(
+        worse_distance=np.minimum(combined.worse_distance, np.maximum(most - combined.worse, 0))
+    )

@@ -1,0 +1,1 @@
+"""To try the project without a PostgreSQL or traces of one's own."""
