@@ -1,7 +1,7 @@
 {#- Intervals of the score (certainty.md §3): what SQL and the Python step agree on, and the columns they share. -#}
 
 {#- Version of the method. It is part of the digest of what limits are made from, and published beside the fleet's
-    values; python/ciris_scoring/steps/limits_step.py refuses another than its own. -#}
+    values; python/ciris_scoring/steps/limits/waiting.py refuses another than its own. -#}
 {% macro interval_method_version() %}
   {{ return(1) }}
 {% endmacro %}

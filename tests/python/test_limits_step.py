@@ -12,7 +12,10 @@ import pytest
 from ciris_scoring.basics.errors import StepError
 from ciris_scoring.steps.fixed_copy import read_numbers, write_numbers
 from ciris_scoring.steps.intervals import Parameters, Window
-from ciris_scoring.steps.limits_step import Fleet, Setting, blocks, run_limits_step
+from ciris_scoring.steps.limits.block import blocks
+from ciris_scoring.steps.limits.setting import Setting
+from ciris_scoring.steps.limits.step import run_limits_step
+from ciris_scoring.steps.limits.waiting import Fleet
 from ciris_scoring.trial.embedded import SCHEMA, Server
 from conftest import Database
 from nasty_fleet import START, nasty_fleet
@@ -84,7 +87,7 @@ def test_every_scored_row_has_limits_and_running_again_writes_nothing(connection
 def test_neither_chunks_nor_blocks_change_a_bit(
     connection, chunk_agents, read_agents, block_periods, monkeypatch
 ):
-    monkeypatch.setattr("ciris_scoring.steps.limits_step.REPORT_SECONDS", -1.0)
+    monkeypatch.setattr("ciris_scoring.steps.limits.step.REPORT_SECONDS", -1.0)
     before = limits(connection)
     connection.execute("delete from int_interval_fleet_values")
     [[n]] = connection.execute("select count(*) from int_resilience_inputs").fetchall()
@@ -209,7 +212,7 @@ def test_a_failure_in_the_middle_changes_nothing(connection):
 
 
 def test_a_connection_lost_in_the_middle_changes_nothing(scored, connection, monkeypatch):
-    monkeypatch.setattr("ciris_scoring.steps.limits_step.REPORT_SECONDS", -1.0)
+    monkeypatch.setattr("ciris_scoring.steps.limits.step.REPORT_SECONDS", -1.0)
     database, _ = scored
     before = limits(connection)
     connection.execute("delete from int_interval_fleet_values")

@@ -21,7 +21,8 @@ from ciris_scoring.job.dbt_build import DbtBuild, Half
 from ciris_scoring.job.rights import check_rights
 from ciris_scoring.job.run_log import Attempt, logged
 from ciris_scoring.job.unchanged import state_digest, unchanged_digest, unchanged_nodes
-from ciris_scoring.steps.limits_step import first_waiting, run_limits_step
+from ciris_scoring.steps.limits.step import run_limits_step
+from ciris_scoring.steps.limits.waiting import first_waiting
 from ciris_scoring.steps.resilience_step import run_step
 from ciris_scoring.steps.step import StepResult
 
