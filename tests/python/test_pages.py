@@ -351,7 +351,7 @@ def test_nothing_published_is_said_in_words(marts, database):
     assert "for windows of 7 or 30 days" in pages.fleet_page(marts, MARTS, window_days=8)
     marts.execute("delete from fct_capacity_scores; delete from fct_fleet_capacity")
     assert "No agent has sent a trace" in pages.fleet_page(marts, MARTS)
-    assert json.loads(report.as_json(marts, MARTS, None))["agents"] == []
+    assert json.loads(report.as_json(Marts(marts, MARTS), None))["agents"] == []
     away = pages.message_page("The database is away", ["It <cannot> be reached."])
     assert "It &lt;cannot&gt; be reached." in away and "<nav" not in away
 
@@ -468,7 +468,7 @@ def test_two_hundred_agents_of_sixty_days_fit_in_a_megabyte(marts):
     left_out = counted["n_agents"] - 500
     assert left_out > 0 and html.count("<details class=") == 500
     assert f"Shown are the 500 agents with the lowest capacity; {left_out} more agents" in html
-    document = json.loads(report.as_json(marts, MARTS, 7))
+    document = json.loads(report.as_json(Marts(marts, MARTS), 7))
     assert (len(document["agents"]), document["agents_left_out"]) == (500, left_out)
 
 
