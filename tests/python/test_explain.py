@@ -11,11 +11,11 @@ from typing import Any
 
 import psycopg
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 from psycopg.rows import dict_row, tuple_row
 
+import command_line
 from ciris_scoring import explain as explain_module
-from ciris_scoring.cli import main
 from ciris_scoring.connection import table_exists
 from ciris_scoring.embedded import SCHEMA
 from ciris_scoring.explain import PAGE_WIDTH, RULE, explain, page
@@ -52,17 +52,12 @@ def marts(sample: Database) -> Iterator[psycopg.Connection]:
 
 
 def invoke(sample: Database, *arguments: str | Path) -> Result:
-    options = ["--profiles-dir", sample.profiles_dir, "--project-dir", REPOSITORY]
-    result = CliRunner().invoke(main, ["explain", *map(str, (*arguments, *options))])
-    assert result.exception is None or isinstance(result.exception, SystemExit), result.exc_info
-    return result
+    return command_line.invoke("explain", *arguments, *command_line.at(sample))
 
 
 def refused(result: Result) -> tuple[str, str]:
-    """The error and the hint of a command that printed nothing else."""
-    assert result.exit_code == 2, result.output
-    assert result.stdout == ""
-    error, hint = result.stderr.splitlines()[-2:]
+    """The error and the hint, without what they begin with."""
+    error, hint = command_line.refused(result, 2)
     return error.removeprefix("Error: "), hint.removeprefix("Hint: ")
 
 

@@ -17,11 +17,11 @@ from typing import Any
 
 import psycopg
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 from psycopg.rows import dict_row
 
+import command_line
 from ciris_scoring import pages, report
-from ciris_scoring.cli import main
 from ciris_scoring.decimals import cut
 from ciris_scoring.embedded import SCHEMA
 from ciris_scoring.errors import CirisError
@@ -32,7 +32,7 @@ from ciris_scoring.reading import agents, fleet, history
 from ciris_scoring.reading.marts import Marts
 from ciris_scoring.run_lock import run_lock
 from ciris_scoring.simulation.sample import sample_info
-from conftest import REPOSITORY, Database, copy_of
+from conftest import Database, copy_of
 from pipeline import MARTS
 
 AS_OF = datetime.fromisoformat(sample_info()["as_of"])
@@ -83,10 +83,7 @@ def marts(scored: Scored) -> Iterator[psycopg.Connection]:
 
 
 def invoke(command: str, database: Database, *arguments: str | Path) -> Result:
-    options = ["--profiles-dir", database.profiles_dir, "--project-dir", REPOSITORY]
-    result = CliRunner().invoke(main, [command, *map(str, (*arguments, *options))])
-    assert result.exception is None or isinstance(result.exception, SystemExit), result.exc_info
-    return result
+    return command_line.invoke(command, *arguments, *command_line.at(database))
 
 
 def read(connection: psycopg.Connection, query: str, *values: Any) -> list[dict[str, Any]]:
