@@ -74,18 +74,18 @@ def specification_seconds(connection: psycopg.Connection, project: Project, as_o
     return _median_seconds(lambda: connection.execute(query).fetchall(), YARDSTICK_RUNS)
 
 
-def specification_query(project_dir: Path) -> str:
-    """The SQL under "Composite Score Calculation" in the specification.
+def specification_query(project_dir: Path, heading: str = "## Composite Score Calculation") -> str:
+    """The SQL under a heading of the specification.
 
     :raises BenchFailed: it is not there.
     """
     document = project_dir / SPECIFICATION
     try:
-        _, found, rest = document.read_text("utf-8").partition("## Composite Score Calculation")
+        _, found, rest = document.read_text("utf-8").partition(f"{heading}\n")
         return rest.split("```sql\n")[1].split("```")[0]
     except (OSError, IndexError) as error:
         raise BenchFailed(
-            f"{document} has no SQL under 'Composite Score Calculation', so there is nothing to compare with.",
+            f"{document} has no SQL under '{heading.lstrip('# ')}', so there is nothing to compare with.",
             "Restore the document from the project's repository.",
         ) from error
 

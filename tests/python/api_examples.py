@@ -4,12 +4,24 @@ python tests/python/api_examples.py        # after ciris-scoring run --embedded:
 """
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 from starlette.testclient import TestClient
 
-FILE = Path(__file__).parents[2] / "python/ciris_scoring/show/api/examples.json"
+from ciris_scoring.basics.project import load_project
+from ciris_scoring.reading.agents import Agent, called
+from ciris_scoring.reading.marts import Marts
+from ciris_scoring.show.api import endpoints
+from ciris_scoring.show.api.app import create_app
+from ciris_scoring.show.api.database import Database
+from ciris_scoring.show.api.settings import Settings
+from ciris_scoring.trial import embedded
+
+ROOT = Path(__file__).parents[2]
+FILE = ROOT / "python/ciris_scoring/show/api/examples.json"
 SCORING = "/api/v1/scoring"
 ENDPOINTS = {
     "fleet": f"{SCORING}/capacity/fleet",
@@ -23,44 +35,47 @@ ENDPOINTS = {
     "readyz": "/readyz",
 }
 PROBLEMS = {
-    "unknown-agent": f"{SCORING}/capacity/nobody",
-    "bad-parameter": f"{SCORING}/capacity/Link?window_days=5",
-}
-# What the sample on an open loopback server does not answer.
-OTHER_PROBLEMS = {
-    "key-required": {
-        "detail": "Send the API key as `Authorization: Bearer KEY`, as `X-API-Key: KEY`, or as a password."
-    },
-    "ambiguous-agent": {
-        "detail": "2 agents are called 'Link': give the agent_id_hash of one.",
-        "agents": [
-            {"agent_id_hash": "2bc8ef9f5ed4b6f3", "agent_name": "Link"},
-            {"agent_id_hash": "4107c26fee8baae4", "agent_name": "Link"},
-        ],
-    },
-    "too-many-requests": {
-        "detail": "More than 600 requests in a minute; wait 1 s.",
-        "limit": 600,
-        "retry_after": 1,
-    },
-    "database-away": {"detail": "The database cannot be reached; ask again in a moment."},
+    "unknown-agent": (f"{SCORING}/capacity/nobody", Settings()),
+    "bad-parameter": (f"{SCORING}/capacity/Link?window_days=5", Settings()),
+    "key-required": (f"{SCORING}/capacity/Link", Settings(key="0123456789abcdef")),
+    "too-many-requests": (f"{SCORING}/capacity/Link", Settings(requests_per_minute=600)),
 }
 MOST_ITEMS = 2
 LONG_LISTS = ("agents", "alerts", "published", "parts", "history")
 
 
-def examples(client: TestClient) -> dict[str, Any]:
-    """All examples, as a server of the sample answers now."""
-    found: dict[str, Any] = {
-        name: _cut(client.get(path).json(), in_fleet=name == "fleet") for name, path in ENDPOINTS.items()
+def examples(database: Database) -> dict[str, Any]:
+    """All examples, as servers of the sample answer now."""
+    with served(database, Settings()) as client:
+        found: dict[str, Any] = {
+            name: _cut(client.get(path).json(), in_fleet=name == "fleet") for name, path in ENDPOINTS.items()
+        }
+        found["history.csv"] = client.get(ENDPOINTS["history"], headers={"Accept": "text/csv"}).text
+    found["problems"] = {
+        kind: _problem(database, path, settings) for kind, (path, settings) in PROBLEMS.items()
     }
-    found["history.csv"] = client.get(ENDPOINTS["history"], headers={"Accept": "text/csv"}).text
-    problems = {kind: client.get(path).json() for kind, path in PROBLEMS.items()}
-    found["problems"] = OTHER_PROBLEMS | {
-        kind: {name: value for name, value in document.items() if name not in ("type", "title", "status")}
-        for kind, document in problems.items()
-    }
+    with patch.object(endpoints, "called", _both_called_link):  # in the sample, no two bear a name
+        found["problems"]["ambiguous-agent"] = _problem(database, ENDPOINTS["capacity"], Settings())
+    with patch.object(Database, "is_away", True):
+        found["problems"]["database-away"] = _problem(database, ENDPOINTS["capacity"], Settings())
     return found
+
+
+def served(database: Database, settings: Settings) -> TestClient:
+    return TestClient(create_app(database, settings), base_url="http://localhost")
+
+
+def _both_called_link(marts: Marts, text: str) -> list[Agent]:
+    found = [agent for name in ("Bravo", "Link") for agent in called(marts, name)]
+    return [replace(agent, agent_name="Link") for agent in found]
+
+
+def _problem(database: Database, path: str, settings: Settings) -> dict[str, Any]:
+    """What a problem says beside its kind: the answer to the first request that is refused."""
+    with served(database, settings) as client:
+        answers = (client.get(path) for _ in range(2_000))
+        response = next(answer for answer in answers if answer.status_code != 200)
+    return {name: value for name, value in response.json().items() if name not in ("type", "title", "status")}
 
 
 def _cut(answer: Any, *, in_fleet: bool) -> Any:
@@ -76,17 +91,10 @@ def _cut(answer: Any, *, in_fleet: bool) -> Any:
 
 
 def _main() -> None:
-    from ciris_scoring.basics.project import load_project
-    from ciris_scoring.show.api.app import create_app
-    from ciris_scoring.show.api.database import Database
-    from ciris_scoring.show.api.settings import Settings
-    from ciris_scoring.trial import embedded
-
-    project = load_project(FILE.parents[3], FILE.parents[3] / embedded.STATE_FOLDER)
+    project = load_project(ROOT, ROOT / embedded.STATE_FOLDER)
     database = Database(project, 2, 15)
     database.open()
-    with TestClient(create_app(database, Settings()), base_url="http://localhost") as client:
-        FILE.write_text(json.dumps(examples(client), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    FILE.write_text(json.dumps(examples(database), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     database.close()
 
 

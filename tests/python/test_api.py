@@ -831,7 +831,7 @@ def test_everything_is_described_and_has_an_example(app):
     assert undescribed == []
 
 
-def test_examples_are_what_the_server_answers(client):
+def test_examples_are_what_the_server_answers(served):
     """But for the last digits of limits: numpy computes logarithms with other instructions on other processors."""
     changing = {"timestamp", "scored_at", "as_of_age_seconds", "history.csv", "cached"}
 
@@ -843,7 +843,7 @@ def test_examples_are_what_the_server_answers(client):
         return number(value) if isinstance(value, float) else value
 
     written = json.loads(api_examples.FILE.read_text(encoding="utf-8"))
-    assert stable(api_examples.examples(client)) == stable(
+    assert stable(api_examples.examples(served)) == stable(
         written, lambda value: pytest.approx(value, rel=1e-9)
     )
 

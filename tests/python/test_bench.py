@@ -8,8 +8,9 @@ from pathlib import Path
 import psycopg
 import pytest
 import yaml
-from click.testing import CliRunner, Result
+from click.testing import Result
 
+import command_line
 from benchmarks import command
 from benchmarks.__main__ import main
 from benchmarks.activity import Activity
@@ -30,11 +31,7 @@ TINY = ("--agents", "6", "--days", "5", "--traces-per-day", "12", "--increments"
 
 
 def bench(database: Database, *arguments: str) -> Result:
-    """Run the command on a database's server; a traceback would be a bug."""
-    place = ["--profiles-dir", str(database.profiles_dir), "--project-dir", str(REPOSITORY)]
-    result = CliRunner().invoke(main, [*place, *arguments])
-    assert result.exception is None or isinstance(result.exception, SystemExit), result.exc_info
-    return result
+    return command_line.invoke(*command_line.at(database), *arguments, command=main)
 
 
 def refused(result: Result, exit_code: int) -> str:

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import psycopg
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 
 from ciris_scoring.basics import as_of as as_of_time
 from ciris_scoring.basics.errors import InputError
@@ -33,11 +33,11 @@ from ciris_scoring.calibration.formulas import (
 from ciris_scoring.calibration.labels import Label, read_labels
 from ciris_scoring.calibration.parameters import COVERED, Range, covered_ranges, not_covered, values_to_try
 from ciris_scoring.calibration.report import COLUMNS, Findings, as_text, verdict
-from ciris_scoring.cli import main
 from ciris_scoring.reading.marts import read_only
 from ciris_scoring.trial.embedded import SCHEMA
 from ciris_scoring.trial.simulation.sample import load_sample, sample_info
-from conftest import REPOSITORY, Database, copy_of, fresh_database
+from command_line import at, invoke, refused
+from conftest import Database, copy_of, fresh_database
 from pipeline import EXACT, MARTS, score
 
 MOMENT = as_of_time.parse_time(sample_info()["as_of"], "sample")
@@ -83,19 +83,7 @@ def label(agent, first, last, is_good=True):
 
 
 def calibrate(database: Database, *arguments: str | Path) -> Result:
-    """Run the command; a traceback would be a bug."""
-    options = ["--profiles-dir", database.profiles_dir, "--project-dir", REPOSITORY, *arguments]
-    result = CliRunner().invoke(main, ["calibrate", *map(str, options)])
-    assert result.exception is None or isinstance(result.exception, SystemExit), result.exc_info
-    return result
-
-
-def refused(result: Result, exit_code: int) -> str:
-    assert result.exit_code == exit_code, result.output
-    assert result.stdout == ""
-    *_, error, hint = result.stderr.splitlines()
-    assert error.startswith("Error: ") and hint.startswith("Hint: ")
-    return error
+    return invoke("calibrate", *at(database), *arguments)
 
 
 def write_labels(path: Path, rows, header=("agent_id_hash", "from", "to", "label")) -> Path:
@@ -541,7 +529,7 @@ def test_labels_of_nobody_or_of_one_class_are_refused(scored, tmp_path):
     assert "line 3: the span overlaps the one of the same agent in line 2" in error(
         (first, "2026-06-01", "2026-06-08", "good"), (first, "2026-06-07", "2026-06-09", "bad")
     )
-    assert "cannot be read" in refused(calibrate(database, "--labels", tmp_path / "none.csv"), 2)
+    assert "cannot be read" in refused(calibrate(database, "--labels", tmp_path / "none.csv"), 2)[0]
 
 
 def test_a_window_or_as_of_without_scores_is_refused(scored):
@@ -549,14 +537,16 @@ def test_a_window_or_as_of_without_scores_is_refused(scored):
     assert "No score is published for a window of 8 days" in refused(
         calibrate(database, "--window-days", "8"), 2
     )
-    assert "an as-of up to 2020-01-01T00:00:00Z" in refused(calibrate(database, "--as-of", "2020-01-01"), 2)
-    assert "--as-of is 'soon'" in refused(calibrate(database, "--as-of", "soon"), 2)
+    assert (
+        "an as-of up to 2020-01-01T00:00:00Z" in refused(calibrate(database, "--as-of", "2020-01-01"), 2)[0]
+    )
+    assert "--as-of is 'soon'" in refused(calibrate(database, "--as-of", "soon"), 2)[0]
     result = calibrate(database, "--as-of", "2026-06-14T12:00:00Z", "--window-days", "30")
     assert result.stdout.startswith("Calibration at 2026-06-14T00:00:00Z, window of 30 days")
 
 
 def test_a_database_without_marts_says_what_to_do(database):
-    assert "There is no ciris.fct_capacity_scores" in refused(calibrate(database), 1)
+    assert "There is no ciris.fct_capacity_scores" in refused(calibrate(database), 1)[0]
 
 
 @pytest.fixture
@@ -584,6 +574,6 @@ def test_a_fleet_with_few_scores(scored, changed):
     assert ": 1 agents with a score, 13 without" in one.stdout
     assert "No shares: at least two agents with a score above 0 are needed." in one.stdout
     changed.execute(f"update {scores} set capacity_score = null, category = null")
-    assert "None of 14 agents has a score" in refused(calibrate(database), 1)
+    assert "None of 14 agents has a score" in refused(calibrate(database), 1)[0]
     changed.execute(f"delete from {scores}")
-    assert "No score is published in ciris.fct_capacity_scores" in refused(calibrate(database), 1)
+    assert "No score is published in ciris.fct_capacity_scores" in refused(calibrate(database), 1)[0]

@@ -13,7 +13,7 @@ from pathlib import Path
 import psycopg
 import pytest
 import yaml
-from click.testing import CliRunner, Result
+from click.testing import CliRunner
 
 from ciris_scoring.basics import as_of as as_of_time
 from ciris_scoring.basics import run_lock as locking
@@ -21,9 +21,9 @@ from ciris_scoring.basics.errors import InputError
 from ciris_scoring.basics.project import load_project, parse_vars
 from ciris_scoring.basics.run_lock import run_lock
 from ciris_scoring.basics.source_schema import create_source_tables
-from ciris_scoring.cli import main
 from ciris_scoring.trial import data_folder, embedded
 from ciris_scoring.trial.simulation.sample import sample_info
+from command_line import at, invoke, refused
 from conftest import REPOSITORY, Database
 
 
@@ -38,28 +38,6 @@ def sources(database: Database) -> Database:
     with database.connect() as connection:
         create_source_tables(connection)
     return database
-
-
-def invoke(*arguments: str | Path) -> Result:
-    """Run a command; a traceback would be a bug."""
-    result = CliRunner().invoke(main, list(map(str, arguments)))
-    assert result.exception is None or isinstance(result.exception, SystemExit), result.exc_info
-    return result
-
-
-def at(database: Database, project: Path = REPOSITORY) -> list[str]:
-    """Options that name a database and a project."""
-    return ["--profiles-dir", str(database.profiles_dir), "--project-dir", str(project)]
-
-
-def refused(result: Result, exit_code: int = 1) -> tuple[str, str]:
-    """The error and the hint of a command that failed before it printed any result: one line each."""
-    assert result.exit_code == exit_code, result.output
-    assert result.stdout == ""
-    *_, error, hint = result.stderr.splitlines()
-    assert error.startswith("Error: ")
-    assert hint.startswith("Hint: ")
-    return error, hint
 
 
 def change_profile(database: Database, **changes: object) -> None:

@@ -12,13 +12,13 @@ from unittest.mock import patch
 
 import psycopg
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 from psycopg.rows import dict_row, tuple_row
 
+import command_line
 from ciris_scoring.basics.connection import table_exists
 from ciris_scoring.basics.project import Project, load_project
 from ciris_scoring.basics.terminal import width
-from ciris_scoring.cli import main
 from ciris_scoring.reading.evidence import RULES
 from ciris_scoring.show import explain as explain_module
 from ciris_scoring.show.explain import PAGE_WIDTH, RULE, explain, page
@@ -57,17 +57,12 @@ def marts(sample: Database) -> Iterator[psycopg.Connection]:
 
 
 def invoke(sample: Database, *arguments: str | Path) -> Result:
-    options = ["--profiles-dir", sample.profiles_dir, "--project-dir", REPOSITORY]
-    result = CliRunner().invoke(main, ["explain", *map(str, (*arguments, *options))])
-    assert result.exception is None or isinstance(result.exception, SystemExit), result.exc_info
-    return result
+    return command_line.invoke("explain", *arguments, *command_line.at(sample))
 
 
 def refused(result: Result) -> tuple[str, str]:
-    """The error and the hint of a command that printed nothing else."""
-    assert result.exit_code == 2, result.output
-    assert result.stdout == ""
-    error, hint = result.stderr.splitlines()[-2:]
+    """The error and the hint, without what they begin with."""
+    error, hint = command_line.refused(result, 2)
     return error.removeprefix("Error: "), hint.removeprefix("Hint: ")
 
 
@@ -481,7 +476,7 @@ def test_it_reads_one_state_and_writes_nothing(project, monkeypatch):
 
     def find_and_ask(marts: Any, agent: str) -> str:
         for name in ("transaction_read_only", "transaction_isolation"):
-            settings.extend(marts.cursor.execute(f"show {name}").fetchone().values())
+            settings.extend(marts.connection.execute(f"show {name}").fetchone())
         return find(marts, agent)
 
     monkeypatch.setattr(explain_module, "_find_agent", find_and_ask)

@@ -17,13 +17,13 @@ from typing import Any
 
 import psycopg
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 from psycopg.rows import dict_row
 
+import command_line
 from ciris_scoring.basics.decimals import cut
 from ciris_scoring.basics.errors import CirisError
 from ciris_scoring.basics.run_lock import run_lock
-from ciris_scoring.cli import main
 from ciris_scoring.reading import agent as agent_reading
 from ciris_scoring.reading import agents, fleet, history
 from ciris_scoring.reading.marts import Marts
@@ -84,10 +84,7 @@ def marts(scored: Scored) -> Iterator[psycopg.Connection]:
 
 
 def invoke(command: str, database: Database, *arguments: str | Path) -> Result:
-    options = ["--profiles-dir", database.profiles_dir, "--project-dir", REPOSITORY]
-    result = CliRunner().invoke(main, [command, *map(str, (*arguments, *options))])
-    assert result.exception is None or isinstance(result.exception, SystemExit), result.exc_info
-    return result
+    return command_line.invoke(command, *arguments, *command_line.at(database))
 
 
 def read(connection: psycopg.Connection, query: str, *values: Any) -> list[dict[str, Any]]:
@@ -361,7 +358,7 @@ def test_nothing_published_is_said_in_words(marts, database):
     assert "for windows of 7 or 30 days" in pages.fleet_page(marts, MARTS, window_days=8)
     marts.execute("delete from fct_capacity_scores; delete from fct_fleet_capacity")
     assert "No agent has sent a trace" in pages.fleet_page(marts, MARTS)
-    assert json.loads(report.as_json(marts, MARTS, None))["agents"] == []
+    assert json.loads(report.as_json(Marts(marts, MARTS), None))["agents"] == []
     away = pages.message_page("The database is away", ["It <cannot> be reached."])
     assert "It &lt;cannot&gt; be reached." in away and "<nav" not in away
 
@@ -478,7 +475,7 @@ def test_two_hundred_agents_of_sixty_days_fit_in_a_megabyte(marts):
     left_out = counted["n_agents"] - 500
     assert left_out > 0 and html.count("<details class=") == 500
     assert f"Shown are the 500 agents with the lowest capacity; {left_out} more agents" in html
-    document = json.loads(report.as_json(marts, MARTS, 7))
+    document = json.loads(report.as_json(Marts(marts, MARTS), 7))
     assert (len(document["agents"]), document["agents_left_out"]) == (500, left_out)
 
 

@@ -9,19 +9,19 @@ from collections.abc import Iterator
 
 import psycopg
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 from psycopg.rows import dict_row
 
+import command_line
 from ciris_scoring.basics.errors import DbtFailed, RunInProgress, StepError
 from ciris_scoring.basics.relations import Relations
 from ciris_scoring.basics.run_lock import run_lock
-from ciris_scoring.cli import main
 from ciris_scoring.job import run as job
 from ciris_scoring.job.closing import Closing
 from ciris_scoring.show.pages import pages
 from ciris_scoring.trial.embedded import SCHEMA
 from ciris_scoring.trial.simulation.sample import sample_info
-from conftest import REPOSITORY, Database, copy_of
+from conftest import Database, copy_of
 from pipeline import MARTS, score
 
 AS_OF = sample_info()["as_of"]
@@ -122,8 +122,7 @@ def nothing_to_build(monkeypatch):
 
 
 def invoke(database: Database, *arguments: str) -> Result:
-    options = ["--profiles-dir", database.profiles_dir, "--project-dir", REPOSITORY, "--as-of", AS_OF]
-    return CliRunner().invoke(main, ["run", *map(str, (*options, *arguments))])
+    return command_line.invoke("run", *command_line.at(database), "--as-of", AS_OF, *arguments)
 
 
 def test_json_sums_up_a_run_however_it_ends(sample, marts, nothing_to_build):

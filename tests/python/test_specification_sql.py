@@ -3,7 +3,7 @@
 Its examples count raw rows: rows delivered again too, uncleaned values, everything later than the moment they ask
 about, a window open at its start (`>`), and by name instead of by agent. So a score is compared where none of that
 makes a difference: no row of the window was delivered before or repaired, none lies on the window's edge, and all of
-them bear one name that no other agent bears. The examples stand here as they stand in the specification, but for
+them bear one name that no other agent bears. The examples are read from the document, but for
 `NOW()`. What they call `cirislens.covenant_traces` is a view: the sample's rows before the as-of, because an example
 run at that time would have seen no others.
 """
@@ -17,88 +17,19 @@ import psycopg
 import pytest
 from psycopg.rows import dict_row
 
+from benchmarks.reads import specification_query
 from ciris_scoring.trial.embedded import Server
 from ciris_scoring.trial.simulation.sample import load_sample, sample_info
-from conftest import fresh_database
+from conftest import REPOSITORY, fresh_database
 from pipeline import score
 
-# ciris_scoring_specification.md, Factor 1, "SQL Example: Contradiction Detection"
-CONTRADICTION = """
--- Detect conscience overrides and priority violations
-SELECT
-    agent_name,
-    COUNT(*) as total_decisions,
-    SUM(CASE WHEN action_was_overridden THEN 1 ELSE 0 END) as overrides,
-    SUM(CASE WHEN action_was_overridden THEN 1 ELSE 0 END)::float / NULLIF(COUNT(*), 0) as K_contradiction
-FROM cirislens.covenant_traces
-WHERE timestamp > NOW() - INTERVAL '7 days'
-GROUP BY agent_name;
-"""
-
-# ciris_scoring_specification.md, Factor 2, "SQL Example: Hash Chain Integrity"
-SIGNATURES = """
--- Calculate signature verification rate
-SELECT
-    agent_name,
-    COUNT(*) as total_traces,
-    SUM(CASE WHEN signature_verified THEN 1 ELSE 0 END) as verified,
-    SUM(CASE WHEN signature IS NOT NULL THEN 1 ELSE 0 END) as signed,
-    SUM(CASE WHEN signature_verified THEN 1 ELSE 0 END)::float / NULLIF(COUNT(*), 0) as I_chain
-FROM cirislens.covenant_traces
-WHERE timestamp > NOW() - INTERVAL '7 days'
-GROUP BY agent_name;
-"""
-
-# ciris_scoring_specification.md, Factor 2, "SQL Example: Field Coverage"
-COVERAGE = """
--- Calculate trace field coverage
-SELECT
-    agent_name,
-    COUNT(*) as total_traces,
-    AVG(
-        (CASE WHEN thought_id IS NOT NULL THEN 1 ELSE 0 END +
-         CASE WHEN csdma_plausibility_score IS NOT NULL THEN 1 ELSE 0 END +
-         CASE WHEN dsdma_domain_alignment IS NOT NULL THEN 1 ELSE 0 END +
-         CASE WHEN idma_k_eff IS NOT NULL THEN 1 ELSE 0 END +
-         CASE WHEN conscience_passed IS NOT NULL THEN 1 ELSE 0 END +
-         CASE WHEN coherence_level IS NOT NULL THEN 1 ELSE 0 END +
-         CASE WHEN entropy_level IS NOT NULL THEN 1 ELSE 0 END +
-         CASE WHEN selected_action IS NOT NULL THEN 1 ELSE 0 END +
-         CASE WHEN action_success IS NOT NULL THEN 1 ELSE 0 END +
-         CASE WHEN signature IS NOT NULL THEN 1 ELSE 0 END
-        )::float / 10
-    ) as I_coverage
-FROM cirislens.covenant_traces
-WHERE timestamp > NOW() - INTERVAL '7 days'
-GROUP BY agent_name;
-"""
-
-# ciris_scoring_specification.md, Factor 4, "SQL Example: Unsafe Action Rate"
-UNSAFE = """
--- Calculate rate of actions under high uncertainty
-SELECT
-    agent_name,
-    COUNT(*) as total_actions,
-    SUM(CASE
-        WHEN entropy_level > 0.5 AND NOT action_success THEN 1
-        ELSE 0
-    END) as unsafe_failures,
-    SUM(CASE
-        WHEN entropy_level > 0.5 AND NOT action_success THEN 1
-        ELSE 0
-    END)::float / NULLIF(COUNT(*), 0) as U_unsafe
-FROM cirislens.covenant_traces
-WHERE timestamp > NOW() - INTERVAL '7 days'
-GROUP BY agent_name;
-"""
-
-# Example, its column (as PostgreSQL folds it), the component of fct_factor_components.
-EXAMPLES = {
-    "override rate": (CONTRADICTION, "k_contradiction", "k_contradiction"),
-    "signature verification rate": (SIGNATURES, "i_chain", "signature_rate"),
-    "coverage of ten fields": (COVERAGE, "i_coverage", "i_coverage"),
-    "unsafe rate": (UNSAFE, "u_unsafe", "u_unsafe"),
-}
+# Heading of the example, its column (as PostgreSQL folds it), the component of fct_factor_components.
+EXAMPLES = [
+    ("Contradiction Detection", "k_contradiction", "k_contradiction"),
+    ("Hash Chain Integrity", "i_chain", "signature_rate"),
+    ("Field Coverage", "i_coverage", "i_coverage"),
+    ("Unsafe Action Rate", "u_unsafe", "u_unsafe"),
+]
 WINDOW_DAYS = 7
 
 # Scores whose window is free of everything that the examples treat in their own way, with the one name in it. From
@@ -165,9 +96,9 @@ def comparable(connection: psycopg.Connection) -> dict:
     return found
 
 
-@pytest.mark.parametrize("example", EXAMPLES)
-def test_the_specifications_sql_gives_the_same(connection, comparable, example):
-    query, column, component = EXAMPLES[example]
+@pytest.mark.parametrize(("heading", "column", "component"), EXAMPLES)
+def test_the_specifications_sql_gives_the_same(connection, comparable, heading, column, component):
+    query = specification_query(REPOSITORY, f"### SQL Example: {heading}")
     published = {
         (row["agent_id_hash"], row["as_of"]): row["component_value"]
         for row in connection.execute(

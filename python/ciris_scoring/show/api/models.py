@@ -4,10 +4,11 @@ Names and nesting are those of the CIRIS lens API.
 """
 
 from datetime import UTC, datetime
-from typing import Annotated, Literal
+from typing import Annotated, Generic, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, WithJsonSchema
 
+Value = TypeVar("Value")
 FactorName = Literal["C", "I_int", "R", "I_inc", "S"]
 Category = Literal["high_fragility", "moderate", "healthy", "high_capacity"]
 Status = Literal["final", "provisional", "insufficient_data"]
@@ -19,6 +20,10 @@ Moment = Annotated[
     WithJsonSchema({"type": "string", "format": "date-time"}),
 ]
 """A time as Python's `isoformat` writes it at UTC: clients with a Python before 3.11 cannot read a Z."""
+Certainty = Annotated[
+    Literal["certain", "uncertain"] | None,
+    Field(description="Whether both limits lie in the category; null with the score."),
+]
 Hash = Annotated[str, Field(description="Stable identity of the agent.")]
 Name = Annotated[
     str, Field(description="Last name the agent bore; its hash where it never sent one. Not unique.")
@@ -69,14 +74,18 @@ class FactorScore(Described):
     )
 
 
-class Factors(Described):
-    """The five factors."""
+class ByFactor(Described, Generic[Value]):
+    """Something of each of the five factors."""
 
-    C: FactorScore = Field(description="Core identity.")
-    I_int: FactorScore = Field(description="Integrity.")
-    R: FactorScore = Field(description="Resilience.")
-    I_inc: FactorScore = Field(description="Incompleteness awareness.")
-    S: FactorScore = Field(description="Sustained coherence.")
+    C: Value = Field(description="Core identity.")
+    I_int: Value = Field(description="Integrity.")
+    R: Value = Field(description="Resilience.")
+    I_inc: Value = Field(description="Incompleteness awareness.")
+    S: Value = Field(description="Sustained coherence.")
+
+
+class Factors(ByFactor[FactorScore]):
+    """The five factors."""
 
 
 class DetailedFactor(FactorScore):
@@ -90,14 +99,8 @@ class DetailedFactor(FactorScore):
     )
 
 
-class DetailedFactors(Described):
+class DetailedFactors(ByFactor[DetailedFactor]):
     """The five factors, explained."""
-
-    C: DetailedFactor = Field(description="Core identity.")
-    I_int: DetailedFactor = Field(description="Integrity.")
-    R: DetailedFactor = Field(description="Resilience.")
-    I_inc: DetailedFactor = Field(description="Incompleteness awareness.")
-    S: DetailedFactor = Field(description="Sustained coherence.")
 
 
 class Metadata(Described):
@@ -121,10 +124,9 @@ class DetailedMetadata(Metadata):
     non_exempt_actions: list[str] = Field(description="Actions of non-exempt traces.")
 
 
-class ScoreBase(Described):
-    """A score of an agent, whether it has one or not yet."""
+class Outline(Described):
+    """What every answer says of a score, whether the agent has one or not yet."""
 
-    agent_id_hash: Hash
     agent_name: Name
     composite_score: Share | None = Field(
         description="Product of the five factors; null below the least traces."
@@ -133,34 +135,43 @@ class ScoreBase(Described):
         description="Lower limit of its 95 % interval; null with the score."
     )
     composite_score_high: Share | None = Field(description="Upper limit; null with the score.")
-    composite_score_geometric: Share | None = Field(description="Weighted geometric mean of the factors.")
     fragility_index: float | None = Field(
         description="1/(epsilon + composite_score), lower is better; null with the score."
     )
     category: Category | None = Field(description="Category of the score; null with the score.")
-    category_certainty: Literal["certain", "uncertain"] | None = Field(
-        description="Whether both limits lie in the category; null with the score."
-    )
-    interval_driver: str | None = Field(
-        description="Component that widens the interval most; null where none does."
-    )
     score_status: Status = Field(
         description="insufficient_data: too few traces; provisional: too little history; final."
     )
+    weakest_factor: FactorName = Field(description="Factor with the smallest value.")
+
+
+class Scored(Outline):
+    """The same of an agent that has a score."""
+
+    composite_score: Share = Field(description="Product of the five factors.")
+    fragility_index: float = Field(description="1/(epsilon + composite_score), lower is better.")
+    category: Category = Field(description="Category of the score.")
+
+
+class ScoreBase(Outline):
+    """A score of an agent at an as-of."""
+
+    agent_id_hash: Hash
+    composite_score_geometric: Share | None = Field(description="Weighted geometric mean of the factors.")
+    category_certainty: Certainty
+    interval_driver: str | None = Field(
+        description="Component that widens the interval most; null where none does."
+    )
     confidence: Confidence = Field(description="By traces in the window.")
     traces_missing: int = Field(description="Traces that a score still needs; 0 where there is one.")
-    weakest_factor: FactorName = Field(description="Factor with the smallest value.")
     unmeasured_components: list[str] = Field(
         description="Components with too little data, which stand at their neutral value."
     )
 
 
-class FleetScore(ScoreBase):
+class FleetScore(Scored, ScoreBase):
     """A score of an agent in the fleet, which always is a number."""
 
-    composite_score: Share = Field(description="Product of the five factors.")
-    fragility_index: float = Field(description="1/(epsilon + composite_score), lower is better.")
-    category: Category = Field(description="Category of the score.")
     factors: Factors = Field(description="The five factors.")
     metadata: Metadata = Field(description="What the score was made from.")
 
@@ -244,34 +255,16 @@ class FactorsAnswer(ScoreBase, Answer):
     metadata: DetailedMetadata = Field(description="What the score was made from.")
 
 
-class PointFactors(Described):
+class PointFactors(ByFactor[Share]):
     """The five factors at an as-of."""
 
-    C: Share = Field(description="Core identity.")
-    I_int: Share = Field(description="Integrity.")
-    R: Share = Field(description="Resilience.")
-    I_inc: Share = Field(description="Incompleteness awareness.")
-    S: Share = Field(description="Sustained coherence.")
 
-
-class Point(Described):
-    """A score of the agent at an as-of."""
+class Point(Outline):
+    """A score of the agent at an as-of, with its name at the time."""
 
     as_of: AsOf
-    agent_name: str = Field(description="Name at the time.")
-    composite_score: Share | None = Field(
-        description="Product of the five factors; null below the least traces."
-    )
-    composite_score_low: Share | None = Field(
-        description="Lower limit of its 95 % interval; null with the score."
-    )
-    composite_score_high: Share | None = Field(description="Upper limit; null with the score.")
-    fragility_index: float | None = Field(description="Lower is better; null with the score.")
-    category: Category | None = Field(description="Category of the score; null with the score.")
-    score_status: Status = Field(description="final, provisional or insufficient_data.")
     confidence: Confidence = Field(description="By traces in the window.")
     trace_count: int = Field(description="Traces in the window.")
-    weakest_factor: FactorName = Field(description="Factor with the smallest value.")
     factors: PointFactors = Field(description="The five factors.")
     parameter_set_id: str = Field(description="Short hash of all parameters of the score.")
     scored_at: Moment = Field(description="When the score was computed.")
@@ -298,21 +291,11 @@ class History(Answer):
     note: str = Field(description="How the history was made.")
 
 
-class AlertedAgent(Described):
+class AlertedAgent(Scored):
     """An agent below the threshold."""
 
     agent_id_hash: Hash
-    agent_name: Name
-    composite_score: Share = Field(description="Its score.")
-    composite_score_low: Share | None = Field(description="Lower limit of its 95 % interval.")
-    composite_score_high: Share | None = Field(description="Upper limit of its 95 % interval.")
-    category: Category = Field(description="Its category.")
-    category_certainty: Literal["certain", "uncertain"] | None = Field(
-        description="Whether both limits lie in the category."
-    )
-    fragility_index: float = Field(description="1/(epsilon + composite_score), lower is better.")
-    weakest_factor: FactorName = Field(description="Factor with the smallest value.")
-    score_status: Status = Field(description="final or provisional.")
+    category_certainty: Certainty
     non_exempt_traces: int = Field(description="Traces in the window whose action is non-exempt.")
 
 
