@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ import pytest
 from ciris_scoring.basics.errors import CirisError, DbtFailed, InputError
 from ciris_scoring.basics.project import load_project
 from ciris_scoring.job.backfill import Step, plan_steps
-from ciris_scoring.job.dbt_build import DbtBuild
+from ciris_scoring.job.dbt_build import DbtBuild, Half
 from ciris_scoring.job.run import run_backfill
 from ciris_scoring.trial import embedded
 from conftest import REPOSITORY, fresh_database
@@ -149,10 +149,10 @@ def test_a_range_then_all_that_is_after_it(fleet: Backfilled, monkeypatch: pytes
     # The rest: stopped in its second step, it refuses others and is taken up where it stopped.
     build, n_builds = DbtBuild.build, 0
 
-    def fail_in_the_second_step(self: DbtBuild, selector: str) -> None:
+    def fail_in_the_second_step(self: DbtBuild, half: Half, unchanged: Collection[str]) -> None:
         nonlocal n_builds
         n_builds += 1
-        build(self, selector)
+        build(self, half, unchanged)
         if n_builds == 3:
             raise DbtFailed("pulled the plug")
 

@@ -436,6 +436,7 @@ PROJECT = {
         inner join {{ ref('int_resilience_scores') }} as scores
             using (agent_id_hash, as_of, window_days, inputs_digest)
         """,
+    "models/intermediate/int_scoring_run.sql": "select timestamptz '-infinity' as cutoff",
     "models/intermediate/int_interval_inputs.sql": """
         select null::timestamptz as as_of, null::integer as window_days, null::text as inputs_digest,
             null::integer as n_agents, null::text as step_parameters
@@ -488,7 +489,7 @@ PROJECT = {
     **{
         f"models/{name}.sql": "{{ config(materialized='ephemeral') }} select 1 as nothing"
         for name in (
-            *("int_run_attempts", "int_score_publications", "int_scoring_run"),
+            *("int_run_attempts", "int_score_publications"),
             *("fct_factor_components", "fct_trace_verdicts", "fct_fleet_capacity"),
         )
     },

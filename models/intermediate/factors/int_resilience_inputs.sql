@@ -3,7 +3,8 @@
     histograms of the three drift metrics in the scoring window and its baseline, MTTR and rho. The Python step adds
     delta_drift and R.
     Grain and key: agent, as-of, window, but for those whose sums an earlier version of the project made, without a
-    baseline. Nothing is null; inputs_digest names these inputs and the step's parameters. -#}
+    baseline. Nothing is null; inputs_digest names these inputs and the step's parameters, doubles by their bytes, since
+    their text depends on the session. -#}
 {%- set step_parameters = [
     scoring_parameter_text('drift_pseudo_count'), scoring_parameter_text('drift_min_sample'),
     scoring_parameter_text('mttr_scale_hours'), scoring_parameter_text('norm_k'), scoring_parameter_text('norm_x0'),
@@ -83,8 +84,8 @@ select
         {{ metric }}_recent::text,
         {{ metric }}_baseline::text,
         {% endfor %}
-        mttr_hours,
-        rho_regression,
+        encode(float8send(mttr_hours), 'hex'),
+        encode(float8send(rho_regression), 'hex'),
         '{{ step_parameters }}'
     )) as inputs_digest,
     '{{ step_parameters }}'::text as step_parameters
