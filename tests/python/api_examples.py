@@ -9,7 +9,8 @@ from typing import Any
 
 from starlette.testclient import TestClient
 
-FILE = Path(__file__).parents[2] / "python/ciris_scoring/show/api/examples.json"
+REPOSITORY = Path(__file__).parents[2]
+FILE = REPOSITORY / "python/ciris_scoring/show/api/examples.json"
 SCORING = "/api/v1/scoring"
 ENDPOINTS = {
     "fleet": f"{SCORING}/capacity/fleet",
@@ -82,7 +83,7 @@ def _main() -> None:
     from ciris_scoring.show.api.settings import Settings
     from ciris_scoring.trial import embedded
 
-    project = load_project(FILE.parents[3], FILE.parents[3] / embedded.STATE_FOLDER)
+    project = load_project(REPOSITORY, REPOSITORY / embedded.STATE_FOLDER)
     database = Database(project, 2, 15)
     database.open()
     with TestClient(create_app(database, Settings()), base_url="http://localhost") as client:

@@ -481,7 +481,7 @@ def test_it_reads_one_state_and_writes_nothing(project, monkeypatch):
 
     def find_and_ask(marts: Any, agent: str) -> str:
         for name in ("transaction_read_only", "transaction_isolation"):
-            settings.extend(marts.cursor.execute(f"show {name}").fetchone().values())
+            settings.extend(marts.connection.execute(f"show {name}").fetchone())
         return find(marts, agent)
 
     monkeypatch.setattr(explain_module, "_find_agent", find_and_ask)
