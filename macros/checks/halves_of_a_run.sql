@@ -25,8 +25,8 @@
     {%- do built.append(result.node.unique_id) -%}
   {%- endfor -%}
   {%- for node in graph.nodes.values() -%}
-    {%- if node.resource_type == 'model' and node.package_name == 'ciris_scoring' and node.config.materialized != 'ephemeral'
-        and node.unique_id not in late + built -%}
+    {%- if node.resource_type == 'model' and node.package_name == 'ciris_scoring' and node.unique_id not in late + built
+        and node.config.materialized != 'ephemeral' -%}
       {{ return('') }}
     {%- endif -%}
   {%- endfor -%}

@@ -178,7 +178,7 @@
         {%- for rule in rules %}
         (
           {{ literal(rule.name) }},
-          array[{{ (shown + [rule.column or shown[0]]) | unique | map('tojson') | join(', ') | replace('"', "'") }}],
+          '{ {{- (shown + [rule.column or shown[0]]) | unique | join(', ') -}} }'::text[],
           {{ rule.condition }}
         )
         {%- if not loop.last %},{% endif %}

@@ -4,6 +4,8 @@
 `git worktree add ../before v0.1.0` made. Both score the sample, the real traces where they are present, and random
 fleets by day and by hour, each in a first run and an increment, with their own package and models, into two schemas of
 one throw-away database. Marts and columns that both have must be equal: exactly, doubles to 1e-12 of their size.
+
+With --upgrade the other checkout makes its schema's first run alone, and this one goes on from there.
 """
 
 from __future__ import annotations
@@ -106,6 +108,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("other", type=Path, help="folder of the other checkout")
     parser.add_argument("--seeds", type=int, default=3, help="random fleets by day, and by hour")
+    parser.add_argument(
+        "--upgrade", action="store_true", help="go on with this checkout after the other's first run"
+    )
     options = parser.parse_args()
     checkouts = {"here": REPOSITORY, "there": options.other.resolve()}
     different = 0
@@ -120,8 +125,9 @@ def main() -> int:
                 profiles_dir = Path(folder) / name
                 profiles_dir.mkdir()
                 embedded.write_profile(profiles_dir, server, schema=schema)
-                for as_of in fleet.as_ofs:
-                    score_with(checkouts[name], profiles_dir, as_of, fleet.variables)
+                for number, as_of in enumerate(fleet.as_ofs):
+                    checkout = checkouts["here" if options.upgrade and number else name]
+                    score_with(checkout, profiles_dir, as_of, fleet.variables)
             [[n_scores]] = connection.execute(
                 f"select count(*) from {SCHEMAS['here']}.fct_capacity_scores"
             ).fetchall()

@@ -22,6 +22,7 @@ import pytest
 from click.testing import CliRunner, Result
 from psycopg import sql
 
+from ciris_scoring.basics.dbt import forget_compiled
 from ciris_scoring.basics.errors import shown
 from ciris_scoring.basics.run_lock import run_lock
 from ciris_scoring.cli import main
@@ -213,6 +214,7 @@ def parsed(database: Database, variables: Any) -> Any:
         outcome = dbtRunner().invoke(["parse", *options, "--no-write-json", "--vars", told])
         assert outcome.success, outcome.exception
         PARSED[key] = outcome.result
+    forget_compiled(PARSED[key])
     return PARSED[key]
 
 

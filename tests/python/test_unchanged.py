@@ -16,7 +16,7 @@ from ciris_scoring.basics.connection import connect
 from ciris_scoring.basics.project import load_project
 from ciris_scoring.job.dbt_build import DbtBuild
 from ciris_scoring.job.run_log import Attempt
-from ciris_scoring.job.unchanged import lasting_nodes, state_digest, unchanged_nodes
+from ciris_scoring.job.unchanged import lasting_nodes, state_digest, unchanged_digest
 from ciris_scoring.project_files import copy_project
 from ciris_scoring.trial.embedded import SCHEMA, Server
 from conftest import REPOSITORY, Database
@@ -86,7 +86,7 @@ def executed(result: Result) -> set[str]:
 
 def is_left(connection: psycopg.Connection, build: DbtBuild) -> bool:
     """Whether a run would leave what is unchanged."""
-    return unchanged_nodes(connection, build, Attempt("run")) != []
+    return unchanged_digest(connection, build, Attempt("run")) is not None
 
 
 def test_a_second_run_leaves_what_cannot_have_changed_and_publishes_the_same(states, database):
@@ -198,6 +198,17 @@ def test_a_run_that_dies_after_a_view_was_dropped_is_healed_by_the_next(states, 
         connection.execute(f"drop view {SCHEMA}.fct_score_changes")
         connection.execute(trigger(".fct_fleet_capacity", "raise exception 'the disk is full';"))
         assert run(database, as_of=NEWEST).exit_code == 1
+        connection.execute(NO_TRIGGER)
+    assert executed(run(database, as_of=NEWEST)) == states.nodes
+    assert marts(database, without=RUN_TIMES) == states.expected
+
+
+def test_a_view_that_goes_while_a_run_is_at_work_is_there_after_the_next(states, database):
+    """After all tests of it: it was left out, and its absence is not taken for what the run has left."""
+    drop = f"drop view if exists {SCHEMA}.fct_factor_components; return new;"
+    with database.connect() as connection:
+        connection.execute(trigger("_intermediate.int_score_publications", drop))
+        assert executed(run(database, as_of=NEWEST)) == states.nodes - LEFT
         connection.execute(NO_TRIGGER)
     assert executed(run(database, as_of=NEWEST)) == states.nodes
     assert marts(database, without=RUN_TIMES) == states.expected

@@ -57,6 +57,14 @@ def read_relations(project: Project) -> Relations:
     return relations_of(parse(project), project.schema)
 
 
+def forget_compiled(manifest: Any) -> None:
+    """Have dbt compile a parsed project anew: what is ephemeral it compiles once, and each run has times of its own."""
+    for node in manifest.nodes.values():
+        if getattr(node, "compiled", False):
+            node.compiled = node.extra_ctes_injected = False
+            node.extra_ctes = []
+
+
 def invoke(project: Project, command: list[str], variables: Mapping[str, Any], **runner: Any) -> Any:
     """Run a dbt command in this process and return its result.
 
@@ -70,6 +78,8 @@ def invoke(project: Project, command: list[str], variables: Mapping[str, Any], *
     from ciris_scoring.basics.dbt_events import leave_out_debug_messages
 
     leave_out_debug_messages()
+    if "manifest" in runner:
+        forget_compiled(runner["manifest"])
     options = [
         *("--project-dir", str(project.project_dir)),
         *("--profiles-dir", str(project.profiles_dir)),

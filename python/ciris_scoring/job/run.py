@@ -20,7 +20,7 @@ from ciris_scoring.job.closing import Closing
 from ciris_scoring.job.dbt_build import DbtBuild, Half
 from ciris_scoring.job.rights import check_rights
 from ciris_scoring.job.run_log import Attempt, logged
-from ciris_scoring.job.unchanged import state_digest, unchanged_nodes
+from ciris_scoring.job.unchanged import state_digest, unchanged_digest, unchanged_nodes
 from ciris_scoring.steps.limits.step import run_limits_step
 from ciris_scoring.steps.limits.waiting import first_waiting
 from ciris_scoring.steps.resilience_step import run_step
@@ -87,7 +87,8 @@ def score(
 
 
 def _build_halves(connection: psycopg.Connection, build: DbtBuild, attempt: Attempt) -> StepResult:
-    unchanged = [] if build.full_refresh else unchanged_nodes(connection, build, attempt)
+    digest = None if build.full_refresh else unchanged_digest(connection, build, attempt)
+    unchanged = [] if digest is None else unchanged_nodes(build.manifest)
     with attempt.timed("first_half"):
         _build(build, "before_resilience", unchanged, connection)
     with attempt.timed("steps"):
@@ -95,7 +96,8 @@ def _build_halves(connection: psycopg.Connection, build: DbtBuild, attempt: Atte
     connection.execute("select")  # the session lives, so the lock is still ours
     with attempt.timed("second_half"):
         _build(build, "after_resilience", unchanged, connection)
-    attempt.state_digest = state_digest(connection, build)
+    # Where something was left out it is what must be there, whatever somebody did to it meanwhile.
+    attempt.state_digest = digest or state_digest(connection, build)
     return step
 
 

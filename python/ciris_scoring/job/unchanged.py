@@ -49,23 +49,42 @@ order by 1, 2
 _ROWS = """select md5(string_agg(r::text, E'\n' order by r::text collate "C")) from {} as r"""
 
 
-def unchanged_nodes(connection: psycopg.Connection, build: DbtBuild, attempt: Attempt) -> list[str]:
-    """Return the unique ids of what a run may leave out; nothing where it has to build all.
+def unchanged_digest(connection: psycopg.Connection, build: DbtBuild, attempt: Attempt) -> str | None:
+    """Return the digest of the last run where it still holds, so that the next may leave out unchanged_nodes.
 
-    :param attempt: the run. Where it has built before, a step of a backfill, that is what counts, else the last run.
+    :param attempt: the next run. Where it has built before, in a step of a backfill, that was the last.
     """
     known = attempt.state_digest or _digest_of_last_run(connection, build.relations, attempt)
-    if known is None or known != state_digest(connection, build):
-        return []
-    lasting = lasting_nodes(build.manifest)
-    return [*lasting, *_tests_of_constants(build.manifest, lasting)]
+    return known if known == state_digest(connection, build) else None
 
 
-def state_digest(connection: psycopg.Connection, build: DbtBuild) -> str:
-    """Return the digest of all that decides what is built of the lasting nodes, and of how they stand."""
+def state_digest(connection: psycopg.Connection, build: DbtBuild) -> str | None:
+    """Return the digest of all that decides what is built of the lasting nodes, and of how they stand.
+
+    None where one of them does not stand at all.
+    """
     project, manifest = build.project, build.manifest
-    state = [_code(project, manifest), _sources(connection, project), _built(connection, manifest)]
+    built = _built(connection, manifest)
+    if built is None:
+        return None
+    state = [_code(project, manifest), _sources(connection, project), built]
     return md5(json.dumps(state, default=str).encode()).hexdigest()
+
+
+def unchanged_nodes(manifest: Any) -> list[str]:
+    """Return the unique ids of what a run may leave out where nothing has changed: lasting nodes, and tests of them
+    whose answer no data can change."""
+    lasting = lasting_nodes(manifest)
+    constants = {node.unique_id for node in _constants(manifest, lasting)}
+    tests = [
+        node.unique_id
+        for node in manifest.nodes.values()
+        if node.package_name == PACKAGE
+        and node.resource_type == "test"
+        and node.depends_on.nodes
+        and constants.issuperset(node.depends_on.nodes)
+    ]
+    return [*lasting, *tests]
 
 
 def lasting_nodes(manifest: Any) -> list[str]:
@@ -168,16 +187,16 @@ def _sources(connection: psycopg.Connection, project: Project) -> list[Any]:
     return _described(connection, [project.source_schema] * len(tables), tables)
 
 
-def _built(connection: psycopg.Connection, manifest: Any) -> list[Any]:
-    """The definitions of the lasting relations, and the rows of those that are constant."""
+def _built(connection: psycopg.Connection, manifest: Any) -> list[Any] | None:
+    """The definitions of the lasting relations, and the rows of those that are constant; none where one is missing."""
     lasting = lasting_nodes(manifest)
     nodes = [manifest.nodes[name] for name in lasting]
     found = _described(connection, [node.schema for node in nodes], [node.alias for node in nodes])
-    standing = {(schema, name) for schema, name, *_ in found}
+    if len(found) < len(nodes):
+        return None
     rows = [
         one_row(connection.execute(sql.SQL(_ROWS).format(sql.Identifier(node.schema, node.alias))))
         for node in _constants(manifest, lasting)
-        if (node.schema, node.alias) in standing
     ]
     return [found, rows]
 
