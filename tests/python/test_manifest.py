@@ -154,6 +154,15 @@ def test_every_increment_finds_its_rows_by_index(manifest: Manifest) -> None:
             assert column in first, f"no index of {model.name} begins with {column}"
 
 
+def test_what_dbt_writes_down_is_ascii() -> None:
+    """Compiled SQL keeps its own comments, and dbt writes it in the encoding of the locale, which may be C."""
+    folders = ("models", "tests/singular", "analyses")
+    paths = [path for folder in folders for path in (REPOSITORY / folder).rglob("*.sql")]
+    assert len(paths) > 50
+    bare = {path.stem: re.sub(r"{#.*?#}", "", path.read_text("utf-8"), flags=re.DOTALL) for path in paths}
+    assert [name for name, text in bare.items() if not text.isascii()] == []
+
+
 def test_every_macro_is_described_above_it() -> None:
     bare = [
         f"{path.stem}: {found[1]}"

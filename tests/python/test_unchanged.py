@@ -34,7 +34,8 @@ LEFT = {
     *["int_run_attempts", "int_resilience_scores", "int_interval_fleet_values", "int_score_limits"],
     *["stg_cirislens__covenant_traces", "stg_cirislens__covenant_trace_batches"],
     *["stg_cirislens__covenant_public_keys", "stg_cirislens__wbd_deferrals"],
-    *["int_agent_names", "int_core_identity", "int_integrity", "int_resilience", "int_score_intervals"],
+    *["int_agent_names", "int_core_identity", "int_integrity", "int_resilience_inputs", "int_resilience"],
+    "int_score_intervals",
     *["fct_trace_verdicts", "fct_factor_components", "fct_score_attribution", "fct_score_comparisons"],
     *["fct_score_changes", "fct_scoring_runs"],
 }
@@ -158,8 +159,8 @@ def test_a_change_in_the_database_has_all_built(build):
                 assert not is_left(connection, build), name
         assert is_left(connection, build)
         connection.execute(
-            f"insert into {INTERMEDIATE}.int_run_attempts (run_attempt_id, started_at, outcome)"
-            " values (gen_random_uuid(), now(), 'refused')"
+            f"insert into {INTERMEDIATE}.int_run_attempts (run_attempt_id, started_at, command, outcome)"
+            " values (gen_random_uuid(), now(), 'run', 'refused')"
         )
         assert is_left(connection, build), "a run that was refused has changed nothing"
 

@@ -93,7 +93,7 @@ differences as (
 
 ),
 
--- Rows that the source has by now and the verdicts, final before the lookback, do not (scoring.md §9).
+-- Rows that the source has by now and the verdicts, final before the lookback, do not (scoring.md, section 9).
 late_traces as (
 
     select

@@ -21,8 +21,10 @@ with scored_windows as (
         spine.as_of - {{ days('windows.window_days + windows.baseline_days') }} as baseline_start
     from {{ ref('int_agent_spine') }} as spine
     cross join {{ ref('scoring_windows') }} as windows
+    cross join {{ ref('int_scoring_run') }} as run
     where
-        {{ in_scored_range('spine.as_of') }}
+        spine.as_of > run.cutoff
+        and spine.as_of <= run.as_of
         and spine.last_traced_period_start >= spine.as_of - {{ days('windows.window_days') }}
 
 ),

@@ -60,7 +60,7 @@ def read_relations(project: Project) -> Relations:
 def forget_compiled(manifest: Any) -> None:
     """Have dbt compile a parsed project anew: what is ephemeral it compiles once, and each run has times of its own."""
     for node in manifest.nodes.values():
-        if getattr(node, "compiled", False):
+        if node.resource_type != "seed" and getattr(node, "compiled", False):
             node.compiled = node.extra_ctes_injected = False
             node.extra_ctes = []
 
