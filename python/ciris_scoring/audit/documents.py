@@ -12,7 +12,7 @@ from ciris_scoring.audit.keys import looks_like_keys
 from ciris_scoring.audit.reasons import NOT_A_BATCH, TOO_DEEP, WRONG_TYPE, Problem, Rejected
 from ciris_scoring.audit.signatures import Verdict, Verifier, generation
 from ciris_scoring.audit.strict_json import parse, take_apart
-from ciris_scoring.audit.traces import Row, check_shape, row
+from ciris_scoring.audit.traces import Row, checked, row
 
 TRACE_EVENT, DEFERRAL_EVENT = "complete_trace", "wbd_deferral"
 NO_GENERATION = "none"
@@ -116,7 +116,9 @@ def _read_pieces(batch: Batch, content: bytes, why: Rejected, verifier: Verifier
 def _read_events(batch: Batch, head: dict[str, Any], events: list[Any], verifier: Verifier) -> None:
     for name in ("batch_timestamp", "consent_timestamp"):
         try:
-            batch.times[name] = times.read(head[name], name).isoformat() if head.get(name) is not None else None
+            batch.times[name] = (
+                times.read(head[name], name).isoformat() if head.get(name) is not None else None
+            )
         except Rejected as error:
             batch.times[name] = None
             batch.problems.append(Problem(batch.origin, error.reason, error.detail))
@@ -136,8 +138,7 @@ def _read_event(batch: Batch, where: str, event: Any, verifier: Verifier) -> Non
             raise event
         if not isinstance(event, dict):
             raise Rejected(WRONG_TYPE, "the event is no object")
-        trace = event.get("trace")
-        check_shape(trace)
+        trace = checked(event.get("trace"))
         where = f"{where}, trace {str(trace.get('trace_id'))[:128]}"
         generation_of_it = generation(trace.get("trace_schema_version"))
         verdict = _verified(batch, trace, verifier)

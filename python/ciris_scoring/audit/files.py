@@ -76,7 +76,7 @@ def documents(path: Path) -> Iterator[Found]:
             return
         name = path.name.lower()
         is_packed = name.endswith(".gz")
-        with gzip.open(path) if is_packed else path.open("rb") as file:
+        with cast(IO[bytes], (gzip.open if is_packed else open)(path, "rb")) as file:
             if name.removesuffix(".gz").endswith(".jsonl"):
                 yield from _lines(file, str(path))
             else:
@@ -131,7 +131,9 @@ def _lines(file: IO[bytes], origin: str, first: Iterable[bytes] = ()) -> Iterato
             return
 
 
-def _document(file: IO[bytes], origin: str, first: Iterable[bytes] = (), *, is_on_disk: bool) -> Iterator[Found]:
+def _document(
+    file: IO[bytes], origin: str, first: Iterable[bytes] = (), *, is_on_disk: bool
+) -> Iterator[Found]:
     with contextlib.ExitStack() as stack:
         kept = file
         if not is_on_disk:

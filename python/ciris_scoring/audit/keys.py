@@ -61,7 +61,8 @@ def read_keys(path: Path) -> tuple[list[Key], list[Problem]]:
         raise InputError(f"The file of keys {path} cannot be read: {error.strerror}.") from error
     except (Rejected, UnicodeDecodeError, csv.Error, TypeError, KeyError) as error:
         raise InputError(f"{path} is no file of keys: {error}", f"It may be {FORMATS}.") from error
-    keys, problems = {}, []
+    keys: dict[str, Key] = {}
+    problems = []
     for row in rows:
         try:
             key = _key(row)
@@ -152,8 +153,6 @@ def looks_like_keys(document: object) -> bool:
         and bool(document)
         and all(isinstance(text, str) and len(text) in (43, 44) for text in document.values())
     )
-
-
 
 
 # --- Edwards curve of Ed25519 (RFC 8032, section 5.1): the library takes any 32 bytes for a key ---------------------

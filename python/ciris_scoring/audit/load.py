@@ -2,7 +2,7 @@
 
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -75,7 +75,9 @@ class Summary:
         self.received += batch.received
         self.outcomes += batch.outcomes
         self.deferrals += len(batch.deferrals)
-        self.other_events += batch.other_events
+        for kind, n in batch.other_events.items():
+            named = kind in self.other_events or len(self.other_events) < SHOWN_PROBLEMS
+            self.other_events[kind if named else "of other kinds"] += n
         if batch.is_keys and len(self.keys_files) < SHOWN_PROBLEMS:
             self.keys_files.append(batch.origin)
         self.working += batch.seconds
@@ -102,27 +104,40 @@ def load(project: Project, paths: Sequence[Path], keys_files: Sequence[Path]) ->
         keys += found
         summary.add_problems(problems)
     with connect(project) as connection:
-        store = Store(connection, project.source_schema, project.source_tables)
+        store = Store(connection, project)
         store.create()
         summary.new_keys, problems = store.register(keys)
         summary.add_problems(problems)
         registered, problems = usable(store.registered_keys())
         summary.add_problems(problems)
-        total = _total_size(paths)
-        n_processes = processors() if total > SMALL or files.STDIN in paths else 1
-        progress = Progress(total)
-        chunks = _unknown(_chunks(_documents(paths, summary, progress)), store, summary)
-        for batches in read_all(chunks, registered, n_processes):
+        for batches in read_batches(paths, registered, summary, store):
             written = store.write([batch for batch in batches if batch.is_batch])
             summary.new += written.new
-            for batch in batches:
-                summary.add(batch)
             summary.add_problems(written.problems)
-            progress.show(summary.received + summary.known["received"])
         if summary.new:
             store.analyze()
     summary.seconds = time.monotonic() - started
     return summary
+
+
+def read_batches(
+    paths: Sequence[Path], keys: Mapping[str, bytes], summary: Summary, store: Store | None = None
+) -> Iterator[list[Batch]]:
+    """Read and verify the batches of files, and count them; say on the way how far it is.
+
+    :param store: where batches may be that were loaded before, and are left out.
+    """
+    total = _total_size(paths)
+    progress = Progress(total)
+    chunks = _chunks(_documents(paths, summary, progress))
+    if store is not None:
+        chunks = _unknown(chunks, store, summary)
+    n_processes = processors() if total > SMALL or files.STDIN in paths else 1
+    for batches in read_all(chunks, keys, n_processes):
+        yield batches
+        for batch in batches:
+            summary.add(batch)
+        progress.show(summary.received + summary.known["received"])
 
 
 def _total_size(paths: Sequence[Path]) -> int:
@@ -156,9 +171,7 @@ def _chunks(documents: Iterable[Document]) -> Iterator[list[Document]]:
         yield chunk
 
 
-def _unknown(
-    chunks: Iterable[list[Document]], store: Store, summary: Summary
-) -> Iterator[list[Document]]:
+def _unknown(chunks: Iterable[list[Document]], store: Store, summary: Summary) -> Iterator[list[Document]]:
     """Leave out what was loaded before."""
     for chunk in chunks:
         known = store.known([document.batch_id for document in chunk])
@@ -235,7 +248,9 @@ def _outcomes(outcomes: Counter[tuple[str, str]]) -> list[str]:
     )
 
 
-def load_and_tell(project: Project, paths: Sequence[Path], keys_files: Sequence[Path], *, to_stderr: bool) -> bool:
+def load_and_tell(
+    project: Project, paths: Sequence[Path], keys_files: Sequence[Path], *, to_stderr: bool
+) -> bool:
     """Load, and print what it came to; return whether everything was loaded and verified."""
     summary = load(project, paths, keys_files)
     for line in report(summary):

@@ -11,10 +11,11 @@ import psycopg
 from psycopg import sql
 
 from ciris_scoring.audit.documents import Batch
+from ciris_scoring.audit.incoming import Found, copy_incoming, problems_of, refuse_foreign_keys
 from ciris_scoring.audit.keys import Key
-from ciris_scoring.audit.reasons import BAD_KEY, CONFLICT, FOREIGN_KEY, Problem
-from ciris_scoring.audit.traces import VERDICT_COLUMNS
-from ciris_scoring.connection import table_exists
+from ciris_scoring.audit.reasons import BAD_KEY, CONFLICT, Problem
+from ciris_scoring.connection import connect, table_exists
+from ciris_scoring.project import Project
 from ciris_scoring.source_schema import (
     BATCH_COLUMNS,
     PUBLIC_KEY_COLUMNS,
@@ -47,13 +48,13 @@ create table if not exists {verification} (
 create index if not exists covenant_trace_verification_key on {verification} (signature_key_id) where rule is not null;
 create index if not exists covenant_trace_verification_open on {verification} (batch_id) where rule is null;
 comment on table {verification} is
-'One row per content of a trace that ciris-scoring load has met: the key and the rule that verified it, or why none did.';
+'One row per content of a trace that was loaded: the key and the rule that verified it, or why none did.';
 comment on column {verification}.trace_id is 'The trace, as in covenant_traces.';
 comment on column {verification}."timestamp" is 'The time of the trace, as in covenant_traces.';
 comment on column {verification}.content_sha256 is 'Hash of what was signed and of what was sent with it, hexadecimal.';
 comment on column {verification}.agent_id_hash is 'The agent that the trace says it is of.';
-comment on column {verification}.signature_key_id is 'The key that the trace says it is signed with; null where it says none.';
-comment on column {verification}.trace_schema_version is 'The schema version of the trace; null in the oldest generation.';
+comment on column {verification}.signature_key_id is 'The key that the trace names; null where it names none.';
+comment on column {verification}.trace_schema_version is 'Of the trace; null in the oldest generation.';
 comment on column {verification}.rule is
 'How the signed bytes were made where the signature verifies (components, sorted_json, jcs); null where it does not.';
 comment on column {verification}.reason is 'Why the trace does not verify; null where it does.';
@@ -62,6 +63,36 @@ comment on column {verification}.is_loaded is
 'Whether covenant_traces has this content; another content of the same trace and time is there otherwise.';
 comment on column {verification}.batch_id is 'The first batch that brought it, in covenant_trace_batches.'
 """
+
+
+def statements(project: Project) -> Iterator[str]:
+    """Yield the statements that make the tables of a project where there are none."""
+    tables = project.source_tables
+    names = _names(project.source_schema, tables)
+    for statement in (*ddl(project.source_schema, tables), *_verification_ddl(names)):
+        yield statement.as_string(None)
+
+
+def create_tables(project: Project) -> None:
+    """Create the tables that do not exist.
+
+    :raises DatabaseError: the database refuses.
+    """
+    with connect(project) as connection:
+        Store(connection, project).create()
+
+
+def _names(schema: str, tables: Mapping[str, str]) -> dict[str, sql.Composable]:
+    return {
+        **{name: table_identifier(name, schema, tables) for name in SOURCE_TABLES},
+        "verification": sql.Identifier(schema, VERIFICATION_TABLE),
+        "columns": column_list(TRACE_COLUMNS),
+    }
+
+
+def _verification_ddl(names: Mapping[str, sql.Composable]) -> Iterator[sql.Composed]:
+    for statement in _VERIFICATION_DDL.strip().split(";\n"):
+        yield sql.SQL(statement).format(**names)
 
 
 class KnownBatch(NamedTuple):
@@ -82,32 +113,20 @@ class Written(NamedTuple):
 class Store:
     """The source tables of a project, for loading."""
 
-    def __init__(self, connection: psycopg.Connection, schema: str, tables: Mapping[str, str]):
+    def __init__(self, connection: psycopg.Connection, project: Project):
         self._connection = connection
-        self._schema = schema
-        self._tables = tables
+        self._schema = project.source_schema
+        self._tables = project.source_tables
+        self._traces = table_identifier("covenant_traces", self._schema, self._tables)
+        self._names = _names(self._schema, self._tables)
         self._agents_of_keys: dict[str, str] = {}
-        self._names: dict[str, sql.Composable] = {
-            **{name: table_identifier(name, schema, tables) for name in SOURCE_TABLES},
-            "verification": sql.Identifier(schema, VERIFICATION_TABLE),
-            "columns": column_list(TRACE_COLUMNS),
-        }
-
-    def statements(self) -> Iterator[str]:
-        """Yield the statements that make the tables where there are none."""
-        for statement in (*ddl(self._schema, self._tables), *self._verification_ddl()):
-            yield statement.as_string(None)
-
-    def _verification_ddl(self) -> Iterator[sql.Composed]:
-        for statement in _VERIFICATION_DDL.strip().split(";\n"):
-            yield sql.SQL(statement).format(**self._names)
 
     def create(self) -> None:
         """Create the tables that do not exist, in one transaction."""
         with self._locked():
             create_source_tables(self._connection, self._schema, self._tables)
             if not table_exists(self._connection, self._schema, VERIFICATION_TABLE):
-                for statement in self._verification_ddl():
+                for statement in _verification_ddl(self._names):
                     self._connection.execute(statement)
 
     @contextmanager
@@ -174,64 +193,19 @@ class Store:
     def write(self, batches: Sequence[Batch]) -> Written:
         """Load batches, all of them or, where the database fails, none."""
         with self._locked():
-            self._copy(batches)
-            foreign = self._refuse_foreign_keys(batches)
-            n_new, conflicts = self._write_traces(sum(len(batch.rows) for batch in batches))
+            n = copy_incoming(self._connection, self._traces, batches)
+            foreign = refuse_foreign_keys(self._connection, batches, self._agents_of_keys, self._learn_agents)
+            n_new, conflicts = self._write_traces(n)
             self._write_deferrals(batches)
             self._write_batches(batches, Counter(conflict.batch_id for conflict in conflicts))
-        origins = {batch.batch_id: batch.origin for batch in batches}
-        return Written(n_new, [found.problem(origins[found.batch_id]) for found in (*foreign, *conflicts)])
+        return Written(n_new, problems_of([*foreign, *conflicts], batches))
 
     def analyze(self) -> None:
         """Renew the planner's statistics."""
         for name in SOURCE_TABLES:
             analyze(self._connection, table_identifier(name, self._schema, self._tables))
 
-    def _copy(self, batches: Sequence[Batch]) -> None:
-        self._execute(
-            """
-            create temporary table if not exists incoming on commit delete rows as
-            select
-                {columns}, ''::text as trace_schema_version, ''::text as rule, ''::text as reason, ''::text as detail,
-                ''::text as content_sha256, null::uuid as batch_id, null::bigint as ordinal
-            from {covenant_traces}
-            with no data
-            """
-        )
-        names = column_list((*TRACE_COLUMNS, *VERDICT_COLUMNS, "batch_id", "ordinal"))
-        ordinal = 0
-        with self._connection.cursor().copy(sql.SQL("copy incoming ({}) from stdin").format(names)) as copy:
-            for batch in batches:
-                for row in batch.rows:
-                    ordinal += 1
-                    copy.write(b"%b\t%b\t%d\n" % (row.line, str(batch.batch_id).encode(), ordinal))
-
-    def _refuse_foreign_keys(self, batches: Sequence[Batch]) -> list["_Found"]:
-        """A key signs for one agent: the one whose trace it was the first to verify."""
-        uses = {
-            (row.verified_by, row.agent_id_hash): None for batch in batches for row in batch.rows if row.verified_by
-        }
-        self._learn_agents({str(key_id) for key_id, _ in uses} - set(self._agents_of_keys))
-        foreign = [
-            (key_id, agent)
-            for key_id, agent in uses
-            if self._agents_of_keys.setdefault(str(key_id), agent) != agent
-        ]
-        found: list[_Found] = []
-        for key_id, agent in foreign:
-            detail = f"the key {key_id} signs for the agent {self._agents_of_keys[str(key_id)]}"
-            rows = self._execute(
-                """
-                update incoming set signature_verified = false, rule = null, reason = %s, detail = %s
-                where signature_key_id = %s and agent_id_hash = %s and rule is not null
-                returning batch_id, trace_id
-                """,
-                [FOREIGN_KEY, detail, key_id, agent],
-            ).fetchall()
-            found += [_Found(*row, FOREIGN_KEY, detail) for row in rows]
-        return found
-
-    def _learn_agents(self, key_ids: Iterable[str]) -> None:
+    def _learn_agents(self, key_ids: set[str]) -> None:
         query = """
             select keys.key_id, uses.agent_id_hash
             from unnest(%s::text[]) as keys (key_id)
@@ -241,10 +215,10 @@ class Store:
                 limit 1
             ) as uses
         """
-        if key_ids := list(key_ids):
-            self._agents_of_keys.update(self._execute(query, [key_ids]).fetchall())
+        if key_ids:
+            self._agents_of_keys.update(self._execute(query, [list(key_ids)]).fetchall())
 
-    def _write_traces(self, n_incoming: int) -> tuple[int, list["_Found"]]:
+    def _write_traces(self, n_incoming: int) -> tuple[int, list[Found]]:
         """Write traces and verification; return how many are new, and those of which another content is there."""
         n_new = self._execute(
             """
@@ -274,7 +248,7 @@ class Store:
             """
         ).fetchall()
         detail = "another content of this trace and time is loaded"
-        return n_new, [_Found(*row, CONFLICT, detail) for row in conflicts]
+        return n_new, [Found(batch_id, trace_id, CONFLICT, detail) for batch_id, trace_id in conflicts]
 
     def _replace_unverified(self) -> None:
         """Put traces that verify in the place of those, of the same name and time, that do not."""
@@ -312,8 +286,17 @@ class Store:
         is_loaded = sql.SQL("true") if all_new else self._is_same_as_loaded()
         query = """
             insert into {verification} as verification (
-                trace_id, "timestamp", content_sha256, agent_id_hash, signature_key_id, trace_schema_version, rule, reason,
-                detail, is_loaded, batch_id
+                trace_id,
+                "timestamp",
+                content_sha256,
+                agent_id_hash,
+                signature_key_id,
+                trace_schema_version,
+                rule,
+                reason,
+                detail,
+                is_loaded,
+                batch_id
             )
             select distinct on (trace_id, "timestamp", content_sha256)
                 trace_id,
@@ -384,15 +367,3 @@ class Store:
         )
         with self._connection.cursor() as cursor:
             cursor.executemany(query, rows)
-
-
-class _Found(NamedTuple):
-    """A trace about which only the database could tell."""
-
-    batch_id: uuid.UUID
-    trace_id: str
-    reason: str
-    detail: str
-
-    def problem(self, origin: str) -> Problem:
-        return Problem(f"{origin}, trace {self.trace_id}", self.reason, self.detail)

@@ -24,7 +24,5 @@ def read(value: object, name: str) -> datetime:
     if time.tzinfo is None:
         raise Rejected(BAD_TIME, f"{name} {shown!r} has no zone")
     if not FIRST_YEAR <= time.year <= LAST_YEAR:
-        raise Rejected(
-            BAD_TIME, f"{name} {shown!r} is not in the years {FIRST_YEAR} to {LAST_YEAR}"
-        )
+        raise Rejected(BAD_TIME, f"{name} {shown!r} is not in the years {FIRST_YEAR} to {LAST_YEAR}")
     return time.astimezone(UTC)

@@ -8,7 +8,14 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from ciris_scoring.audit import times
-from ciris_scoring.audit.reasons import INVALID_TEXT, MISSING_FIELD, OUT_OF_RANGE, TOO_DEEP, WRONG_TYPE, Rejected
+from ciris_scoring.audit.reasons import (
+    INVALID_TEXT,
+    MISSING_FIELD,
+    OUT_OF_RANGE,
+    TOO_DEEP,
+    WRONG_TYPE,
+    Rejected,
+)
 from ciris_scoring.audit.signatures import Verdict
 from ciris_scoring.source_schema import SOURCE_TABLES, TRACE_COLUMNS
 
@@ -19,13 +26,13 @@ VERDICT_COLUMNS = ("trace_schema_version", "rule", "reason", "detail", "content_
 """What goes along with the columns of a trace."""
 
 _PLACES: Mapping[str, tuple[tuple[str, ...], ...]] = {
-    "trace_id": (("trace_id",),),
-    "thought_id": (("thought_id",),),
-    "agent_id_hash": (("agent_id_hash",),),
+    "trace_id": (("trace", "trace_id"),),
+    "thought_id": (("trace", "thought_id"),),
+    "agent_id_hash": (("trace", "agent_id_hash"),),
     "agent_name": (("SNAPSHOT_AND_CONTEXT", "agent_name"),),
-    "timestamp": (("completed_at",),),
-    "signature": (("signature",),),
-    "signature_key_id": (("signature_key_id",),),
+    "timestamp": (("trace", "completed_at"),),
+    "signature": (("trace", "signature"),),
+    "signature_key_id": (("trace", "signature_key_id"),),
     "audit_entry_hash": (("ACTION_RESULT", "audit_entry_hash"),),
     "audit_sequence_number": (("ACTION_RESULT", "audit_sequence_number"),),
     "csdma_plausibility_score": (
@@ -51,7 +58,7 @@ _PLACES: Mapping[str, tuple[tuple[str, ...], ...]] = {
     "conscience_result": (("CONSCIENCE_RESULT",),),
     "action_result": (("ACTION_RESULT",),),
 }
-"""Where each column stands: in the trace, or in the last of its components of an event type; the first that is there."""
+"""Where a column stands: in the trace, or in the last of its components of an event type; the first that is there."""
 
 _ESCAPES = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r"})
 _NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
@@ -67,8 +74,8 @@ class Row(NamedTuple):
     """The key that verified it."""
 
 
-def check_shape(trace: Any) -> None:
-    """See that something is a trace at all.
+def checked(trace: Any) -> dict[str, Any]:
+    """See that something is a trace at all, and return it.
 
     :raises Rejected: it is not.
     """
@@ -79,6 +86,7 @@ def check_shape(trace: Any) -> None:
         raise Rejected(MISSING_FIELD, "no components")
     if not isinstance(components, list) or not all(isinstance(part, dict) for part in components):
         raise Rejected(WRONG_TYPE, "components is no list of objects")
+    return trace
 
 
 def row(trace: Mapping[str, Any], verdict: Verdict) -> Row:
@@ -86,7 +94,7 @@ def row(trace: Mapping[str, Any], verdict: Verdict) -> Row:
 
     :raises Rejected: a column cannot hold what the trace says.
     """
-    found = {**trace, **{str(part.get("event_type")): part.get("data") for part in trace["components"]}}
+    found = {str(part.get("event_type")): part.get("data") for part in trace["components"]} | {"trace": trace}
     cells = [
         _CONVERTERS[column](_value(found, column)) if column in _PLACES else "ft"[verdict.rule is not None]
         for column in TRACE_COLUMNS
@@ -107,7 +115,7 @@ def row(trace: Mapping[str, Any], verdict: Verdict) -> Row:
 
 
 def _value(found: Mapping[str, Any], column: str) -> Any:
-    value = None
+    value: Any = None
     for place in _PLACES[column]:
         value = found
         for name in place:
@@ -118,7 +126,7 @@ def _value(found: Mapping[str, Any], column: str) -> Any:
         raise Rejected(MISSING_FIELD, f"no {_PLACES[column][0][-1]}")
     if column == "selected_action" and isinstance(value, str):
         return value.removeprefix("HandlerActionType.")
-    if column == "entropy_level" and value == 0 and not _is_measured(found):
+    if column == "entropy_level" and value == 0 and value is not False and not _is_measured(found):
         return None
     return value
 
@@ -229,7 +237,9 @@ def _converter(column: str, type_: str) -> Converter:
             if not arguments:
                 return partial(_number, column, math.inf)
             precision, scale = map(int, arguments)
-            return partial(_number, column, 10 ** (precision - scale) - 0.5 * 10**-scale)  # what rounds up to it
+            return partial(
+                _number, column, 10 ** (precision - scale) - 0.5 * 10**-scale
+            )  # what rounds up to it
         case "bigint":
             return partial(_whole_number, column)
         case "timestamptz":
@@ -239,4 +249,6 @@ def _converter(column: str, type_: str) -> Converter:
     raise AssertionError(f"no converter for {type_}")
 
 
-_CONVERTERS = {column: _converter(column, type_) for column, type_ in SOURCE_TABLES["covenant_traces"].columns}
+_CONVERTERS = {
+    column: _converter(column, type_) for column, type_ in SOURCE_TABLES["covenant_traces"].columns
+}
