@@ -201,7 +201,7 @@ def _set_side_by_side(
         select {{compared}}, row_number() over () as number from {{traces}} where {among}
     """
     connection.execute(sql.SQL(query).format(**names), values, prepare=False)
-    connection.execute("create temporary table pairs (raw bigint, claimed bigint) on commit drop")
+    connection.execute("create temporary table pairs (raw_number bigint, claimed_number bigint) on commit drop")
     connection.execute("analyze raw")
     connection.execute("analyze claimed")
 
@@ -211,18 +211,18 @@ def _match(connection: psycopg.Connection) -> None:
         connection.execute(
             f"""
             with candidates as (
-                select distinct on (claimed.number) raw.number as raw, claimed.number as claimed
+                select distinct on (claimed.number) raw.number as raw_number, claimed.number as claimed_number
                 from claimed
                 inner join raw on {condition}
                 where
-                    not exists (select from pairs where pairs.claimed = claimed.number)
-                    and not exists (select from pairs where pairs.raw = raw.number)
+                    not exists (select from pairs where pairs.claimed_number = claimed.number)
+                    and not exists (select from pairs where pairs.raw_number = raw.number)
                 order by claimed.number asc, raw.number asc
             )
 
-            insert into pairs (raw, claimed)
-            select distinct on (raw) raw, claimed from candidates
-            order by raw asc, claimed asc
+            insert into pairs (raw_number, claimed_number)
+            select distinct on (raw_number) raw_number, claimed_number from candidates
+            order by raw_number asc, claimed_number asc
             """
         )
         connection.execute("analyze pairs")
@@ -245,8 +245,8 @@ def _differing(connection: psycopg.Connection) -> Iterator[Discrepancy]:
     query = """
         select to_jsonb(claimed) as claimed, to_jsonb(raw) as raw, claimed."timestamp" as at
         from pairs
-        inner join raw on pairs.raw = raw.number
-        inner join claimed on pairs.claimed = claimed.number
+        inner join raw on pairs.raw_number = raw.number
+        inner join claimed on pairs.claimed_number = claimed.number
         where ({claimed}) is distinct from ({raw})
         order by claimed.agent_id_hash, claimed."timestamp", claimed.trace_id
     """
@@ -272,7 +272,7 @@ def _same(one: object, other: object) -> bool:
 def _alone(connection: psycopg.Connection, table: str, kind: str) -> Iterator[Discrepancy]:
     query = f"""
         select agent_id_hash, trace_id, "timestamp" from {table}
-        where not exists (select from pairs where pairs.{table} = {table}.number)
+        where not exists (select from pairs where pairs.{table}_number = {table}.number)
         order by agent_id_hash, "timestamp", trace_id
     """
     for agent, trace_id, timestamp in connection.execute(query):
