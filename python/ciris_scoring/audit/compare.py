@@ -201,7 +201,9 @@ def _set_side_by_side(
         select {{compared}}, row_number() over () as number from {{traces}} where {among}
     """
     connection.execute(sql.SQL(query).format(**names), values, prepare=False)
-    connection.execute("create temporary table pairs (raw_number bigint, claimed_number bigint) on commit drop")
+    connection.execute(
+        "create temporary table pairs (raw_number bigint, claimed_number bigint) on commit drop"
+    )
     connection.execute("analyze raw")
     connection.execute("analyze claimed")
 

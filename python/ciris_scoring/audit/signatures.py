@@ -143,7 +143,7 @@ class Verifier:
         self, trace: Trace, rule: str, key_id: str, signature: bytes, message: bytes
     ) -> tuple[str, str] | None:
         """What speaks against a trace although the key signed it."""
-        agent = trace.get("agent_id_hash")
+        agent = str(trace.get("agent_id_hash"))
         if agent in self._agents_of_keys and self._fingerprints[key_id] != agent:
             return FOREIGN_KEY, "the agent's hash is the fingerprint of another registered key"
         if rule == "components" and (field := _unconfirmed(trace)):
