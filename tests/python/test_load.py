@@ -6,12 +6,14 @@ import base64
 import gzip
 import json
 import os
+import random
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,10 +26,12 @@ from ciris_scoring.audit import load as loading
 from ciris_scoring.audit.load import Summary, load
 from ciris_scoring.audit.store import VERIFICATION_TABLE
 from ciris_scoring.cli import main
+from ciris_scoring.errors import DatabaseError
 from ciris_scoring.project import Project, load_project
 from ciris_scoring.source_schema import SOURCE_TABLES, TRACE_COLUMNS
 from conftest import REPOSITORY, Database
 from signed_batches import GENERATIONS, NEW, OLD, Agent, batch, deferral, standard, urlsafe_unpadded
+from test_signatures import mutated
 
 Json = dict[str, Any]
 
@@ -684,6 +688,40 @@ def test_names_of_tables_are_those_of_the_project(database, tmp_path):
     assert result.exit_code == 0, result.output
     with database.connect() as connection:
         assert connection.execute("select signature_verified from lens.accord_traces").fetchall() == [(True,)]
+
+
+def test_the_rights_that_docs_name_are_enough(project, database, tmp_path):
+    agent = Agent()
+    path = write(tmp_path, "batch.json", batch([agent.trace(), Agent(seed=2).trace()]))
+    keys = write_keys(tmp_path, agent)
+    with database.connect() as connection:
+        connection.execute("drop role if exists loader")
+        connection.execute("create role loader")
+        try:
+            as_loader = replace(project, credentials=project.credentials.replace(role="loader"))
+            with pytest.raises(DatabaseError, match="permission denied"):
+                load(as_loader, [path], [keys])
+            assert command(database, "init-db").exit_code == 0
+            connection.execute("grant usage on schema cirislens to loader")
+            connection.execute("grant select, insert, update on all tables in schema cirislens to loader")
+            for _ in range(2):
+                load(as_loader, [path], [keys])
+            assert sorted(verdicts(database).values()) == [(False, "unknown_key"), (True, "sorted_json")]
+        finally:
+            connection.execute("drop owned by loader; drop role loader")
+
+
+def test_whatever_is_received_the_database_takes_it(project, tmp_path):
+    """What is not rejected must fit its column, or the database would refuse a whole megabyte of batches."""
+    source = random.Random(1)
+    write(tmp_path, "mutated.jsonl", *(mutated(source).replace(b"\n", b" ") for _ in range(400)))
+    agent = Agent(seed=9)
+    odd = [agent.trace(k_eff=number) for number in (1e308, -1e308, 5e-324, -0.0, 10**4000)]
+    odd += [agent.trace(text=text) for text in ("\\N", "\\.", "\t\n\r\x7f", "\u2028\ufeff\U0010ffff", "{")]
+    write(tmp_path, "odd.jsonl", batch(odd))
+    mutations, extremes = (load(project, [tmp_path / name], []) for name in ("mutated.jsonl", "odd.jsonl"))
+    assert mutations.batches > 300 and mutations.n_problems > 300
+    assert extremes.new == len(odd)
 
 
 # --- Without the extra -----------------------------------------------------------------------------------------------
