@@ -26,7 +26,7 @@ from ciris_scoring.audit import load as loading
 from ciris_scoring.audit.load import Summary, load
 from ciris_scoring.audit.store import VERIFICATION_TABLE
 from ciris_scoring.cli import main
-from ciris_scoring.errors import DatabaseError
+from ciris_scoring.errors import DatabaseError, InputError
 from ciris_scoring.project import Project, load_project
 from ciris_scoring.source_schema import SOURCE_TABLES, TRACE_COLUMNS
 from conftest import REPOSITORY, Database
@@ -688,6 +688,12 @@ def test_names_of_tables_are_those_of_the_project(database, tmp_path):
     assert result.exit_code == 0, result.output
     with database.connect() as connection:
         assert connection.execute("select signature_verified from lens.accord_traces").fetchall() == [(True,)]
+
+
+def test_a_cluster_is_refused(database, tmp_path):
+    project = load_project(REPOSITORY, database.profiles_dir, cli_vars={"ciris_distribution": "citus"})
+    with pytest.raises(InputError, match="cluster"):
+        load(project, [tmp_path], [])
 
 
 def test_the_rights_that_docs_name_are_enough(project, database, tmp_path):

@@ -32,7 +32,7 @@ Found = Document | Problem
 def walk(paths: Iterable[Path]) -> Iterator[Path | Problem]:
     """Yield the files of batches at and below the paths, in the order of their names in each folder."""
     for path in paths:
-        if path == STDIN or not path.is_dir():
+        if path == STDIN or not os.path.isdir(path):  # which a path without rights or too long is not, either
             yield path
         else:
             yield from _walk(path, set())
@@ -51,7 +51,7 @@ def _walk(folder: Path, above: set[tuple[int, int]]) -> Iterator[Path | Problem]
     above = {*above, (here.st_dev, here.st_ino)}
     for name in names:
         path = folder / name
-        if path.is_dir():
+        if os.path.isdir(path):
             yield from _walk(path, above)
         elif name.lower().endswith(ENDINGS):
             yield path

@@ -16,6 +16,7 @@ from ciris_scoring.audit.reasons import Problem
 from ciris_scoring.audit.signatures import RULES, UNKNOWN_GENERATION
 from ciris_scoring.audit.store import KnownBatch, Store
 from ciris_scoring.connection import connect
+from ciris_scoring.errors import InputError
 from ciris_scoring.project import Project
 from ciris_scoring.terminal import aligned, printable, say
 
@@ -93,9 +94,14 @@ class Summary:
 def load(project: Project, paths: Sequence[Path], keys_files: Sequence[Path]) -> Summary:
     """Register keys, load batches, and say on the way how far it is.
 
-    :raises InputError: a file of keys is none.
+    :raises InputError: a file of keys is none, or the target is a cluster.
     :raises DatabaseError: the database refuses; what was loaded so far is kept.
     """
+    if project.is_distributed:
+        raise InputError(
+            "Batches are not loaded into a cluster of Citus.",
+            "Load them into one server, and bring the rows over as docs/scaling.md says.",
+        )
     started = time.monotonic()
     summary = Summary()
     keys = []
@@ -108,8 +114,9 @@ def load(project: Project, paths: Sequence[Path], keys_files: Sequence[Path]) ->
         store.create()
         summary.new_keys, problems = store.register(keys)
         summary.add_problems(problems)
-        registered, problems = usable(store.registered_keys())
-        summary.add_problems(problems)
+        registered, unusable = usable(store.registered_keys())
+        for problem in unusable:
+            say(f"Note: {problem.where} verifies nothing: {problem.detail}.")
         for batches in read_batches(paths, registered, summary, store):
             written = store.write([batch for batch in batches if batch.is_batch])
             summary.new += written.new

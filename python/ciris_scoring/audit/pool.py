@@ -1,6 +1,7 @@
 """Batches read and verified by all processors at once, a bounded number at a time, in the order in which they came."""
 
 import os
+import signal
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
@@ -59,6 +60,7 @@ def read_all(
 
 def _start(keys: Mapping[str, bytes]) -> None:
     global _verifier
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process that loads is interrupted, and ends this one
     _verifier = Verifier(keys)
 
 
