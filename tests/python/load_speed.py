@@ -18,7 +18,7 @@ from ciris_scoring.project import load_project
 from conftest import REPOSITORY
 from signed_batches import Agent, batch
 
-AGENTS, CALLS, PER_BATCH = 20, 8, 10
+AGENTS, CALLS, PER_BATCH = 20, 13, 10
 CALL = {
     "attempt_count": 1, "attempt_index": 0, "completion_bytes": 2048, "completion_tokens": 1024, "cost_usd": 0.000331,
     "duration_ms": 59.4, "handler_name": "evaluator", "model": "a model", "prompt_bytes": 81920, "prompt_tokens": 10200,

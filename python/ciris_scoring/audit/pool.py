@@ -55,7 +55,7 @@ def read_all(
                 "What was loaded so far is kept; run the same command again.",
             ) from error
         finally:
-            pool.shutdown(wait=False, cancel_futures=True)
+            pool.shutdown(cancel_futures=True)
 
 
 def _start(keys: Mapping[str, bytes]) -> None:
