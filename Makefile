@@ -66,6 +66,7 @@ soak: $(INSTALLED) ## Replay 60 daily and 24 hourly runs, kill 40, go on from 16
 	$(BIN)/python tests/python/test_unfinished_runs.py
 	$(BIN)/python tests/python/test_long_history.py
 	ODD_TRACES=10000 $(BIN)/pytest -q tests/python/test_odd_rows.py
+	FUZZ_CASES=100000 $(BIN)/pytest -q tests/python/test_signatures.py
 
 bi: $(INSTALLED) $(SUPERSET) ## Hold the Superset dashboard against SQL, in a real Superset (about 5 minutes, 825 MB for .bi).
 	$(BIN)/python tests/python/superset_check.py

@@ -46,6 +46,16 @@ def _extra(name: str) -> Iterator[None]:
         ) from error
 
 
+PATH = click.Path(path_type=Path, allow_dash=True)
+keys_option = click.option(
+    "--keys",
+    type=click.Path(dir_okay=False, path_type=Path),
+    multiple=True,
+    metavar="FILE",
+    help='Public keys, as JSON {"KEY ID": "BASE64"} or CSV with key_id and public_key_base64. Again for more.',
+)
+
+
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="ciris-scoring")
 def main() -> None:
@@ -93,6 +103,15 @@ def main() -> None:
     "--embedded", is_flag=True, help="Use the PostgreSQL that comes with the package, and the sample traces."
 )
 @click.option(
+    "--from-batches",
+    "batches",
+    type=PATH,
+    multiple=True,
+    help="Load this file or folder of raw batches into the PostgreSQL that comes with the package, and score them "
+    "there. Again for more.",
+)
+@keys_option
+@click.option(
     "--report",
     "report_file",
     type=click.Path(path_type=Path),
@@ -122,6 +141,8 @@ def run(
     restart: bool,
     allow_rescoring: bool,
     embedded: bool,
+    batches: tuple[Path, ...],
+    keys: tuple[Path, ...],
     report_file: Path | None,
     alert_command: str | None,
     for_machines: bool,
@@ -141,6 +162,7 @@ def run(
       ciris-scoring run --full-refresh --allow-rescoring
       ciris-scoring run --from 2026-05-01 --to 2026-06-15 --allow-rescoring
       ciris-scoring run --embedded                   # the sample, without a database of your own
+      ciris-scoring run --from-batches traces/ --keys public_keys.json
       ciris-scoring run --report fleet.html          # and keep a page of it
       ciris-scoring run --json --on-alert ./tell.sh  # for a scheduler
     """
@@ -160,12 +182,27 @@ def run(
         if first or last:
             if not (first and last):
                 raise InputError("--from and --to name a range together.", "Give both.")
-            if as_of or full_refresh or embedded:
+            if as_of or full_refresh or embedded or batches:
                 raise InputError(
-                    "--from and --to do not go with --as-of, --full-refresh or --embedded.",
+                    "--from and --to do not go with --as-of, --full-refresh, --embedded or --from-batches.",
                     "Leave those out.",
                 )
             job.run_backfill(place.project(), first, last, step_days=step_days, restart=restart, **options)
+        elif batches:
+            if embedded or place.target or place.profiles_dir:
+                raise InputError(
+                    "--from-batches brings its own database, so --embedded, --target and --profiles-dir have no "
+                    "meaning with it.",
+                    "Leave those out, or load the batches into the target: ciris-scoring load.",
+                )
+            with _extra("audit"):
+                from ciris_scoring.audit.from_batches import run_from_batches
+            if not run_from_batches(
+                batches, keys, place.project_dir, cli_vars, as_of, full_refresh=full_refresh, **options
+            ):
+                sys.exit(2)
+        elif keys:
+            raise InputError("--keys goes with --from-batches.", "Leave it out.")
         elif restart:
             raise InputError("--restart goes with --from and --to.", "Leave it out.")
         elif embedded:
@@ -279,6 +316,114 @@ def report(
     else:
         reports.write(text, file)
         say(f"The report is in {file}, {len(text.encode()) / 1000:,.0f} kB.")
+
+
+@main.command()
+@click.argument("paths", type=PATH, nargs=-1, required=True)
+@keys_option
+@database_options
+def load(
+    paths: tuple[Path, ...],
+    keys: tuple[Path, ...],
+    place: Place,
+) -> None:
+    """Load raw trace batches into the source tables, and verify every signature.
+
+    PATHS are files, folders, or - for standard input; .json, .jsonl, and either with .gz. Tables that do not exist are
+    created. What was loaded before is left out, so a load that was interrupted goes on where it was; two at once are
+    safe. A trace that does not verify is loaded as such, and covenant_trace_verification says why.
+
+    Needs the extra: pip install 'ciris-scoring[audit]'. The exit code is 2 when anything was rejected or did not
+    verify; the rest is loaded nevertheless.
+
+    \b
+    Examples:
+      ciris-scoring load traces/ --keys public_keys.json
+      zcat old/*.jsonl.gz | ciris-scoring load - --target prod
+    """
+    with _extra("audit"):
+        from ciris_scoring.audit.load import load_and_tell
+
+    project = place.project()
+    if not load_and_tell(project, paths, keys, to_stderr=False):
+        sys.exit(2)
+
+
+@main.command("init-db")
+@click.option("--print", "print_only", is_flag=True, help="Print the statements, and connect to nothing.")
+@database_options
+def init_db(
+    print_only: bool,
+    place: Place,
+) -> None:
+    """Create the source tables that do not exist, as `ciris-scoring load` needs them.
+
+    Needs the extra: pip install 'ciris-scoring[audit]'.
+
+    \b
+    Examples:
+      ciris-scoring init-db
+      ciris-scoring init-db --print > sources.sql
+    """
+    with _extra("audit"):
+        from ciris_scoring.audit.store import create_tables, statements
+
+    project = place.project()
+    if print_only:
+        for statement in statements(project):
+            click.echo(f"{statement};")
+    else:
+        create_tables(project)
+
+
+@main.command()
+@click.argument("paths", type=PATH, nargs=-1, required=True)
+@keys_option
+@click.option(
+    "--agent", help="Hash of the agent, the beginning of it, or its name. [default: all in the files]"
+)
+@click.option("--from", "first", metavar="TIME", help="Compare the traces from this time.")
+@click.option("--to", "last", metavar="TIME", help="Compare the traces up to this time.")
+@click.option("--json", "for_machines", is_flag=True, help="Print a JSON object instead of tables.")
+@database_options
+def audit(
+    paths: tuple[Path, ...],
+    keys: tuple[Path, ...],
+    agent: str | None,
+    first: str | None,
+    last: str | None,
+    for_machines: bool,
+    place: Place,
+) -> None:
+    """Hold what the database says of an agent's traces against the raw batches in PATHS.
+
+    Signatures are verified by the keys of --keys alone, every column is made anew, and so is the order of the chain.
+    Whatever differs is named, trace by trace; nothing in the database is changed.
+
+    Needs the extra: pip install 'ciris-scoring[audit]'. The exit code is 0 when the database says what the files say, 1
+    when it does not, and 2 when it does but something in the files was rejected or did not verify.
+
+    \b
+    Examples:
+      ciris-scoring audit traces/ --keys public_keys.json
+      ciris-scoring audit traces/ --keys public_keys.json --agent 3f764637 --from 2026-06-08 --to 2026-06-15 --json
+    """
+    from ciris_scoring.as_of import parse_time
+
+    with _extra("audit"):
+        from ciris_scoring.audit import compare
+
+    window = (
+        None if first is None else parse_time(first, "--from"),
+        None if last is None else parse_time(last, "--to"),
+    )
+    project = place.project()
+    result = compare.audit(project, paths, keys, agent, window)
+    click.echo(compare.as_json(result) if for_machines else "\n".join(compare.page(result)))
+    if not result.is_confirmed:
+        sys.exit(1)
+    if result.summary.n_problems:
+        sys.exit(2)
 
 
 @main.command()

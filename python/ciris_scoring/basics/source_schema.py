@@ -6,7 +6,7 @@ has these tables; nothing here alters a table that exists.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
@@ -169,11 +169,7 @@ def create_missing_tables(
         name = table_identifier(logical_name, schema, tables)
         if ask.execute("select to_regclass(%s)", [name.as_string(connection)]).fetchone() is not None:
             continue
-        columns = sql.SQL(", ").join(
-            sql.SQL("{} {}").format(sql.Identifier(column), sql.SQL(column_type))
-            for column, column_type in table.columns
-        )
-        connection.execute(sql.SQL("create table {} ({})").format(name, columns))
+        connection.execute(_create_table(table, name))
         created.append(logical_name)
     return tuple(created)
 
@@ -190,12 +186,36 @@ def add_keys(
         _add_keys_of(connection, table, name, table.key)
 
 
+def ddl(schema: str = DEFAULT_SCHEMA, tables: Mapping[str, str] | None = None) -> Iterator[sql.Composed]:
+    """Yield the statements by which `create_source_tables` makes everything where there is nothing."""
+    yield sql.SQL("create schema if not exists {}").format(sql.Identifier(schema))
+    for logical_name, table in SOURCE_TABLES.items():
+        name = table_identifier(logical_name, schema, tables)
+        yield _create_table(table, name)
+        yield from _add_keys_statements(table, name, table.key)
+
+
+def _create_table(table: SourceTable, name: sql.Identifier) -> sql.Composed:
+    columns = sql.SQL(",").join(
+        sql.SQL("\n    {} {}").format(sql.Identifier(column), sql.SQL(column_type))
+        for column, column_type in table.columns
+    )
+    return sql.SQL("create table {} ({}\n)").format(name, columns)
+
+
 def _add_keys_of(
     connection: psycopg.Connection, table: SourceTable, name: sql.Identifier, key: tuple[str, ...]
 ) -> None:
+    for statement in _add_keys_statements(table, name, key):
+        connection.execute(statement)
+
+
+def _add_keys_statements(
+    table: SourceTable, name: sql.Identifier, key: tuple[str, ...]
+) -> Iterator[sql.Composed]:
     for columns in table.indexes:
-        connection.execute(sql.SQL("create index on {} ({})").format(name, _column_list(columns)))
-    connection.execute(sql.SQL("alter table {} add primary key ({})").format(name, _column_list(key)))
+        yield sql.SQL("create index on {} ({})").format(name, _column_list(columns))
+    yield sql.SQL("alter table {} add primary key ({})").format(name, _column_list(key))
 
 
 def distribute(

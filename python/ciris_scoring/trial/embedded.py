@@ -25,6 +25,7 @@ from pathlib import Path
 import click
 import psycopg
 import yaml
+from psycopg import sql
 
 from ciris_scoring.basics.errors import DatabaseError
 from ciris_scoring.trial import data_folder
@@ -162,7 +163,7 @@ def _start(folder: Path, cleanup_mode: str | None) -> tuple[Server, PostgresServ
         ) from error
     info = handle.get_postmaster_info()
     server = Server(str(info.socket_dir), info.port or 5432, handle.postgres_user, handle.bin_path)
-    _create_database(server)
+    create_database(server, DATABASE)
     return server, handle
 
 
@@ -178,11 +179,12 @@ def _start_and_wait(handle: PostgresServer) -> None:
             time.sleep(1)
 
 
-def _create_database(server: Server) -> None:
+def create_database(server: Server, name: str) -> None:
+    """Create a database of the server, unless it is there."""
     with psycopg.connect(server.conninfo("postgres"), autocommit=True) as connection:
-        exists = connection.execute("select from pg_database where datname = %s", [DATABASE]).fetchone()
+        exists = connection.execute("select from pg_database where datname = %s", [name]).fetchone()
         if exists is None:
-            connection.execute(f"create database {DATABASE}")
+            connection.execute(sql.SQL("create database {}").format(sql.Identifier(name)))
 
 
 @click.group()

@@ -1,0 +1,383 @@
+"""Hold what a database claims against the raw batches: every trace, its signature, its place in the chain."""
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import psycopg
+from psycopg import sql
+from psycopg.rows import dict_row
+
+from ciris_scoring.audit.incoming import copy_incoming, problems_of, refuse_foreign_keys
+from ciris_scoring.audit.keys import Key, read_keys
+from ciris_scoring.audit.load import Summary, read_batches
+from ciris_scoring.basics.connection import connect, one_row
+from ciris_scoring.basics.errors import InputError
+from ciris_scoring.basics.project import Project
+from ciris_scoring.basics.source_schema import TRACE_COLUMNS, table_identifier
+from ciris_scoring.basics.terminal import aligned, fitted, printable
+from ciris_scoring.steps.step import column_list, one_transaction
+
+KEPT = 10_000
+"""Discrepancies that are named; more are counted."""
+SHOWN = 50
+PREVIOUS = "previous_audit_sequence_number"
+"""Of the agent's trace before, in the order of the score."""
+
+DIFFERS, MISSING, UNFOUNDED, KEY_DIFFERS = "differs", "missing_in_database", "not_in_files", "key_differs"
+MEANINGS = {
+    DIFFERS: "the database says something else",
+    MISSING: "in the files, but not in the database",
+    UNFOUNDED: "in the database, but not in the files",
+    KEY_DIFFERS: "the registered public key is another one, or missing",
+}
+
+# What is compared of a trace. Two spellings of an action are one, as they are for the score.
+_COMPARED = """
+    {others},
+    coalesce(signature_verified, false) as signature_verified,
+    upper(regexp_replace(trim(selected_action), '^HandlerActionType[.]', '', 'i')) as selected_action,
+    lag(audit_sequence_number) over (
+        partition by agent_id_hash
+        order by "timestamp" asc, audit_sequence_number asc nulls last, trace_id collate "C" asc
+    ) as previous_audit_sequence_number
+"""
+# How a trace finds its raw form: by its name and time, or where those were altered by what else marks it.
+_MATCHES = (
+    'raw.trace_id = claimed.trace_id and raw."timestamp" = claimed."timestamp"',
+    "raw.signature = claimed.signature",
+    "raw.trace_id = claimed.trace_id",
+    "raw.agent_id_hash = claimed.agent_id_hash and raw.audit_entry_hash = claimed.audit_entry_hash",
+)
+
+
+@dataclass(frozen=True)
+class Discrepancy:
+    """A trace, or a key, of which the database says something else than the files."""
+
+    kind: str
+    agent_id_hash: str | None
+    trace_id: str | None
+    timestamp: datetime | None
+    differences: dict[str, dict[str, Any]]
+    """What each column is in the database, and what it should be."""
+
+
+@dataclass
+class Audit:
+    """What an audit found."""
+
+    agents: list[str]
+    window: tuple[datetime | None, datetime | None]
+    summary: Summary
+    """Of reading the files."""
+    in_files: int = 0
+    in_database: int = 0
+    verified: int = 0
+    chain: dict[str, int] = field(default_factory=dict)
+    """Breaks of the raw chain itself, by kind: they cost score, and are no discrepancies."""
+    counts: Counter[str] = field(default_factory=Counter)
+    """Discrepancies by kind."""
+    found: list[Discrepancy] = field(default_factory=list)
+    """The first of them."""
+
+    @property
+    def is_confirmed(self) -> bool:
+        """Whether the database says what the files say."""
+        return not self.counts.total()
+
+    def add(self, discrepancies: Iterable[Discrepancy]) -> None:
+        """Count discrepancies, and keep the first."""
+        for one in discrepancies:
+            self.counts[one.kind] += 1
+            if len(self.found) < KEPT:
+                self.found.append(one)
+
+
+def audit(
+    project: Project,
+    paths: Sequence[Path],
+    keys_files: Sequence[Path],
+    agent: str | None,
+    window: tuple[datetime | None, datetime | None],
+) -> Audit:
+    """Verify raw batches by the keys given, and compare them with what the database claims; change nothing.
+
+    :param agent: hash of an agent, the beginning of one, or a name; None for every agent in the files.
+    :param window: from, and up to but without; None for no bound.
+    :raises InputError: a file of keys is none, or the files hold no trace of the agent.
+    :raises DatabaseError: the database refuses.
+    """
+    summary = Summary()
+    keys: dict[str, Key] = {}
+    for path in keys_files:
+        found, problems = read_keys(path)
+        keys |= {key.key_id: key for key in found}
+        summary.add_problems(problems)
+    traces = table_identifier("covenant_traces", project.source_schema, project.source_tables)
+    registry = table_identifier("covenant_public_keys", project.source_schema, project.source_tables)
+    with connect(project) as connection, one_transaction(connection):
+        _read(connection, traces, paths, keys, summary)
+        agents = _agents(connection, agent)
+        result = Audit(agents, window, summary)
+        _set_side_by_side(connection, traces, agents, window)
+        _match(connection)
+        result.in_files, result.verified = one_row(
+            connection.execute("select count(*), count(*) filter (where signature_verified) from raw")
+        )
+        result.in_database = one_row(connection.execute("select count(*) from claimed"))[0]
+        result.chain = _breaks(connection)
+        result.add(_differing_keys(connection, registry, keys))
+        result.add(_differing(connection))
+        result.add(_alone(connection, "raw", MISSING))
+        result.add(_alone(connection, "claimed", UNFOUNDED))
+    return result
+
+
+def _read(
+    connection: psycopg.Connection,
+    traces: sql.Identifier,
+    paths: Sequence[Path],
+    keys: dict[str, Key],
+    summary: Summary,
+) -> None:
+    """Have the traces of the files in the table ``incoming``."""
+    agents_of_keys: dict[str, str] = {}
+    copy_incoming(connection, traces, [])
+    for batches in read_batches(paths, {name: key.content for name, key in keys.items()}, summary):
+        copy_incoming(connection, traces, batches)
+        foreign = refuse_foreign_keys(connection, batches, agents_of_keys)
+        summary.add_problems(problems_of(foreign, batches))
+
+
+def _agents(connection: psycopg.Connection, agent: str | None) -> list[str]:
+    query = """
+        select distinct agent_id_hash from incoming
+        where %(agent)s::text is null or starts_with(agent_id_hash, %(agent)s) or agent_name = %(agent)s
+        order by 1
+    """
+    agents = [found for (found,) in connection.execute(query, {"agent": agent})]
+    if not agents:
+        of_whom = "any agent" if agent is None else f"an agent {agent!r}"
+        raise InputError(
+            f"The files hold no trace of {of_whom}.",
+            "Name the agent by its hash, the beginning of it, or its name, and the files that it wrote.",
+        )
+    return agents
+
+
+def _set_side_by_side(
+    connection: psycopg.Connection,
+    traces: sql.Identifier,
+    agents: list[str],
+    window: tuple[datetime | None, datetime | None],
+) -> None:
+    """Make the tables ``raw`` and ``claimed``, of the agents and the window, alike in everything that is compared."""
+    others = [name for name in TRACE_COLUMNS if name not in ("signature_verified", "selected_action")]
+    names = {"compared": sql.SQL(_COMPARED).format(others=column_list(others)), "traces": traces}
+    among = """
+        agent_id_hash = any(%(agents)s)
+        and (%(first)s::timestamptz is null or "timestamp" >= %(first)s)
+        and (%(last)s::timestamptz is null or "timestamp" < %(last)s)
+    """
+    values = {"agents": agents, "first": window[0], "last": window[1]}
+    query = f"""
+        create temporary table raw on commit drop as
+        select {{compared}}, reason, row_number() over () as number
+        from (
+            select distinct on (trace_id, "timestamp") *
+            from incoming
+            where {among}
+            order by trace_id asc, "timestamp" asc, signature_verified desc, ordinal asc
+        ) as once
+    """
+    connection.execute(sql.SQL(query).format(**names), values, prepare=False)
+    query = f"""
+        create temporary table claimed on commit drop as
+        select {{compared}}, row_number() over () as number from {{traces}} where {among}
+    """
+    connection.execute(sql.SQL(query).format(**names), values, prepare=False)
+    connection.execute(
+        "create temporary table pairs (raw_number bigint, claimed_number bigint) on commit drop"
+    )
+    connection.execute("analyze raw")
+    connection.execute("analyze claimed")
+
+
+def _match(connection: psycopg.Connection) -> None:
+    for condition in _MATCHES:
+        connection.execute(
+            f"""
+            with candidates as (
+                select distinct on (claimed.number) raw.number as raw_number, claimed.number as claimed_number
+                from claimed
+                inner join raw on {condition}
+                where
+                    not exists (select from pairs where pairs.claimed_number = claimed.number)
+                    and not exists (select from pairs where pairs.raw_number = raw.number)
+                order by claimed.number asc, raw.number asc
+            )
+
+            insert into pairs (raw_number, claimed_number)
+            select distinct on (raw_number) raw_number, claimed_number from candidates
+            order by raw_number asc, claimed_number asc
+            """
+        )
+        connection.execute("analyze pairs")
+
+
+def _breaks(connection: psycopg.Connection) -> dict[str, int]:
+    query = f"""
+        select
+            count(*) filter (where audit_sequence_number > {PREVIOUS} + 1) as gaps,
+            count(*) filter (where audit_sequence_number < {PREVIOUS}) as rewinds,
+            count(*) filter (where audit_sequence_number = {PREVIOUS}) as repeats
+        from raw
+    """
+    gaps, rewinds, repeats = one_row(connection.execute(query))
+    return {"gaps": gaps, "rewinds": rewinds, "repeats": repeats}
+
+
+def _differing(connection: psycopg.Connection) -> Iterator[Discrepancy]:
+    names = [*TRACE_COLUMNS, PREVIOUS]
+    query = """
+        select to_jsonb(claimed) as claimed, to_jsonb(raw) as raw, claimed."timestamp" as at
+        from pairs
+        inner join raw on pairs.raw_number = raw.number
+        inner join claimed on pairs.claimed_number = claimed.number
+        where ({claimed}) is distinct from ({raw})
+        order by claimed.agent_id_hash, claimed."timestamp", claimed.trace_id
+    """
+    statement = sql.SQL(query).format(claimed=column_list(names, "claimed"), raw=column_list(names, "raw"))
+    with connection.cursor(row_factory=dict_row) as cursor:
+        for row in cursor.stream(statement):
+            claimed, raw = row["claimed"], row["raw"]
+            differences = {
+                name: {"database": claimed[name], "recomputed": raw[name]}
+                for name in names
+                if not _same(claimed[name], raw[name])
+            }
+            if "signature_verified" in differences and raw["reason"]:
+                differences["signature_verified"]["reason"] = raw["reason"]
+            yield Discrepancy(DIFFERS, claimed["agent_id_hash"], claimed["trace_id"], row["at"], differences)
+
+
+def _same(one: object, other: object) -> bool:
+    """Whether two values of JSON are the same; Python holds true and 1 for equal."""
+    return json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
+
+
+def _alone(connection: psycopg.Connection, table: str, kind: str) -> Iterator[Discrepancy]:
+    query = f"""
+        select agent_id_hash, trace_id, "timestamp" from {table}
+        where not exists (select from pairs where pairs.{table}_number = {table}.number)
+        order by agent_id_hash, "timestamp", trace_id
+    """
+    for agent, trace_id, timestamp in connection.execute(query):
+        yield Discrepancy(kind, agent, trace_id, timestamp, {})
+
+
+def _differing_keys(
+    connection: psycopg.Connection, registry: sql.Identifier, keys: dict[str, Key]
+) -> Iterator[Discrepancy]:
+    query = sql.SQL(
+        """
+        select used.signature_key_id, registered.public_key_base64
+        from (select distinct signature_key_id from raw) as used
+        left join {} as registered on used.signature_key_id = registered.key_id
+        order by used.signature_key_id
+        """
+    ).format(registry)
+    for key_id, registered in connection.execute(query):
+        key = keys.get(key_id)
+        if key is not None and (registered is None or not key.is_same(registered)):
+            values = {"database": registered, "recomputed": key.public_key_base64}
+            yield Discrepancy(KEY_DIFFERS, None, None, None, {f"key {key_id}": values})
+
+
+# --- Report ----------------------------------------------------------------------------------------------------------
+
+
+def as_json(result: Audit) -> str:
+    """Write an audit for machines."""
+    first, last = result.window
+    document = {
+        "agents": result.agents,
+        "from": first,
+        "to": last,
+        "is_confirmed": result.is_confirmed,
+        "traces_in_files": result.in_files,
+        "traces_in_database": result.in_database,
+        "verified": result.verified,
+        "not_verified": result.in_files - result.verified,
+        "chain": result.chain,
+        "n_discrepancies": result.counts.total(),
+        "discrepancies_by_kind": dict(result.counts),
+        "discrepancies": [vars(one) for one in result.found],
+        "n_problems": result.summary.n_problems,
+        "problems": [one._asdict() for one in result.summary.problems],
+    }
+    return json.dumps(document, indent=2, default=str)
+
+
+def page(result: Audit) -> list[str]:
+    """Write an audit for people."""
+    first, last = (f"{moment:%Y-%m-%d %H:%M:%S} UTC" if moment else None for moment in result.window)
+    window = (
+        "all of the time" if not (first or last) else f"from {first or 'the first'} to {last or 'the last'}"
+    )
+    breaks = ", ".join(f"{n:,} {kind}" for kind, n in result.chain.items())
+    lines = [
+        f"{len(result.agents):,} agents, {window}: {', '.join(map(printable, result.agents[:10]))}",
+        f"{result.in_files:,} traces in the files, {result.verified:,} of them verified; "
+        f"{result.in_database:,} traces in the database.",
+        f"The chain in the files: {breaks}.",
+        "",
+    ]
+    if result.is_confirmed:
+        lines.append("Confirmed: the database says what the files say.")
+    else:
+        lines.append(f"{result.counts.total():,} discrepancies:")
+        lines += [f"  {n:,} {kind}: {MEANINGS[kind]}" for kind, n in result.counts.items()]
+        lines += ["", *_table(result.found[:SHOWN])]
+        if result.counts.total() > SHOWN:
+            lines.append(f"and {result.counts.total() - SHOWN:,} more; --json names {KEPT:,}.")
+    if result.summary.n_problems:
+        lines += ["", f"{result.summary.n_problems:,} problems in the files and keys:"]
+        lines += [
+            printable(f"  {where}: {reason}: {text}") for where, reason, text in result.summary.problems
+        ]
+    return lines
+
+
+def _table(found: Sequence[Discrepancy]) -> list[str]:
+    rows = [
+        (
+            printable((one.agent_id_hash or "")[:8]),
+            f"{one.timestamp:%Y-%m-%dT%H:%M:%SZ}" if one.timestamp else "",
+            fitted(printable(one.trace_id or ""), 56),
+            one.kind,
+            "; ".join(_difference(name, values) for name, values in one.differences.items()),
+        )
+        for one in found
+    ]
+    return aligned(["agent", "time", "trace", "finding", "what differs"], rows)
+
+
+def _difference(name: str, values: dict[str, Any]) -> str:
+    database, recomputed = values["database"], values["recomputed"]
+    if isinstance(database, dict) and isinstance(recomputed, dict):
+        keys = sorted(
+            key for key in {*database, *recomputed} if not _same(database.get(key), recomputed.get(key))
+        )
+        return printable(f"{name}: {', '.join(keys)}")
+    reason = f" ({values['reason']})" if "reason" in values else ""
+    return f"{name} {_short(database)}, recomputed {_short(recomputed)}{reason}"
+
+
+def _short(value: Any) -> str:
+    return fitted(printable(json.dumps(value, ensure_ascii=False, default=str)), 40)

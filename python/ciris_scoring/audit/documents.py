@@ -1,0 +1,185 @@
+"""From the text of a batch to rows: everything that needs no database, so that other processes can do it."""
+
+import hashlib
+import time
+import uuid
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from ciris_scoring.audit import times
+from ciris_scoring.audit.keys import looks_like_keys
+from ciris_scoring.audit.reasons import NOT_A_BATCH, TOO_DEEP, WRONG_TYPE, Problem, Rejected
+from ciris_scoring.audit.signatures import Verdict, Verifier, generation
+from ciris_scoring.audit.strict_json import parse, take_apart
+from ciris_scoring.audit.traces import Row, checked, row
+
+TRACE_EVENT, DEFERRAL_EVENT = "complete_trace", "wbd_deferral"
+NO_GENERATION = "none"
+"""Of what was not understood so far that its generation could be told."""
+_OUR_IDS = uuid.UUID("5b2d3a9e-2c1f-4c0e-9a53-6b1f0d7a7e11")
+"""Namespace of the ids that are made of what they name, so that the same always gets the same."""
+
+
+class Document(NamedTuple):
+    """A batch as it was received."""
+
+    origin: str
+    content: bytes
+
+    @property
+    def batch_id(self) -> uuid.UUID:
+        """Made of the content, so that a batch that comes again is known."""
+        return uuid.uuid5(_OUR_IDS, hashlib.sha256(self.content).hexdigest())
+
+
+class Deferral(NamedTuple):
+    """A row of wbd_deferrals, without what only an answer brings."""
+
+    deferral_id: uuid.UUID
+    agent_id: str
+    status: str
+    created_at: str
+
+
+@dataclass
+class Batch:
+    """What a document came to."""
+
+    batch_id: uuid.UUID
+    origin: str
+    times: dict[str, str | None] = field(default_factory=dict)
+    received: int = 0
+    outcomes: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """Traces by generation and by the rule that verified them or the reason why not."""
+    rejected: Counter[str] = field(default_factory=Counter)
+    """Traces that cannot be loaded, by reason."""
+    rows: list[Row] = field(default_factory=list)
+    deferrals: list[Deferral] = field(default_factory=list)
+    other_events: Counter[str] = field(default_factory=Counter)
+    problems: list[Problem] = field(default_factory=list)
+    is_keys: bool = False
+    is_batch: bool = True
+    verifying: float = 0.0
+    """Seconds of a processor, and all that the batch took with it."""
+    seconds: float = 0.0
+
+
+def read_document(document: Document, verifier: Verifier) -> Batch:
+    """Read a batch, verify its traces, and make rows of them; what cannot be loaded is among its problems."""
+    started = time.process_time()
+    batch = Batch(document.batch_id, document.origin)
+    try:
+        content = parse(document.content)
+        if looks_like_keys(content):
+            batch.is_keys, batch.is_batch = True, False
+        elif isinstance(content, dict) and "event_type" in content and "events" not in content:
+            _read_events(batch, {}, [content], verifier)
+        else:
+            _read_events(batch, content, _events(content), verifier)
+    except Rejected as error:
+        _read_pieces(batch, document.content, error, verifier)
+    batch.seconds = time.process_time() - started
+    return batch
+
+
+def _events(content: Any) -> list[Any]:
+    if not isinstance(content, dict) or not isinstance(content.get("events"), list):
+        raise Rejected(NOT_A_BATCH, "JSON, but no object with a list of events")
+    events: list[Any] = content["events"]
+    return events
+
+
+def _read_pieces(batch: Batch, content: bytes, why: Rejected, verifier: Verifier) -> None:
+    """Read the events of a batch that as a whole is not what it should be, each by itself."""
+    pieces = None if why.reason == NOT_A_BATCH else take_apart(content)
+    if pieces is None:
+        batch.is_batch = False
+        batch.problems.append(Problem(batch.origin, why.reason, why.detail))
+        return
+    try:
+        head = parse(pieces.before + pieces.after)
+    except Rejected as error:
+        head = {}
+        batch.problems.append(Problem(batch.origin, error.reason, f"around the events: {error.detail}"))
+    events: list[Any] = []
+    for span in pieces.events:
+        try:
+            events.append(parse(content[span]))
+        except Rejected as error:
+            events.append(error)
+    _read_events(batch, head if isinstance(head, dict) else {}, events, verifier)
+    if not batch.problems:  # cut off between two events
+        batch.problems.append(Problem(batch.origin, why.reason, why.detail))
+
+
+def _read_events(batch: Batch, head: dict[str, Any], events: list[Any], verifier: Verifier) -> None:
+    for name in ("batch_timestamp", "consent_timestamp"):
+        try:
+            batch.times[name] = (
+                times.read(head[name], name).isoformat() if head.get(name) is not None else None
+            )
+        except Rejected as error:
+            batch.times[name] = None
+            batch.problems.append(Problem(batch.origin, error.reason, error.detail))
+    for number, event in enumerate(events, 1):
+        _read_event(batch, f"{batch.origin}, event {number:,}", event, verifier)
+
+
+def _read_event(batch: Batch, where: str, event: Any, verifier: Verifier) -> None:
+    generation_of_it = NO_GENERATION
+    kind = event.get("event_type") if isinstance(event, dict) else None
+    if kind != TRACE_EVENT and isinstance(kind, str) and "trace" not in event:
+        _read_other_event(batch, where, kind, event)
+        return
+    batch.received += 1
+    try:
+        if isinstance(event, Rejected):
+            raise event
+        if not isinstance(event, dict):
+            raise Rejected(WRONG_TYPE, "the event is no object")
+        trace = checked(event.get("trace"))
+        where = f"{where}, trace {str(trace.get('trace_id'))[:128]}"
+        generation_of_it = generation(trace.get("trace_schema_version"))
+        verdict = _verified(batch, trace, verifier)
+        batch.rows.append(row(trace, verdict))
+    except Rejected as error:
+        reason, detail = error.reason, error.detail
+        batch.rejected[reason] += 1
+    except RecursionError:
+        reason, detail = TOO_DEEP, "nested too deeply"
+        batch.rejected[reason] += 1
+    else:
+        if verdict.rule is not None:
+            batch.outcomes[generation_of_it, verdict.rule] += 1
+            return
+        reason, detail = str(verdict.reason), verdict.detail or "it does not fit the trace and the key"
+    batch.outcomes[generation_of_it, reason] += 1
+    batch.problems.append(Problem(where, reason, detail))
+
+
+def _verified(batch: Batch, trace: dict[str, Any], verifier: Verifier) -> Verdict:
+    started = time.process_time()
+    verdict = verifier.verify(trace)
+    batch.verifying += time.process_time() - started
+    return verdict
+
+
+def _read_other_event(batch: Batch, where: str, kind: str, event: dict[str, Any]) -> None:
+    batch.other_events[kind[:40]] += 1
+    if kind != DEFERRAL_EVENT:
+        return
+    try:
+        batch.deferrals.append(_deferral(event))
+    except Rejected as error:
+        batch.problems.append(Problem(f"{where}, deferral", error.reason, error.detail))
+
+
+def _deferral(event: dict[str, Any]) -> Deferral:
+    agent = event.get("agent_id")
+    if not isinstance(agent, str) or not agent or "\0" in agent or not agent.isprintable():
+        raise Rejected(WRONG_TYPE, "agent_id is no text that can be printed")
+    created_at = times.read(event.get("timestamp"), "timestamp").isoformat()
+    named = repr((agent, event.get("thought_id"), event.get("task_id"), created_at))
+    named_id = uuid.uuid5(_OUR_IDS, named.encode("utf-8", "backslashreplace").decode())
+    return Deferral(named_id, agent, "PENDING", created_at)

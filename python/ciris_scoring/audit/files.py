@@ -1,0 +1,188 @@
+"""Files, folders and standard input as batches: one after the other, each in bounded memory."""
+
+import contextlib
+import gzip
+import mmap
+import os
+import stat
+import sys
+import tempfile
+import zlib
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import IO, cast
+
+from ciris_scoring.audit.documents import Document
+from ciris_scoring.audit.reasons import TOO_LARGE, TRUNCATED, UNREADABLE, Problem, Rejected
+from ciris_scoring.audit.strict_json import parse, take_apart
+
+STDIN = Path("-")
+ENDINGS = (".json", ".jsonl", ".json.gz", ".jsonl.gz")
+MB = 2**20
+WHOLE_LIMIT = 16 * MB
+"""A document up to this size is read as a whole, a larger one in parts of whole events."""
+EVENT_LIMIT = 16 * MB
+PART_SIZE = 4 * MB
+UNPACKED_LIMIT = 4096 * MB
+"""Of what comes compressed or through a pipe, and is no JSON lines: it is put on disk first."""
+
+Found = Document | Problem
+
+
+def walk(paths: Iterable[Path]) -> Iterator[Path | Problem]:
+    """Yield the files of batches at and below the paths, in the order of their names in each folder."""
+    for path in paths:
+        if path == STDIN or not os.path.isdir(path):  # which a path without rights or too long is not, either
+            yield path
+        else:
+            yield from _walk(path, set())
+
+
+def _walk(folder: Path, above: set[tuple[int, int]]) -> Iterator[Path | Problem]:
+    try:
+        here = os.stat(folder)
+        if (here.st_dev, here.st_ino) in above:
+            yield Problem(str(folder), UNREADABLE, "a link back to a folder that it lies in")
+            return
+        names = sorted(os.listdir(folder))
+    except OSError as error:
+        yield Problem(str(folder), UNREADABLE, _said(error))
+        return
+    above = {*above, (here.st_dev, here.st_ino)}
+    for name in names:
+        path = folder / name
+        if os.path.isdir(path):
+            yield from _walk(path, above)
+        elif name.lower().endswith(ENDINGS):
+            yield path
+
+
+def size(path: Path) -> int:
+    """Bytes of a file; 0 where that cannot be known."""
+    try:
+        return os.stat(path).st_size if path != STDIN else 0
+    except OSError:
+        return 0
+
+
+def documents(path: Path) -> Iterator[Found]:
+    """Yield the documents of a file, and what is wrong with it; never fails on what a file holds."""
+    try:
+        if path == STDIN:
+            yield from _read_pipe(sys.stdin.buffer, "standard input")
+            return
+        if not stat.S_ISREG(os.stat(path).st_mode):
+            yield Problem(str(path), UNREADABLE, "no regular file")
+            return
+        name = path.name.lower()
+        is_packed = name.endswith(".gz")
+        with cast(IO[bytes], (gzip.open if is_packed else open)(path, "rb")) as file:
+            if name.removesuffix(".gz").endswith(".jsonl"):
+                yield from _lines(file, str(path))
+            else:
+                yield from _document(file, str(path), is_on_disk=not is_packed)
+    except OSError as error:
+        yield Problem(str(path), UNREADABLE, _said(error))
+
+
+def _said(error: OSError) -> str:
+    return error.strerror or str(error)
+
+
+def _read_pipe(file: IO[bytes], origin: str) -> Iterator[Found]:
+    """Yield what a stream without a name holds: JSON lines if its first line is a document by itself."""
+    first = _line(file)
+    if _is_json(first):
+        yield from _lines(file, origin, [first])
+    else:
+        yield from _document(file, origin, [first], is_on_disk=False)
+
+
+def _is_json(line: bytes) -> bool:
+    try:
+        parse(line)
+    except Rejected:
+        return False
+    return True
+
+
+def _line(file: IO[bytes]) -> bytes:
+    return file.readline(WHOLE_LIMIT + 1)
+
+
+def _lines(file: IO[bytes], origin: str, first: Iterable[bytes] = ()) -> Iterator[Found]:
+    waiting = list(first)
+    number = 0
+    while True:
+        try:
+            line = waiting.pop() if waiting else _line(file)
+            number += 1
+            if not line:
+                return
+            where = f"{origin}, line {number:,}"
+            if len(line) > WHOLE_LIMIT:
+                while line and not line.endswith(b"\n"):
+                    line = _line(file)
+                yield Problem(where, TOO_LARGE, f"a line of more than {WHOLE_LIMIT // MB} MB")
+            elif content := line.strip():
+                yield Document(where, content)
+        except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+            yield Problem(origin, TRUNCATED, f"the compressed file ends or breaks in the middle: {error}")
+            return
+
+
+def _document(
+    file: IO[bytes], origin: str, first: Iterable[bytes] = (), *, is_on_disk: bool
+) -> Iterator[Found]:
+    with contextlib.ExitStack() as stack:
+        kept = file
+        if not is_on_disk:
+            kept = cast(IO[bytes], stack.enter_context(tempfile.SpooledTemporaryFile(WHOLE_LIMIT + 1)))
+            for block in first:
+                kept.write(block)
+            yield from _unpack(file, kept, origin)
+        length = kept.seek(0, os.SEEK_END)
+        kept.seek(0)
+        if length <= WHOLE_LIMIT:
+            yield Document(origin, kept.read().strip())
+            return
+        kept.flush()
+        yield from _parts(mmap.mmap(kept.fileno(), 0, access=mmap.ACCESS_READ), origin)
+
+
+def _unpack(file: IO[bytes], spool: IO[bytes], origin: str) -> Iterator[Found]:
+    """Put a stream on disk, or in memory while it is small."""
+    try:
+        while block := file.read(MB):
+            if spool.write(block) and spool.tell() > UNPACKED_LIMIT:
+                yield Problem(
+                    origin,
+                    TOO_LARGE,
+                    f"more than {UNPACKED_LIMIT // MB:,} MB in one document; JSON lines have no limit",
+                )
+                break
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        yield Problem(origin, TRUNCATED, f"the compressed file ends or breaks in the middle: {error}")
+
+
+def _parts(content: mmap.mmap, origin: str) -> Iterator[Found]:
+    """Yield a large batch as smaller ones, of some of its events each."""
+    pieces = take_apart(content, PART_SIZE)
+    if pieces is None:
+        detail = f"{len(content) / MB:,.0f} MB in one document, which is no batch of events"
+        yield Problem(origin, TOO_LARGE, detail)
+        return
+    events: list[bytes] = []
+    held, first = 0, 1
+    for number, span in enumerate(pieces.events, 1):
+        if span.stop - span.start > EVENT_LIMIT:
+            where = f"{origin}, event {number:,}"
+            yield Problem(where, TOO_LARGE, f"an event of more than {EVENT_LIMIT // MB} MB")
+        else:
+            events.append(content[span])
+            held += span.stop - span.start
+        if held >= PART_SIZE:
+            yield Document(f"{origin}, events {first:,} to {number:,}", pieces.with_events(events))
+            events, held, first = [], 0, number + 1
+    if events:
+        yield Document(f"{origin}, events from {first:,}", pieces.with_events(events))

@@ -1,0 +1,91 @@
+"""From files to a score: batches loaded into a database of their own on the embedded PostgreSQL, and scored there."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import click
+from psycopg import sql
+
+from ciris_scoring.audit.load import load_and_tell
+from ciris_scoring.basics import as_of as as_of_time
+from ciris_scoring.basics.connection import connect, one_row
+from ciris_scoring.basics.errors import InputError
+from ciris_scoring.basics.project import Project, find_project, load_project
+from ciris_scoring.basics.source_schema import table_identifier
+from ciris_scoring.basics.terminal import say
+from ciris_scoring.job.closing import Closing
+from ciris_scoring.job.run import run
+from ciris_scoring.trial import embedded
+
+DATABASE = "ciris_batches"
+"""Beside the sample's, so that the two are never mixed."""
+PROFILES_FOLDER = Path(embedded.STATE_FOLDER, "batches")
+NEXT_STEPS = """
+The traces stay in the database {database} of the embedded PostgreSQL. What to look at next:
+  ciris-scoring explain AGENT --profiles-dir {profiles}
+  ciris-scoring report --profiles-dir {profiles}
+  {psql}"""
+
+
+def run_from_batches(
+    paths: Sequence[Path],
+    keys_files: Sequence[Path],
+    project_dir: Path | None,
+    cli_vars: dict[str, Any],
+    as_of: str | None,
+    *,
+    full_refresh: bool,
+    allow_rescoring: bool,
+    closing: Closing,
+) -> bool:
+    """Load batches and score them; return whether everything was loaded and verified.
+
+    The as-of, unless one is given, is the end of the period of the newest trace, or of the last one that is over.
+
+    :raises CirisError: something expected went wrong.
+    """
+    project_dir = find_project(project_dir)
+    server = embedded.start(project_dir / embedded.STATE_FOLDER)
+    embedded.create_database(server, DATABASE)
+    profiles = project_dir / PROFILES_FOLDER
+    profiles.mkdir(exist_ok=True)
+    embedded.write_profile(profiles, server, database=DATABASE)
+    project = load_project(project_dir, profiles, cli_vars=cli_vars)
+    is_clean = load_and_tell(project, paths, keys_files, to_stderr=True)
+    newest = _newest_trace(project)
+    if newest is None:
+        raise InputError(
+            "There is no trace up to now, so there is nothing to score.",
+            "Name files or folders with batches of traces.",
+        )
+    if as_of is None and project.variables.get("as_of") is None:
+        as_of = _end_of_period(newest, project)
+    run(project, as_of, full_refresh=full_refresh, allow_rescoring=allow_rescoring, closing=closing)
+    if not closing.for_machines:
+        click.echo(
+            NEXT_STEPS.format(database=DATABASE, profiles=PROFILES_FOLDER, psql=server.psql_command(DATABASE))
+        )
+    return is_clean
+
+
+def _newest_trace(project: Project) -> datetime | None:
+    table = table_identifier("covenant_traces", project.source_schema, project.source_tables)
+    with connect(project) as connection:
+        query = sql.SQL('select max("timestamp") from {} where "timestamp" <= now()').format(table)
+        newest: datetime | None = one_row(connection.execute(query))[0]
+    return newest
+
+
+def _end_of_period(newest: datetime, project: Project) -> str:
+    """A time in the period after that of the newest trace, which a run cuts down to the end between them; or now."""
+    name = as_of_time.check_period(project.variables.get("scoring_period", "day"))
+    period = timedelta(days=1) if name == "day" else timedelta(hours=1)
+    now = datetime.now(UTC)
+    if newest + period > now:
+        say(
+            f"Traces of the {name} that is not over yet wait for its end. To score by the hour: "
+            "--vars '{ciris_scoring_period: hour}'"
+        )
+    return as_of_time.text(min(now, newest + period))

@@ -1,0 +1,186 @@
+"""Public keys: read from a file, checked, and known by their fingerprint."""
+
+import csv
+import hashlib
+import io
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+from ciris_scoring.audit import base64_text, times
+from ciris_scoring.audit.reasons import BAD_KEY, Problem, Rejected
+from ciris_scoring.audit.strict_json import parse
+from ciris_scoring.basics.errors import InputError
+from ciris_scoring.basics.source_schema import PUBLIC_KEY_COLUMNS
+
+KEYS_FILE_LIMIT = 64 * 2**20
+FORMATS = (
+    'JSON {"KEY ID": "BASE64", ...}, or CSV with the columns key_id and public_key_base64 and, where known, '
+    "algorithm, created_at, expires_at, revoked_at"
+)
+_TIMES = ("created_at", "expires_at", "revoked_at")
+
+
+class Key(NamedTuple):
+    """A row of covenant_public_keys."""
+
+    key_id: str
+    public_key_base64: str
+    algorithm: str
+    created_at: str | None
+    expires_at: str | None
+    revoked_at: str | None
+
+    @property
+    def content(self) -> bytes:
+        """The 32 bytes of the key."""
+        return base64_text.decode(self.public_key_base64)
+
+    def is_same(self, public_key_base64: str) -> bool:
+        """Whether a text, which may be none, is the same public key."""
+        try:
+            return self.content == base64_text.decode(public_key_base64.strip())
+        except ValueError:
+            return False
+
+
+def read_keys(path: Path) -> tuple[list[Key], list[Problem]]:
+    """Read a file of keys; those that are none are problems.
+
+    :raises InputError: it is no file of keys.
+    """
+    try:
+        with path.open("rb") as file:
+            content = file.read(KEYS_FILE_LIMIT + 1)
+        if len(content) > KEYS_FILE_LIMIT:
+            raise InputError(f"The file of keys {path} has more than {KEYS_FILE_LIMIT // 2**20} MB.", FORMATS)
+        rows = list(_rows(content))
+    except OSError as error:
+        raise InputError(f"The file of keys {path} cannot be read: {error.strerror}.") from error
+    except (Rejected, UnicodeDecodeError, csv.Error, TypeError, KeyError) as error:
+        raise InputError(f"{path} is no file of keys: {error}", f"It may be {FORMATS}.") from error
+    keys: dict[str, Key] = {}
+    problems = []
+    for row in rows:
+        try:
+            key = _key(row)
+            if keys.setdefault(key.key_id, key).content != key.content:
+                raise ValueError("twice in the file, with different public keys")
+        except ValueError as error:
+            problems.append(Problem(f"{path}, key {str(row.get('key_id'))[:80]}", BAD_KEY, str(error)))
+    return list(keys.values()), problems
+
+
+def _rows(content: bytes) -> Iterator[Mapping[str, Any]]:
+    if content.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] in b"{[" and content.strip():
+        found = parse(content)
+        if isinstance(found, dict):
+            found = [{"key_id": name, "public_key_base64": text} for name, text in found.items()]
+        if not all(isinstance(row, dict) for row in found):
+            raise TypeError("the list holds something that is no object")
+        yield from found
+        return
+    table = csv.DictReader(io.StringIO(content.decode("utf-8-sig"), newline=""), strict=True)
+    if not {"key_id", "public_key_base64"} <= set(table.fieldnames or ()):
+        raise KeyError("it has no columns key_id and public_key_base64")
+    for row in table:
+        yield {name: value or None for name, value in row.items() if name in PUBLIC_KEY_COLUMNS}
+
+
+def _key(row: Mapping[str, Any]) -> Key:
+    """Check a row.
+
+    :raises ValueError: says what is wrong with it.
+    """
+    key_id, text = row.get("key_id"), row.get("public_key_base64")
+    if not isinstance(key_id, str) or not isinstance(text, str):
+        raise ValueError("no key_id, or no public_key_base64")
+    if not 0 < len(key_id) <= 64 or "\0" in key_id or not key_id.isprintable():
+        raise ValueError("a key_id has 1 to 64 printable characters")
+    algorithm = row.get("algorithm") or "ed25519"
+    if str(algorithm).lower() != "ed25519":
+        raise ValueError(f"the algorithm is {algorithm}, but only ed25519 signs traces")
+    text = text.strip()
+    public_key(base64_text.decode(text))
+    return Key(key_id, text, "ed25519", *(_time(row.get(name), name) for name in _TIMES))
+
+
+def _time(value: object, name: str) -> str | None:
+    if value is None:
+        return None
+    try:
+        return times.read(value, name).isoformat()
+    except Rejected as error:
+        raise ValueError(error.detail) from error
+
+
+def public_key(content: bytes) -> Ed25519PublicKey:
+    """Check and open a public key.
+
+    :raises ValueError: it is none, or one by which anybody could sign.
+    """
+    if len(content) != 32:
+        raise ValueError(f"an Ed25519 public key has 32 bytes, this one {len(content):,}")
+    if not _is_sound_point(content):
+        raise ValueError("no point of the curve, or one of those by which anybody could sign")
+    return Ed25519PublicKey.from_public_bytes(content)
+
+
+def fingerprint(content: bytes) -> str:
+    """Return what newer agents are called by: the beginning of the hash of their key."""
+    return hashlib.sha256(content).hexdigest()[:16]
+
+
+def usable(rows: Iterable[tuple[str, str]]) -> tuple[dict[str, bytes], list[Problem]]:
+    """Keys by their id, of rows of the registry; those that are none are problems."""
+    keys, problems = {}, []
+    for key_id, text in rows:
+        try:
+            content = base64_text.decode(text.strip())
+            public_key(content)
+            keys[key_id] = content
+        except ValueError as error:
+            problems.append(Problem(f"registered key {key_id}", BAD_KEY, str(error)))
+    return keys, problems
+
+
+def looks_like_keys(document: object) -> bool:
+    """Whether a JSON document is a file of keys, which agents put beside their batches."""
+    return (
+        isinstance(document, dict)
+        and bool(document)
+        and all(isinstance(text, str) and len(text) in (43, 44) for text in document.values())
+    )
+
+
+# --- Edwards curve of Ed25519 (RFC 8032, section 5.1): the library takes any 32 bytes for a key ---------------------
+
+_P = 2**255 - 19
+_D = -121665 * pow(121666, -1, _P) % _P
+
+
+def _is_sound_point(content: bytes) -> bool:
+    """Whether the bytes are a point, and not one of the eight whose multiples by 8 are the neutral element."""
+    number = int.from_bytes(content, "little")
+    y, sign = number & (2**255 - 1), number >> 255
+    if y >= _P:
+        return False
+    x_squared = (y * y - 1) * pow(_D * y * y + 1, -1, _P) % _P
+    x = pow(x_squared, (_P + 3) // 8, _P)
+    if x * x % _P != x_squared:
+        x = x * pow(2, (_P - 1) // 4, _P) % _P
+    if x * x % _P != x_squared or (x == 0 and sign):
+        return False
+    for _ in range(3):
+        x, y = _doubled(x, y)
+    return (x, y) != (0, 1)
+
+
+def _doubled(x: int, y: int) -> tuple[int, int]:
+    product = _D * x * x * y * y % _P
+    return (
+        2 * x * y * pow(1 + product, -1, _P) % _P,
+        (y * y + x * x) * pow(1 - product, -1, _P) % _P,
+    )

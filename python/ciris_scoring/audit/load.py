@@ -1,0 +1,265 @@
+"""Load batches into the source tables: whatever was not loaded before, in pieces that are each kept or not."""
+
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import click
+
+from ciris_scoring.audit import files
+from ciris_scoring.audit.documents import NO_GENERATION, Batch, Document
+from ciris_scoring.audit.keys import read_keys, usable
+from ciris_scoring.audit.pool import SMALL, processors, read_all
+from ciris_scoring.audit.reasons import Problem
+from ciris_scoring.audit.signatures import RULES, UNKNOWN_GENERATION
+from ciris_scoring.audit.store import KnownBatch, Store
+from ciris_scoring.basics.connection import connect
+from ciris_scoring.basics.errors import InputError
+from ciris_scoring.basics.project import Project
+from ciris_scoring.basics.terminal import aligned, printable, say
+
+CHUNK_SIZE = 2**20
+"""Bytes of documents that are verified by one process and written in one transaction; a document is never split."""
+CHUNK_DOCUMENTS = 500
+SHOWN_PROBLEMS = 20
+
+GENERATIONS = {
+    **dict(zip(RULES, ("1.9 (components)", "2.7 (sorted_json)", "2.15 (jcs)"), strict=True)),
+    UNKNOWN_GENERATION: "unknown schema",
+    NO_GENERATION: "not understood",
+}
+"""What people call the generations of agents, by the rule that they sign by."""
+
+
+@dataclass
+class Summary:
+    """What a load came to."""
+
+    files: int = 0
+    batches: int = 0
+    received: int = 0
+    new: int = 0
+    known_batches: int = 0
+    known: Counter[str] = field(default_factory=Counter)
+    """Of batches that were loaded before: traces received, rejected and not verified."""
+    outcomes: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """Traces by generation and by the rule that verified them or the reason why not."""
+    deferrals: int = 0
+    other_events: Counter[str] = field(default_factory=Counter)
+    new_keys: int = 0
+    keys_files: list[str] = field(default_factory=list)
+    n_problems: int = 0
+    problems: list[Problem] = field(default_factory=list)
+    """The first of them."""
+    seconds: float = 0.0
+    working: float = 0.0
+    """Seconds of processors that reading, verifying and making rows took, and verifying alone."""
+    verifying: float = 0.0
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether every trace was loaded and verified, this time or before."""
+        return not (self.n_problems or self.known["rejected"] or self.known["not_verified"])
+
+    def add_problems(self, problems: Iterable[Problem]) -> None:
+        """Count problems, and keep the first."""
+        for problem in problems:
+            self.n_problems += 1
+            if len(self.problems) < SHOWN_PROBLEMS:
+                self.problems.append(problem)
+
+    def add(self, batch: Batch) -> None:
+        """Count a batch, but for what the database says of it."""
+        self.batches += batch.is_batch
+        self.received += batch.received
+        self.outcomes += batch.outcomes
+        self.deferrals += len(batch.deferrals)
+        for kind, n in batch.other_events.items():
+            named = kind in self.other_events or len(self.other_events) < SHOWN_PROBLEMS
+            self.other_events[kind if named else "of other kinds"] += n
+        if batch.is_keys and len(self.keys_files) < SHOWN_PROBLEMS:
+            self.keys_files.append(batch.origin)
+        self.working += batch.seconds
+        self.verifying += batch.verifying
+        self.add_problems(batch.problems)
+
+    def add_known(self, known: KnownBatch) -> None:
+        """Count a batch that was loaded before."""
+        self.known_batches += 1
+        self.known.update(known._asdict())
+
+
+def load(project: Project, paths: Sequence[Path], keys_files: Sequence[Path]) -> Summary:
+    """Register keys, load batches, and say on the way how far it is.
+
+    :raises InputError: a file of keys is none, or the target is a cluster.
+    :raises DatabaseError: the database refuses; what was loaded so far is kept.
+    """
+    if project.is_distributed:
+        raise InputError(
+            "Batches are not loaded into a cluster of Citus.",
+            "Load them into one server, and bring the rows over as docs/scaling.md says.",
+        )
+    started = time.monotonic()
+    summary = Summary()
+    keys = []
+    for path in keys_files:
+        found, problems = read_keys(path)
+        keys += found
+        summary.add_problems(problems)
+    with connect(project) as connection:
+        store = Store(connection, project)
+        store.create()
+        summary.new_keys, problems = store.register(keys)
+        summary.add_problems(problems)
+        registered, unusable = usable(store.registered_keys())
+        for problem in unusable:
+            say(f"Note: {problem.where} verifies nothing: {problem.detail}.")
+        for batches in read_batches(paths, registered, summary, store):
+            written = store.write([batch for batch in batches if batch.is_batch])
+            summary.new += written.new
+            summary.add_problems(written.problems)
+        if summary.new:
+            store.analyze()
+    summary.seconds = time.monotonic() - started
+    return summary
+
+
+def read_batches(
+    paths: Sequence[Path], keys: Mapping[str, bytes], summary: Summary, store: Store | None = None
+) -> Iterator[list[Batch]]:
+    """Read and verify the batches of files, and count them; say on the way how far it is.
+
+    :param store: where batches may be that were loaded before, and are left out.
+    """
+    total = _total_size(paths)
+    progress = Progress(total)
+    chunks = _chunks(_documents(paths, summary, progress))
+    if store is not None:
+        chunks = _unknown(chunks, store, summary)
+    n_processes = processors() if total > SMALL or files.STDIN in paths else 1
+    for batches in read_all(chunks, keys, n_processes):
+        yield batches
+        for batch in batches:
+            summary.add(batch)
+        progress.show(summary.received + summary.known["received"])
+
+
+def _total_size(paths: Sequence[Path]) -> int:
+    return sum(files.size(path) for path in files.walk(paths) if isinstance(path, Path))
+
+
+def _documents(paths: Sequence[Path], summary: Summary, progress: "Progress") -> Iterator[Document]:
+    for path in files.walk(paths):
+        if isinstance(path, Problem):
+            summary.add_problems([path])
+            continue
+        summary.files += 1
+        for found in files.documents(path):
+            if isinstance(found, Problem):
+                summary.add_problems([found])
+            else:
+                yield found
+        progress.done += files.size(path)
+
+
+def _chunks(documents: Iterable[Document]) -> Iterator[list[Document]]:
+    chunk: list[Document] = []
+    size = 0
+    for document in documents:
+        chunk.append(document)
+        size += len(document.content)
+        if size >= CHUNK_SIZE or len(chunk) >= CHUNK_DOCUMENTS:
+            yield chunk
+            chunk, size = [], 0
+    if chunk:
+        yield chunk
+
+
+def _unknown(chunks: Iterable[list[Document]], store: Store, summary: Summary) -> Iterator[list[Document]]:
+    """Leave out what was loaded before."""
+    for chunk in chunks:
+        known = store.known([document.batch_id for document in chunk])
+        for found in known.values():
+            summary.add_known(found)
+        if left := [document for document in chunk if document.batch_id not in known]:
+            yield left
+
+
+class Progress:
+    """How far a load is, on stderr, every few seconds."""
+
+    def __init__(self, total: int):
+        self._total = total
+        self._started = self._last = time.monotonic()
+        self.done = 0
+
+    def show(self, traces: int) -> None:
+        """Say how many traces there were, how many a second, and how long the rest takes."""
+        now = time.monotonic()
+        if now - self._last < 2:
+            return
+        self._last = now
+        seconds = now - self._started
+        line = f"{traces:,} traces, {traces / seconds:,.0f} a second"
+        if self.done and self._total:
+            left = max(0.0, seconds * (self._total / self.done - 1))
+            line += f", {min(1.0, self.done / self._total):.0%} of the files, about {left:,.0f} s left"
+        say(line)
+
+
+def report(summary: Summary) -> list[str]:
+    """Write down what a load came to."""
+    rate = summary.received / summary.seconds if summary.seconds else 0
+    share = summary.verifying / summary.working if summary.working else 0
+    lines = [
+        f"{summary.files:,} files, {summary.batches:,} batches, {summary.received:,} traces in "
+        f"{summary.seconds:,.1f} s: {rate:,.0f} traces a second, {share:.0%} of the reading was verifying.",
+        f"{summary.new:,} traces are new in the database.",
+    ]
+    if summary.known_batches:
+        lines.append(
+            f"{summary.known_batches:,} batches were loaded before: {summary.known['received']:,} traces, "
+            f"{summary.known['not_verified']:,} of them not verified, {summary.known['rejected']:,} rejected."
+        )
+    if summary.outcomes:
+        lines += ["", *_outcomes(summary.outcomes)]
+    if summary.deferrals or summary.other_events:
+        events = ", ".join(f"{n:,} {printable(kind)}" for kind, n in sorted(summary.other_events.items()))
+        lines += ["", f"Other events: {events}; {summary.deferrals:,} deferrals loaded."]
+    if summary.new_keys:
+        lines.append(f"{summary.new_keys:,} keys registered.")
+    lines += [f"{printable(name)} holds keys; --keys registers them." for name in summary.keys_files]
+    if summary.n_problems:
+        lines += ["", f"{summary.n_problems:,} problems:"]
+        lines += [printable(f"  {where}: {reason}: {detail}") for where, reason, detail in summary.problems]
+        if summary.n_problems > len(summary.problems):
+            lines.append(f"  and {summary.n_problems - len(summary.problems):,} more.")
+    return lines
+
+
+def _outcomes(outcomes: Counter[tuple[str, str]]) -> list[str]:
+    rows = [
+        (label, outcome, f"{n:,}")
+        for generation, label in GENERATIONS.items()
+        for (of, outcome), n in sorted(outcomes.items())
+        if of == generation
+    ]
+    verified = {rule: f"verified ({rule})" for rule in RULES}
+    return aligned(
+        ["agents", "outcome", "traces"],
+        [(label, verified.get(outcome, outcome), n) for label, outcome, n in rows],
+        right=["traces"],
+    )
+
+
+def load_and_tell(
+    project: Project, paths: Sequence[Path], keys_files: Sequence[Path], *, to_stderr: bool
+) -> bool:
+    """Load, and print what it came to; return whether everything was loaded and verified."""
+    summary = load(project, paths, keys_files)
+    for line in report(summary):
+        click.echo(line, err=to_stderr)
+    return summary.is_clean

@@ -1,0 +1,69 @@
+"""Batches read and verified by all processors at once, a bounded number at a time, in the order in which they came."""
+
+import os
+import signal
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from multiprocessing import get_context
+
+from ciris_scoring.audit.documents import Batch, Document, read_document
+from ciris_scoring.audit.signatures import Verifier
+from ciris_scoring.basics.errors import CirisError
+
+SMALL = 2 * 2**20
+"""Bytes of all files up to which starting processes takes longer than the work."""
+
+_verifier: Verifier | None = None
+"""Of a process of the pool."""
+
+
+class WorkerDied(CirisError):
+    """A process of the pool was ended from outside."""
+
+
+def processors() -> int:
+    """Processors that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def read_all(
+    chunks: Iterable[Sequence[Document]], keys: Mapping[str, bytes], n_processes: int
+) -> Iterator[list[Batch]]:
+    """Read chunks of documents; with one process, in this one.
+
+    :raises WorkerDied: a process was ended.
+    """
+    if n_processes <= 1:
+        verifier = Verifier(keys)
+        for chunk in chunks:
+            yield [read_document(document, verifier) for document in chunk]
+        return
+    with ProcessPoolExecutor(n_processes, get_context("spawn"), _start, (keys,)) as pool:
+        waiting: deque[Future[list[Batch]]] = deque()
+        try:
+            for chunk in chunks:
+                waiting.append(pool.submit(_read, chunk))
+                if len(waiting) > 2 * n_processes:
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+        except BrokenProcessPool as error:
+            raise WorkerDied(
+                "A process that verifies traces was ended, perhaps for want of memory.",
+                "What was loaded so far is kept; run the same command again.",
+            ) from error
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+
+def _start(keys: Mapping[str, bytes]) -> None:
+    global _verifier
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process that loads is interrupted, and ends this one
+    _verifier = Verifier(keys)
+
+
+def _read(chunk: Sequence[Document]) -> list[Batch]:
+    assert _verifier is not None
+    return [read_document(document, _verifier) for document in chunk]

@@ -1,0 +1,43 @@
+"""Why something was not loaded, or not verified: one word for machines, and a sentence for people."""
+
+from typing import NamedTuple
+
+UNREADABLE = "unreadable"  # a file, or part of one
+NOT_JSON = "not_json"
+NOT_A_BATCH = "not_a_batch"  # JSON of another kind
+TRUNCATED = "truncated"
+TOO_LARGE = "too_large"
+TOO_DEEP = "too_deep"
+DUPLICATE_KEY = "duplicate_key"
+NOT_A_NUMBER = "not_a_number"  # NaN and Infinity
+INVALID_TEXT = "invalid_text"  # no UTF-8, NUL, half a character
+MISSING_FIELD = "missing_field"
+WRONG_TYPE = "wrong_type"
+OUT_OF_RANGE = "out_of_range"
+BAD_TIME = "bad_time"
+CONFLICT = "conflicting_trace"  # another content of the same trace is loaded
+BAD_KEY = "bad_key"
+
+UNKNOWN_KEY = "unknown_key"
+BAD_SIGNATURE = "bad_signature"
+MALFORMED_SIGNATURE = "malformed_signature"
+UNSUPPORTED_SCHEMA = "unsupported_schema"
+FOREIGN_KEY = "foreign_key"  # the key of another agent
+UNCONFIRMED_FIELD = "unconfirmed_field"  # not covered by the signature, and against what is
+
+
+class Problem(NamedTuple):
+    """Something that was not loaded, or not verified."""
+
+    where: str
+    reason: str
+    detail: str
+
+
+class Rejected(Exception):
+    """A document, an event or a value cannot be loaded."""
+
+    def __init__(self, reason: str, detail: str):
+        super().__init__(detail)
+        self.reason = reason
+        self.detail = detail

@@ -1,0 +1,28 @@
+"""Times as batches write them."""
+
+from datetime import UTC, datetime
+
+from ciris_scoring.audit.reasons import BAD_TIME, MISSING_FIELD, Rejected
+
+FIRST_YEAR, LAST_YEAR = 2000, 2099
+
+
+def read(value: object, name: str) -> datetime:
+    """Read an ISO 8601 time with its zone.
+
+    :raises Rejected: it is none, has no zone, or lies in a year that no agent has seen.
+    """
+    if value is None:
+        raise Rejected(MISSING_FIELD, f"no {name}")
+    if not isinstance(value, str):
+        raise Rejected(BAD_TIME, f"{name} is no text")
+    shown = value[:40]
+    try:
+        time = datetime.fromisoformat(value)
+    except ValueError as error:
+        raise Rejected(BAD_TIME, f"{name} {shown!r} is no ISO 8601 time") from error
+    if time.tzinfo is None:
+        raise Rejected(BAD_TIME, f"{name} {shown!r} has no zone")
+    if not FIRST_YEAR <= time.year <= LAST_YEAR:
+        raise Rejected(BAD_TIME, f"{name} {shown!r} is not in the years {FIRST_YEAR} to {LAST_YEAR}")
+    return time.astimezone(UTC)

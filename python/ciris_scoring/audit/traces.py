@@ -1,0 +1,254 @@
+"""What of a trace goes into which column of covenant_traces, in the text format of COPY."""
+
+import json
+import math
+import re
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, NamedTuple
+
+from ciris_scoring.audit import times
+from ciris_scoring.audit.reasons import (
+    INVALID_TEXT,
+    MISSING_FIELD,
+    OUT_OF_RANGE,
+    TOO_DEEP,
+    WRONG_TYPE,
+    Rejected,
+)
+from ciris_scoring.audit.signatures import Verdict
+from ciris_scoring.basics.source_schema import SOURCE_TABLES, TRACE_COLUMNS
+
+NULL = "\\N"
+REQUIRED = ("trace_id", "agent_id_hash", "timestamp")
+DEPTH_LIMIT = 64
+VERDICT_COLUMNS = ("trace_schema_version", "rule", "reason", "detail", "content_sha256")
+"""What goes along with the columns of a trace."""
+
+_PLACES: Mapping[str, tuple[tuple[str, ...], ...]] = {
+    "trace_id": (("trace", "trace_id"),),
+    "thought_id": (("trace", "thought_id"),),
+    "agent_id_hash": (("trace", "agent_id_hash"),),
+    "agent_name": (("SNAPSHOT_AND_CONTEXT", "agent_name"),),
+    "timestamp": (("trace", "completed_at"),),
+    "signature": (("trace", "signature"),),
+    "signature_key_id": (("trace", "signature_key_id"),),
+    "audit_entry_hash": (("ACTION_RESULT", "audit_entry_hash"),),
+    "audit_sequence_number": (("ACTION_RESULT", "audit_sequence_number"),),
+    "csdma_plausibility_score": (
+        ("DMA_RESULTS", "csdma", "plausibility_score"),
+        ("DMA_RESULTS", "csdma_plausibility_score"),
+    ),
+    "dsdma_domain_alignment": (
+        ("DMA_RESULTS", "dsdma", "domain_alignment"),
+        ("DMA_RESULTS", "dsdma_domain_alignment"),
+    ),
+    "idma_k_eff": (("IDMA_RESULT", "k_eff"), ("IDMA_RESULT", "idma_k_eff")),
+    "idma_fragility_flag": (("IDMA_RESULT", "fragility_flag"), ("IDMA_RESULT", "idma_fragility_flag")),
+    "idma_phase": (("IDMA_RESULT", "phase"), ("IDMA_RESULT", "idma_phase")),
+    "conscience_passed": (("CONSCIENCE_RESULT", "conscience_passed"),),
+    "action_was_overridden": (("CONSCIENCE_RESULT", "action_was_overridden"),),
+    "entropy_level": (("CONSCIENCE_RESULT", "entropy_level"),),
+    "coherence_level": (("CONSCIENCE_RESULT", "coherence_level"),),
+    "coherence_passed": (("CONSCIENCE_RESULT", "coherence_passed"),),
+    "selected_action": (("ASPDMA_RESULT", "selected_action"), ("ACTION_RESULT", "action_executed")),
+    "action_success": (("ACTION_RESULT", "execution_success"), ("ACTION_RESULT", "success")),
+    "thought_start": (("THOUGHT_START",),),
+    "dma_results": (("DMA_RESULTS",),),
+    "conscience_result": (("CONSCIENCE_RESULT",),),
+    "action_result": (("ACTION_RESULT",),),
+}
+"""Where a column stands: in the trace, or in the last of its components of an event type; the first that is there."""
+
+_ESCAPES = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r"})
+_NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
+_JSON = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+
+
+class Row(NamedTuple):
+    """A trace ready for COPY."""
+
+    line: bytes
+    agent_id_hash: str
+    verified_by: str | None
+    """The key that verified it."""
+
+
+def checked(trace: Any) -> dict[str, Any]:
+    """See that something is a trace at all, and return it.
+
+    :raises Rejected: it is not.
+    """
+    if not isinstance(trace, dict):
+        raise Rejected(WRONG_TYPE, "the event has no trace that is an object")
+    components = trace.get("components")
+    if components is None:
+        raise Rejected(MISSING_FIELD, "no components")
+    if not isinstance(components, list) or not all(isinstance(part, dict) for part in components):
+        raise Rejected(WRONG_TYPE, "components is no list of objects")
+    return trace
+
+
+def row(trace: Mapping[str, Any], verdict: Verdict) -> Row:
+    """Make a row of a trace.
+
+    :raises Rejected: a column cannot hold what the trace says.
+    """
+    found = {str(part.get("event_type")): part.get("data") for part in trace["components"]} | {"trace": trace}
+    cells = [
+        _CONVERTERS[column](_value(found, column)) if column in _PLACES else "ft"[verdict.rule is not None]
+        for column in TRACE_COLUMNS
+    ]
+    schema = trace.get("trace_schema_version")
+    cells += [
+        _or_null(str(schema)[:40] if schema is not None else None),
+        _or_null(verdict.rule),
+        _or_null(verdict.reason),
+        _or_null(verdict.detail),
+        verdict.content_sha256,
+    ]
+    try:
+        line = "\t".join(cells).encode()
+    except UnicodeEncodeError as error:
+        raise Rejected(INVALID_TEXT, "half of a surrogate pair in a text") from error
+    return Row(line, trace["agent_id_hash"], trace["signature_key_id"] if verdict.rule else None)
+
+
+def _value(found: Mapping[str, Any], column: str) -> Any:
+    value: Any = None
+    for place in _PLACES[column]:
+        value = found
+        for name in place:
+            value = value.get(name) if isinstance(value, dict) else None
+        if value is not None:
+            break
+    if value is None and column in REQUIRED:
+        raise Rejected(MISSING_FIELD, f"no {_PLACES[column][0][-1]}")
+    if column == "selected_action" and isinstance(value, str):
+        return value.removeprefix("HandlerActionType.")
+    if column == "entropy_level" and value == 0 and value is not False and not _is_measured(found):
+        return None
+    return value
+
+
+def _is_measured(found: Mapping[str, Any]) -> bool:
+    """Whether the entropy was looked at; agents write 0 where it was not."""
+    return found["CONSCIENCE_RESULT"].get("entropy_score") is not None
+
+
+# --- From a value to the text of its column --------------------------------------------------------------------------
+
+Converter = Callable[[Any], str]
+
+
+def _or_null(value: str | None) -> str:
+    return NULL if value is None else _escaped(value)
+
+
+def _escaped(text: str) -> str:
+    if "\0" in text:
+        raise Rejected(INVALID_TEXT, "the character NUL in a text")
+    return text.translate(_ESCAPES)
+
+
+def _text(column: str, longest: int | None, value: Any) -> str:
+    if value is None:
+        return NULL
+    if not isinstance(value, str):
+        raise Rejected(WRONG_TYPE, f"{column} is no text")
+    if longest is not None and len(value) > longest:
+        raise Rejected(OUT_OF_RANGE, f"{column} has {len(value):,} characters, {longest} at most")
+    if not value and column in REQUIRED:
+        raise Rejected(MISSING_FIELD, f"{column} is empty")
+    return _escaped(value)
+
+
+def _boolean(column: str, value: Any) -> str:
+    if value is None:
+        return NULL
+    if not isinstance(value, bool):
+        raise Rejected(WRONG_TYPE, f"{column} is neither true nor false")
+    return "ft"[value]
+
+
+def _number(column: str, limit: float, value: Any) -> str:
+    if value is None:
+        return NULL
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise Rejected(WRONG_TYPE, f"{column} is no number")
+    if isinstance(value, float) and not math.isfinite(value) or abs(value) >= limit:
+        raise Rejected(OUT_OF_RANGE, f"{column} is {str(value)[:40]}, which its column does not hold")
+    return repr(value)
+
+
+def _whole_number(column: str, value: Any) -> str:
+    if value is None:
+        return NULL
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise Rejected(WRONG_TYPE, f"{column} is no whole number")
+    if not -(2**63) <= value < 2**63:
+        raise Rejected(OUT_OF_RANGE, f"{column} is {str(value)[:40]}, which its column does not hold")
+    return repr(value)
+
+
+def _time(column: str, value: Any) -> str:
+    return times.read(value, "completed_at").isoformat()
+
+
+def _component(column: str, value: Any) -> str:
+    if value is None:
+        return NULL
+    if not isinstance(value, dict):
+        raise Rejected(WRONG_TYPE, f"{column} is no object")
+    if _is_deep(value):
+        raise Rejected(TOO_DEEP, f"{column} is nested more than {DEPTH_LIMIT} deep")
+    try:
+        text = _JSON.encode(value)
+    except ValueError as error:
+        raise Rejected(OUT_OF_RANGE, f"{column} holds a number that is too large") from error
+    if "\\u0000" in text and _NUL.search(text):
+        raise Rejected(INVALID_TEXT, f"the character NUL in {column}")
+    return text.replace("\\", "\\\\")
+
+
+def _is_deep(value: Any) -> bool:
+    level = [value]
+    for _ in range(DEPTH_LIMIT):
+        level = [
+            inner
+            for outer in level
+            for inner in (outer.values() if isinstance(outer, dict) else outer)
+            if isinstance(inner, dict | list)
+        ]
+        if not level:
+            return False
+    return True
+
+
+def _converter(column: str, type_: str) -> Converter:
+    """How a value becomes the text of a column, by the column's type in the source contract."""
+    name, *arguments = re.findall(r"\w+", type_.removesuffix(" not null"))
+    match name:
+        case "varchar" | "text":
+            return partial(_text, column, int(arguments[0]) if arguments else None)
+        case "boolean":
+            return partial(_boolean, column)
+        case "numeric":
+            if not arguments:
+                return partial(_number, column, math.inf)
+            precision, scale = map(int, arguments)
+            return partial(
+                _number, column, 10 ** (precision - scale) - 0.5 * 10**-scale
+            )  # what rounds up to it
+        case "bigint":
+            return partial(_whole_number, column)
+        case "timestamptz":
+            return partial(_time, column)
+        case "jsonb":
+            return partial(_component, column)
+    raise AssertionError(f"no converter for {type_}")
+
+
+_CONVERTERS = {
+    column: _converter(column, type_) for column, type_ in SOURCE_TABLES["covenant_traces"].columns
+}

@@ -1,0 +1,148 @@
+"""What a database claims, held against raw batches: confirmed where it is so, and every alteration found."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ciris_scoring.trial.embedded import Server
+from conftest import Database, copy_of, fresh_database
+from signed_batches import GENERATIONS, MIDDLE, Agent, batch
+from test_load import command, write, write_keys
+
+AGENT = Agent(MIDDLE, 7)
+OTHERS = [Agent(generation, seed) for seed, generation in enumerate(GENERATIONS)]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("batches")
+    for number in range(4):
+        write(folder, f"{number}.json", batch([AGENT.trace() for _ in range(5)]))
+    write(folder, "others.json", batch(agent.trace() for agent in OTHERS for _ in range(3)))
+    write_keys(folder, AGENT, *OTHERS)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def loaded(
+    embedded_postgres: Server, folder: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Database]:
+    with fresh_database(embedded_postgres, tmp_path_factory.mktemp("loaded")) as database:
+        assert command(database, "load", folder, "--keys", folder / "keys.json").exit_code == 0
+        yield database
+
+
+def audit(database: Database, folder: Path, *options: str) -> tuple[int, dict[str, Any]]:
+    result = command(database, "audit", folder, "--keys", folder / "keys.json", "--json", *options)
+    return result.exit_code, json.loads(result.stdout)
+
+
+def test_an_honest_database_is_confirmed(loaded, folder):
+    exit_code, found = audit(loaded, folder)
+    assert (exit_code, found["is_confirmed"], found["n_discrepancies"]) == (0, True, 0)
+    assert found["traces_in_files"] == found["traces_in_database"] == found["verified"] == 29
+    assert found["chain"] == {"gaps": 0, "rewinds": 0, "repeats": 0}
+    page = command(loaded, "audit", folder, "--keys", folder / "keys.json")
+    assert page.exit_code == 0 and "Confirmed" in page.stdout
+
+
+def test_of_one_agent_and_a_window(loaded, folder):
+    hour = ["--from", "2026-06-01T09:00:00", "--to", "2026-06-01T09:30:06"]
+    for agent in (AGENT.hash, AGENT.hash[:8]):
+        exit_code, found = audit(loaded, folder, "--agent", agent, *hour)
+        assert (exit_code, found["agents"], found["traces_in_files"]) == (0, [AGENT.hash], 6)
+    missing = command(loaded, "audit", folder, "--agent", "Nobody")
+    assert missing.exit_code == 2 and "no trace of an agent 'Nobody'" in missing.output
+
+
+def test_without_the_key_nothing_is_confirmed(loaded, folder):
+    result = command(loaded, "audit", folder, "--agent", AGENT.hash, "--json")
+    found = json.loads(result.stdout)
+    assert result.exit_code == 1 and found["n_discrepancies"] == 20
+    assert found["discrepancies"][0]["differences"] == {
+        "signature_verified": {"database": True, "recomputed": False, "reason": "unknown_key"}
+    }
+
+
+def one(column: str, value: str, number: int = 7) -> str:
+    """A statement that alters a trace of the agent."""
+    return f"""
+        update cirislens.covenant_traces set {column} = {value}
+        where agent_id_hash = '{AGENT.hash}' and audit_sequence_number = {number}
+    """
+
+
+@pytest.mark.parametrize(
+    ("statement", "expected"),
+    [
+        (one("csdma_plausibility_score", "0.99"), [("differs", {"csdma_plausibility_score"})]),
+        (one("selected_action", "'DEFER'"), [("differs", {"selected_action"})]),
+        (one("coherence_passed", "null"), [("differs", {"coherence_passed"})]),
+        (one("signature_verified", "false"), [("differs", {"signature_verified"})]),
+        (one("signature", "reverse(signature)"), [("differs", {"signature"})]),
+        (
+            one("action_result", "action_result || '{\"execution_success\": 1}'"),
+            [("differs", {"action_result"})],
+        ),
+        (one('"timestamp"', "\"timestamp\" + interval '1 second'"), [("differs", {"timestamp"})]),
+        (one("trace_id", "'trace-other'"), [("differs", {"trace_id"})]),
+        (one("audit_entry_hash", "md5('')"), [("differs", {"audit_entry_hash"})]),
+        (
+            one("audit_sequence_number", "70"),
+            [
+                ("differs", {"audit_sequence_number"}),
+                ("differs", {"previous_audit_sequence_number"}),
+            ],
+        ),
+        (
+            "delete from cirislens.covenant_traces where audit_sequence_number = 7",
+            [("differs", {"previous_audit_sequence_number"}), ("missing_in_database", set())],
+        ),
+        (
+            """
+            insert into cirislens.covenant_traces (trace_id, agent_id_hash, "timestamp", signature_verified)
+            select 'trace-invented', agent_id_hash, max("timestamp") + interval '1 minute', true
+            from cirislens.covenant_traces group by agent_id_hash order by count(*) desc limit 1
+            """,
+            [("not_in_files", set())],
+        ),
+        (
+            f"update cirislens.covenant_public_keys set public_key_base64 = reverse(public_key_base64)"
+            f" where key_id = '{AGENT.key_id}'",
+            [("key_differs", {f"key {AGENT.key_id}"})],
+        ),
+    ],
+)
+def test_every_alteration_is_found(loaded, folder, tmp_path, statement, expected):
+    """Each in a copy of its own, because the others look at what was loaded."""
+    with copy_of(loaded, tmp_path) as copy:
+        with copy.connect() as connection:
+            assert connection.execute(statement).rowcount == 1
+        exit_code, found = audit(copy, folder)
+        assert exit_code == 1
+        assert [(d["kind"], set(d["differences"])) for d in found["discrepancies"]] == expected
+        page = command(copy, "audit", folder, "--keys", folder / "keys.json").output
+        for kind, columns in expected:
+            assert kind in page and all(column in page for column in columns)
+
+
+def test_what_does_not_verify_and_is_not_claimed_to_is_a_problem_of_the_files(database, tmp_path):
+    agent = Agent()
+    altered = agent.trace() | {"task_id": "another"}
+    path = write(tmp_path, "batch.json", batch([agent.trace(), altered]))
+    keys = write_keys(tmp_path, agent)
+    assert command(database, "load", path, "--keys", keys).exit_code == 2
+    result = command(database, "audit", path, "--keys", keys)
+    assert result.exit_code == 2 and "Confirmed" in result.stdout and "bad_signature" in result.stdout
+
+
+def test_spellings_of_an_action_are_one(loaded, folder, tmp_path):
+    with copy_of(loaded, tmp_path) as copy:
+        with copy.connect() as connection:
+            connection.execute(one("selected_action", "' HandlerActionType.speak'"))
+        assert audit(copy, folder)[0] == 0

@@ -1,0 +1,190 @@
+"""From files to a score in one command; and the real batches, where they are present.
+
+Their folder is that of the environment variable CIRIS_REAL_BATCHES, else ../shared/data/batches beside the repository.
+`pytest -s` shows what the commands print.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+from collections import Counter
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ciris_scoring.embedded import Server
+from ciris_scoring.project import load_project
+from ciris_scoring.source_schema import TRACE_COLUMNS
+from click.testing import CliRunner, Result
+
+from ciris_scoring import embedded
+from ciris_scoring.audit import from_batches
+from ciris_scoring.audit.load import Summary, load
+from ciris_scoring.cli import main
+from conftest import REPOSITORY, Database, copy_of, fresh_database
+from pipeline import kept_parsed
+from signed_batches import GENERATIONS, Agent, batch
+from test_load import command, write, write_keys
+from test_real_traces import FILES, ROWS
+
+REAL = Path(os.environ.get("CIRIS_REAL_BATCHES") or REPOSITORY.parent / "shared" / "data" / "batches")
+needs_real_batches = pytest.mark.skipif(
+    not REAL.is_dir(),
+    reason="no real batches: CIRIS_REAL_BATCHES names no folder of theirs, and ../shared/data/batches is not there",
+)
+VERIFIED = {"components": 37, "sorted_json": 620, "jcs": 90}
+"""Traces in the real batches, by the rule of their generation; all of them verify."""
+
+
+@pytest.fixture
+def own_server(
+    embedded_postgres: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Database]:
+    """The tests' server in the place of the one that the project would start, and the database of the command."""
+    monkeypatch.setattr(embedded, "start", lambda state_folder: embedded_postgres)
+    monkeypatch.setattr(from_batches, "PROFILES_FOLDER", tmp_path / "profiles")
+    with fresh_database(embedded_postgres, tmp_path) as database:
+        monkeypatch.setattr(from_batches, "DATABASE", database.name)
+        yield database
+
+
+def run_from(database: Database, folder: Path, *arguments: str) -> Result:
+    keys = [argument for path in folder.rglob("*keys.json") for argument in ("--keys", str(path))]
+    project = ["--project-dir", str(REPOSITORY)]
+    with kept_parsed(database.profiles_dir):
+        result = CliRunner().invoke(main, ["run", "--from-batches", str(folder), *keys, *project, *arguments])
+    print(result.output)
+    return result
+
+
+def test_from_files_to_a_score(own_server, tmp_path):
+    agents = [Agent(generation, seed) for seed, generation in enumerate(GENERATIONS)]
+    folder = tmp_path / "in"
+    write(folder, "batch.json", batch(agent.trace() for agent in agents for _ in range(12)))
+    write_keys(folder, *agents)
+    result = run_from(own_server, folder)
+    assert result.exit_code == 0, result.output
+    assert "Fleet at 2026-06-02T00:00:00Z, window of 7 days, 3 agents" in result.stdout
+    assert (
+        "36 traces are new" in result.stderr and "ciris-scoring explain AGENT --profiles-dir" in result.stdout
+    )
+    with own_server.connect() as connection:
+        query = (
+            "select agent_id_hash, component_value from ciris.fct_factor_components"
+            " where component = 'i_chain' and window_days = 7"
+        )
+        assert dict(connection.execute(query).fetchall()) == {agent.hash: 1 for agent in agents}
+
+    forged = agents[1].trace()
+    forged["components"][2]["data"]["csdma"]["plausibility_score"] = 0.99
+    write(folder, "more.json", batch([forged]))
+    result = run_from(own_server, folder)
+    assert result.exit_code == 2 and "Fleet at" in result.stdout and "bad_signature" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--from-batches", "x", "--embedded"], "brings its own database"),
+        (["--from-batches", "x", "--target", "prod"], "brings its own database"),
+        (["--keys", "x"], "--keys goes with --from-batches"),
+        (["--from-batches", "x", "--from", "2026-01-01", "--to", "2026-02-01"], "do not go with"),
+    ],
+)
+def test_options_that_do_not_go_together(arguments, message):
+    result = CliRunner().invoke(main, ["run", *arguments])
+    assert result.exit_code == 2 and message in result.stderr
+
+
+def test_without_traces_there_is_nothing_to_score(own_server, tmp_path):
+    result = run_from(own_server, tmp_path / "nothing")
+    assert result.exit_code == 2 and "nothing to score" in result.stderr and "unreadable" in result.stderr
+
+
+# --- The real batches ------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def loaded(
+    embedded_postgres: Server, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[Database, Summary]]:
+    with fresh_database(embedded_postgres, tmp_path_factory.mktemp("real")) as database:
+        project = load_project(REPOSITORY, database.profiles_dir)
+        summary = load(project, [REAL], sorted(REAL.rglob("public_keys.json")))
+        yield database, summary
+
+
+@needs_real_batches
+def test_every_real_trace_verifies(loaded):
+    _, summary = loaded
+    assert summary.outcomes == {(rule, rule): n for rule, n in VERIFIED.items()}
+    assert summary.is_clean and (summary.batches, summary.received, summary.new) == (230, 747, 318)
+    assert (summary.deferrals, summary.other_events) == (1, Counter(wbd_deferral=1))
+
+
+@needs_real_batches
+@pytest.mark.skipif(not FILES["covenant_traces"].is_file(), reason="no rows of the lens to compare with")
+def test_real_rows_are_those_of_the_lens(loaded):
+    """Every column as the lens holds it; the components, which were cut down there, as far as they go."""
+    database, _ = loaded
+    with FILES["covenant_traces"].open(newline="") as file:
+        lens = {(row["trace_id"], row["timestamp"]): row for row in csv.DictReader(file)}
+    with database.connect() as connection:
+        columns = ", ".join(f'"{name}"' for name in TRACE_COLUMNS)
+        rows = connection.execute(f"select {columns} from cirislens.covenant_traces").fetchall()
+    assert len(rows) == 318 and len(lens) == sum(ROWS.values())
+    for values in rows:
+        row = dict(zip(TRACE_COLUMNS, values, strict=True))
+        of_lens = lens[row["trace_id"], row["timestamp"].astimezone(UTC).isoformat()]
+        for name, value in row.items():
+            if isinstance(value, dict):
+                assert contains(value, json.loads(of_lens[name])), (row["trace_id"], name)
+            else:
+                assert same(value, of_lens[name]), (row["trace_id"], name, value, of_lens[name])
+
+
+def contains(whole: Any, part: Any) -> bool:
+    if isinstance(part, dict):
+        return isinstance(whole, dict) and all(
+            name in whole and contains(whole[name], part[name]) for name in part
+        )
+    return whole == part
+
+
+def same(value: Any, text: str) -> bool:
+    if value is None or isinstance(value, bool):
+        return text == {None: "", True: "true", False: "false"}[value]
+    if isinstance(value, datetime):
+        return value == datetime.fromisoformat(text)
+    return text == value if isinstance(value, str) else float(text) == float(value)
+
+
+@needs_real_batches
+def test_real_batches_are_confirmed_and_alterations_found(loaded, tmp_path):
+    database, _ = loaded
+    folder = REAL / "agent-2.7"
+    keys = ["--keys", str(folder / "public_keys.json")]
+    result = command(database, "audit", folder, *keys, "--json")
+    found = json.loads(result.stdout)
+    assert result.exit_code == 0 and found["traces_in_files"] == found["verified"] == 209
+    with copy_of(database, tmp_path) as copy:
+        with copy.connect() as connection:
+            connection.execute(
+                "update cirislens.covenant_traces set entropy_level = 0.7"
+                " where agent_name = 'Scout' and audit_sequence_number % 20 = 7"
+            )
+        result = command(copy, "audit", folder, *keys, "--json")
+        found = json.loads(result.stdout)
+        assert result.exit_code == 1 and found["n_discrepancies"] >= 10
+        assert {name for one in found["discrepancies"] for name in one["differences"]} == {"entropy_level"}
+
+
+@needs_real_batches
+def test_real_files_to_a_score(own_server):
+    result = run_from(own_server, REAL)
+    assert result.exit_code == 0, result.output
+    assert "3 agents" in result.stdout

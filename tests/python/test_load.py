@@ -1,0 +1,759 @@
+"""Batches loaded into real databases: what was received is there once, verified or not, and bad input costs itself."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from click.testing import CliRunner, Result
+
+from ciris_scoring.audit import files
+from ciris_scoring.audit import load as loading
+from ciris_scoring.audit.load import Summary, load
+from ciris_scoring.audit.store import VERIFICATION_TABLE
+from ciris_scoring.basics.errors import DatabaseError, InputError
+from ciris_scoring.basics.project import Project, load_project
+from ciris_scoring.basics.source_schema import SOURCE_TABLES, TRACE_COLUMNS
+from ciris_scoring.cli import main
+from conftest import REPOSITORY, Database
+from signed_batches import GENERATIONS, NEW, OLD, Agent, batch, deferral, standard, urlsafe_unpadded
+from test_signatures import mutated
+
+Json = dict[str, Any]
+
+
+@pytest.fixture
+def project(database: Database) -> Project:
+    return load_project(REPOSITORY, database.profiles_dir)
+
+
+def write(folder: Path, name: str, *documents: Json | bytes) -> Path:
+    """A file of JSON: one document, or several as lines."""
+    path = folder / name
+    path.parent.mkdir(exist_ok=True, parents=True)
+    texts = [d if isinstance(d, bytes) else json.dumps(d).encode() for d in documents]
+    content = b"\n".join(texts)
+    path.write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
+    return path
+
+
+def write_keys(folder: Path, *agents: Agent, name: str = "keys.json") -> Path:
+    return write(folder, name, {key: text for agent in agents for key, text in agent.keys.items()})
+
+
+def traces(database: Database) -> list[tuple[Any, ...]]:
+    """Every loaded trace, whole."""
+    with database.connect() as connection:
+        columns = ", ".join(f'"{name}"' for name in TRACE_COLUMNS)
+        query = f'select {columns} from cirislens.covenant_traces order by "timestamp", trace_id'
+        return connection.execute(query).fetchall()
+
+
+def everything(database: Database) -> dict[str, list[tuple[Any, ...]]]:
+    with database.connect() as connection:
+        return {
+            table: sorted(connection.execute(f"select * from cirislens.{table}").fetchall(), key=repr)
+            for table in (*SOURCE_TABLES, VERIFICATION_TABLE)
+        }
+
+
+def verdicts(database: Database) -> dict[str, tuple[bool, str | None]]:
+    """By trace: whether it is loaded as verified, and the rule or the reason."""
+    with database.connect() as connection:
+        query = f"""
+            select trace_id, signature_verified, coalesce(rule, reason)
+            from cirislens.covenant_traces
+            join cirislens.{VERIFICATION_TABLE} using (trace_id, "timestamp")
+            where is_loaded
+        """
+        return {trace_id: tuple(rest) for trace_id, *rest in connection.execute(query)}
+
+
+def reasons(summary: Summary) -> list[str]:
+    return [problem.reason for problem in summary.problems]
+
+
+def command(database: Database, *arguments: object, given: bytes | None = None) -> Result:
+    options = ["--profiles-dir", str(database.profiles_dir), "--project-dir", str(REPOSITORY)]
+    return CliRunner().invoke(main, [*map(str, arguments), *options], input=given)
+
+
+# --- What is loaded --------------------------------------------------------------------------------------------------
+
+
+def test_every_generation_is_verified_and_loaded(every_database, tmp_path):
+    database = every_database
+    agents = [Agent(generation, seed) for seed, generation in enumerate(GENERATIONS)]
+    sent = [agent.trace() for agent in agents for _ in range(3)]
+    write(tmp_path / "in", "batch.json", batch(sent, deferral(agents[0]), {"event_type": "startup"}))
+    result = command(database, "load", tmp_path / "in", "--keys", write_keys(tmp_path, *agents))
+    assert result.exit_code == 0, result.output
+    assert verdicts(database) == {
+        trace["trace_id"]: (True, agent.generation.rule)
+        for agent in agents for trace in sent if trace["agent_id_hash"] == agent.hash
+    }  # fmt: skip
+    [row] = [row for row in traces(database) if row[0] == sent[3]["trace_id"]]
+    loaded = dict(zip(TRACE_COLUMNS, row, strict=True))
+    components = {c["event_type"]: c["data"] for c in sent[3]["components"]}
+    assert loaded["timestamp"].isoformat() == sent[3]["completed_at"]
+    assert (loaded["agent_name"], loaded["selected_action"], loaded["idma_phase"]) == (
+        "Probe",
+        "SPEAK",
+        "healthy",
+    )
+    assert (float(loaded["csdma_plausibility_score"]), float(loaded["entropy_level"])) == (0.91, 0.1)
+    assert (loaded["audit_sequence_number"], loaded["action_success"]) == (1, True)
+    assert loaded["thought_start"] == components["THOUGHT_START"]
+    assert loaded["action_result"] == components["ACTION_RESULT"]
+    found = everything(database)
+    assert [row[1:6] for row in found["covenant_trace_batches"]][0][2:] == (9, 9, 0)
+    [(_, agent, name, status, summary, resolved, created)] = found["wbd_deferrals"]
+    assert (agent, name, status, summary, resolved) == (agents[0].hash, None, "PENDING", None, None)
+    assert created.isoformat() == "2026-06-01T09:00:00+00:00"
+    assert "1 startup, 1 wbd_deferral; 1 deferrals loaded" in result.output
+
+
+def test_entropy_that_was_not_looked_at_is_null(project, database, tmp_path):
+    agent = Agent()
+    not_measured, measured = (agent.trace(entropy_level=0.0, entropy_score=score) for score in (None, 0.0))
+    load(project, [write(tmp_path, "batch.json", batch([not_measured, measured]))], [])
+    entropy = TRACE_COLUMNS.index("entropy_level")
+    assert [row[entropy] for row in traces(database)] == [None, 0]
+
+
+def test_every_kind_of_file_is_read(project, database, tmp_path):
+    agent = Agent()
+    one = [batch([agent.trace()]) for _ in range(8)]
+    folder = tmp_path / "in"
+    write(folder, "a.json", one[0])
+    write(folder, "b.jsonl", one[1], b"", one[2])
+    write(folder, "deep/c.json.gz", one[3])
+    write(folder, "deep/d.jsonl.gz", one[4], one[5])
+    write(folder, "e.json", json.dumps(one[6], indent=2).encode())
+    write(folder, "f.json", b"\xef\xbb\xbf" + json.dumps(one[7]).encode())
+    write(folder, "notes.txt", b"not looked at")
+    keys = write_keys(folder, agent)  # which agents put beside their batches
+    summary = load(project, [folder], [keys])
+    assert (summary.files, summary.batches, summary.new, summary.n_problems) == (7, 8, 8, 0)
+    assert {verdict for verdict, _ in verdicts(database).values()} == {True}
+
+
+@pytest.mark.parametrize("as_lines", [True, False])
+def test_standard_input(database, tmp_path, as_lines):
+    agent = Agent()
+    documents = [batch([agent.trace()]) for _ in range(3)]
+    given = "\n".join(map(json.dumps, documents)) if as_lines else json.dumps(documents[0], indent=1)
+    result = command(database, "load", "-", "--keys", write_keys(tmp_path, agent), given=given.encode())
+    assert result.exit_code == 0, result.output
+    assert len(traces(database)) == (3 if as_lines else 1)
+
+
+def test_init_db_makes_the_source_contract_and_prints_it(database):
+    printed = command(database, "init-db", "--print").output
+    with database.connect() as connection:
+        assert connection.execute("select to_regnamespace('cirislens')").fetchone() == (None,)
+        connection.execute(printed)
+        by_hand = described(connection)
+        connection.execute("drop schema cirislens cascade")
+        for _ in range(2):
+            assert command(database, "init-db").exit_code == 0
+        assert described(connection) == by_hand
+        assert {table for table, *_ in by_hand} > {*SOURCE_TABLES, VERIFICATION_TABLE}
+
+
+def described(connection: psycopg.Connection) -> list[tuple[Any, ...]]:
+    query = """
+        select relname, attname, format_type(atttypid, atttypmod), attnotnull, col_description(attrelid, attnum)
+        from pg_attribute join pg_class on attrelid = pg_class.oid
+        where relnamespace = 'cirislens'::regnamespace and attnum > 0
+        order by 1, 2, 3
+    """
+    return connection.execute(query).fetchall()
+
+
+# --- Once, whatever happens ------------------------------------------------------------------------------------------
+
+
+def test_loading_twice_changes_nothing(project, database, tmp_path):
+    agent, stranger = Agent(), Agent(seed=2)
+    bad = agent.trace(plausibility_score="high")
+    write(tmp_path / "in", "a.json", batch([agent.trace(), bad, stranger.trace()], deferral(agent)))
+    write(tmp_path / "in", "b.json", b'{"events": [')
+    keys = write_keys(tmp_path, agent)
+    first = load(project, [tmp_path / "in"], [keys])
+    before = everything(database)
+    again = load(project, [tmp_path / "in"], [keys])
+    assert everything(database) == before
+    assert (first.new, again.new, again.known_batches) == (2, 0, 2)
+    assert not first.is_clean and not again.is_clean
+    assert again.known == {"received": 3, "rejected": 1, "not_verified": 1}
+
+
+def test_a_trace_that_is_sent_again_is_there_once(project, database, tmp_path):
+    agent = Agent()
+    sent = [agent.trace() for _ in range(3)]
+    keys = write_keys(tmp_path, agent)
+    write(tmp_path / "in", "a.json", batch(sent))
+    write(tmp_path / "in", "b.json", batch([*sent[1:], agent.trace()]))
+    assert load(project, [tmp_path / "in"], [keys]).new == 4
+    assert load(project, [write(tmp_path, "c.json", batch(sent[:1]))], [keys]).is_clean
+    assert len(traces(database)) == 4
+
+
+def test_a_key_that_comes_later_verifies_what_is_loaded(project, database, tmp_path):
+    agent = Agent()
+    path = write(tmp_path, "batch.json", batch([agent.trace()]))
+    assert reasons(load(project, [path], [])) == ["unknown_key"]
+    assert [verdict for verdict, _ in verdicts(database).values()] == [False]
+    assert load(project, [path], [write_keys(tmp_path, agent)]).is_clean
+    assert [verdict for verdict in verdicts(database).values()] == [(True, "sorted_json")]
+
+
+@pytest.mark.parametrize("genuine_first", [True, False])
+def test_of_two_contents_of_a_trace_the_one_that_verifies_is_loaded(
+    project, database, tmp_path, genuine_first
+):
+    agent = Agent()
+    genuine = agent.trace()
+    forged = json.loads(
+        json.dumps(genuine).replace('"plausibility_score": 0.91', '"plausibility_score": 0.99')
+    )
+    files_ = [
+        write(tmp_path, f"{name}.json", batch([trace]))
+        for name, trace in (("genuine", genuine), ("forged", forged))
+    ]
+    keys = write_keys(tmp_path, agent)
+    for path in files_ if genuine_first else files_[::-1]:
+        load(project, [path], [keys])
+    [row] = traces(database)
+    loaded = dict(zip(TRACE_COLUMNS, row, strict=True))
+    assert (float(loaded["csdma_plausibility_score"]), loaded["signature_verified"]) == (0.91, True)
+    with database.connect() as connection:
+        query = f"select is_loaded, rule, reason from cirislens.{VERIFICATION_TABLE} order by rule"
+        assert connection.execute(query).fetchall() == [
+            (True, "sorted_json", None),
+            (False, None, "bad_signature"),
+        ]
+
+
+def test_two_loaders_at_once(project, database, tmp_path):
+    agent = Agent()
+    for number in range(40):
+        write(tmp_path / "in", f"{number}.json", batch([agent.trace() for _ in range(5)]))
+    keys = write_keys(tmp_path, agent)
+    with ThreadPoolExecutor(3) as pool:
+        summaries = list(pool.map(lambda _: load(project, [tmp_path / "in"], [keys]), range(3)))
+    assert sum(summary.new for summary in summaries) == 200 == len(traces(database))
+    assert {verdict for verdict, _ in verdicts(database).values()} == {True}
+    assert len(everything(database)["covenant_trace_batches"]) == 40
+
+
+def test_a_killed_load_goes_on(project, database, tmp_path):
+    agent = Agent()
+    for number in range(600):
+        write(tmp_path / "in", f"{number:04}.json", batch([agent.trace() for _ in range(2)]))
+    keys = write_keys(tmp_path, agent)
+    options = ["--profiles-dir", str(database.profiles_dir), "--project-dir", str(REPOSITORY)]
+    arguments = ["load", str(tmp_path / "in"), "--keys", str(keys), *options]
+    code = "from ciris_scoring.audit import load; load.CHUNK_DOCUMENTS = 10; from ciris_scoring.cli import main; main()"
+    loader = subprocess.Popen([sys.executable, "-c", code, *arguments], stdout=subprocess.DEVNULL)
+    with database.connect() as connection:
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline and loader.poll() is None:
+            if connection.execute("select to_regclass('cirislens.covenant_trace_batches')").fetchone() != (
+                None,
+            ):
+                [(n,)] = connection.execute(
+                    "select count(*) from cirislens.covenant_trace_batches"
+                ).fetchall()
+                if n:
+                    loader.send_signal(signal.SIGKILL)
+            time.sleep(0.01)
+    assert loader.wait() == -signal.SIGKILL
+    summary = load(project, [tmp_path / "in"], [keys])
+    assert summary.known_batches and summary.new and summary.is_clean
+    assert len(traces(database)) == 1200
+
+
+def test_processes_find_the_same_as_one(project, database, tmp_path, monkeypatch):
+    agents = [Agent(generation, seed) for seed, generation in enumerate(GENERATIONS)]
+    for number in range(6):
+        write(tmp_path / "in", f"{number}.json", batch([agent.trace() for agent in agents]))
+    keys = write_keys(tmp_path, *agents[:2])
+    one = load(project, [tmp_path / "in"], [keys])
+    found = everything(database)
+    with database.connect() as connection:
+        connection.execute("drop schema cirislens cascade")
+    monkeypatch.setattr(loading, "SMALL", 0)
+    monkeypatch.setattr(loading, "CHUNK_DOCUMENTS", 1)
+    monkeypatch.setattr(loading, "processors", lambda: 2)
+    two = load(project, [tmp_path / "in"], [keys])
+    assert everything(database) == found
+    assert (two.outcomes, two.n_problems) == (one.outcomes, one.n_problems)
+
+
+# --- Bad signatures and keys -----------------------------------------------------------------------------------------
+
+
+def other_score(trace: Json) -> None:
+    trace["components"][2]["data"]["csdma"]["plausibility_score"] = 0.2
+
+
+def spelt(change: Callable[[bytes], str]) -> Callable[[Json], None]:
+    """The signature written in another way."""
+
+    def respell(trace: Json) -> None:
+        text = trace["signature"].replace("-", "+").replace("_", "/")
+        trace["signature"] = change(base64.b64decode(text + "=" * (-len(text) % 4)))
+
+    return respell
+
+
+@pytest.mark.parametrize("generation", GENERATIONS, ids=lambda generation: generation.rule)
+@pytest.mark.parametrize(
+    ("alter", "expected"),
+    [
+        (other_score, "bad_signature"),
+        (lambda trace: trace.update(signature_key_id="agent-nobody"), "unknown_key"),
+        (lambda trace: trace.update(signature_key_id=None), "unknown_key"),
+        (lambda trace: trace.update(signature=None), "malformed_signature"),
+        (lambda trace: trace.update(signature="!" * 86), "malformed_signature"),
+        (lambda trace: trace.update(signature=trace["signature"][:40]), "malformed_signature"),
+        (spelt(lambda content: standard(content + b"1")), "malformed_signature"),
+        (lambda trace: trace.update(trace_schema_version="9.9"), "unsupported_schema"),
+        (spelt(standard), None),
+        (spelt(lambda content: standard(content).rstrip("=")), None),
+        (spelt(urlsafe_unpadded), None),
+        (spelt(lambda content: urlsafe_unpadded(content) + "=="), None),
+        (spelt(lambda content: urlsafe_unpadded(content) + "="), "malformed_signature"),
+    ],
+)
+def test_what_a_signature_is_worth(project, database, tmp_path, generation, alter, expected):
+    agent = Agent(generation)
+    good, altered = agent.trace(), agent.trace()
+    alter(altered)
+    path = write(tmp_path, "batch.json", batch([altered, good]))
+    summary = load(project, [path], [write_keys(tmp_path, agent)])
+    if alter.__name__ == "<lambda>" and expected == "unsupported_schema" and generation is OLD:
+        expected = None  # what the oldest agents sign has no schema in it, so a known rule verifies it
+    assert verdicts(database) == {
+        good["trace_id"]: (True, generation.rule),
+        altered["trace_id"]: (expected is None, expected or generation.rule),
+    }
+    assert reasons(summary) == ([expected] if expected else [])
+
+
+def test_what_the_oldest_agents_do_not_sign_must_follow_from_what_they_sign(project, database, tmp_path):
+    agent = Agent(OLD)
+    altered = [agent.trace() for _ in range(4)]
+    altered[0]["completed_at"] = "2026-06-01T08:59:59+00:00"
+    altered[1]["started_at"] = "2026-06-01T08:59:59+00:00"
+    altered[2]["trace_id"] += "0"
+    altered[3]["thought_id"] += "0"
+    path = write(tmp_path, "batch.json", batch([agent.trace(), *altered]))
+    summary = load(project, [path], [write_keys(tmp_path, agent)])
+    assert reasons(summary) == ["unconfirmed_field"] * 4
+
+
+@pytest.mark.parametrize("generation", GENERATIONS, ids=lambda generation: generation.rule)
+@pytest.mark.parametrize("at_once", [True, False])
+def test_a_key_signs_for_one_agent(project, database, tmp_path, generation, at_once):
+    agent, thief = Agent(generation, 1), Agent(generation, 2)
+    own = batch([agent.trace(), thief.trace()])
+    stolen = thief.sign(agent.trace())
+    keys = write_keys(tmp_path, agent, thief)
+    documents = [own, batch([stolen])]
+    if at_once:
+        summary = load(project, [write(tmp_path, "both.jsonl", *documents)], [keys])
+    else:
+        for number, document in enumerate(documents):
+            summary = load(project, [write(tmp_path, f"{number}.json", document)], [keys])
+    assert reasons(summary) == ["foreign_key"]
+    assert verdicts(database)[stolen["trace_id"]] == (False, "foreign_key")
+
+
+def test_an_unknown_generation_is_tried_against_the_known_rules(project, database, tmp_path):
+    agent = Agent(NEW)
+    trace = agent.trace() | {"trace_schema_version": "3.1.0"}
+    summary = load(
+        project, [write(tmp_path, "a.json", batch([agent.sign(trace)]))], [write_keys(tmp_path, agent)]
+    )
+    assert verdicts(database) == {trace["trace_id"]: (True, "jcs")}
+    assert "unknown schema  verified (jcs)" in " ".join(loading.report(summary))
+
+
+NO_POINT = (2).to_bytes(32, "little")
+NEUTRAL = (1).to_bytes(32, "little")
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        (standard(b"1" * 31), "32 bytes"),
+        (standard(NO_POINT), "no point of the curve"),
+        (standard(NEUTRAL), "anybody could sign"),
+        ("not base64!", "no base64"),
+        (7, "no public_key_base64"),
+    ],
+)
+def test_a_bad_key_costs_itself(project, database, tmp_path, text, what):
+    agent = Agent()
+    keys = write(tmp_path, "keys.json", {"agent-bad": text, **agent.keys})
+    summary = load(project, [write(tmp_path, "batch.json", batch([agent.trace()]))], [keys])
+    assert [problem.reason for problem in summary.problems] == ["bad_key"]
+    assert what in summary.problems[0].detail
+    assert (summary.new_keys, [verdict for verdict, _ in verdicts(database).values()]) == (1, [True])
+
+
+def test_keys_as_csv_and_a_key_that_is_registered_stays(project, database, tmp_path):
+    agent, other = Agent(), Agent(seed=2)
+    [(key_id, text)] = agent.keys.items()
+    header = "key_id,public_key_base64,expires_at"
+    table = write(tmp_path, "keys.csv", f"{header}\n{key_id},{text},2027-01-01T00:00:00Z\n".encode())
+    replaced = write(tmp_path, "other.json", {key_id: standard(other.public_bytes)})
+    path = write(tmp_path, "batch.json", batch([agent.trace()]))
+    assert load(project, [path], [table]).is_clean
+    assert reasons(load(project, [path], [replaced])) == ["bad_key"]
+    [row] = everything(database)["covenant_public_keys"]
+    assert row[:3] == (key_id, text, "ed25519") and row[4].year == 2027
+
+
+@pytest.mark.parametrize("content", [b"", b"nothing,of,this", b'["a"]', b"{", b'{"a": "b"} c', b"\xff\xfe"])
+def test_a_file_of_keys_that_is_none_is_refused(database, tmp_path, content):
+    path = write(tmp_path, "batch.json", batch([Agent().trace()]))
+    result = command(database, "load", path, "--keys", write(tmp_path, "keys.csv", content))
+    assert result.exit_code == 2 and "keys.csv" in result.output, result.output
+
+
+# --- Bad files and values --------------------------------------------------------------------------------------------
+
+
+def deep(n: int) -> bytes:
+    return b'{"note":' * n + b"1" + b"}" * n
+
+
+def with_value(name: str, value: Any) -> Callable[[Json], None]:
+    return lambda trace: trace.update({name: value})
+
+
+def in_component(event_type: str, name: str, value: Any) -> Callable[[Json], None]:
+    def alter(trace: Json) -> None:
+        next(c for c in trace["components"] if c["event_type"] == event_type)["data"][name] = value
+
+    return alter
+
+
+@pytest.mark.parametrize(
+    ("alter", "expected"),
+    [
+        (lambda trace: trace.pop("trace_id"), "missing_field"),
+        (lambda trace: trace.pop("agent_id_hash"), "missing_field"),
+        (lambda trace: trace.pop("completed_at"), "missing_field"),
+        (lambda trace: trace.pop("components"), "missing_field"),
+        (with_value("components", {}), "wrong_type"),
+        (with_value("components", [1]), "wrong_type"),
+        (with_value("trace_id", ""), "missing_field"),
+        (with_value("trace_id", 5), "wrong_type"),
+        (with_value("trace_id", "t" * 129), "out_of_range"),
+        (with_value("trace_id", "a\0b"), "invalid_text"),
+        (with_value("trace_id", "\ud800"), "invalid_text"),
+        (with_value("completed_at", "2026-06-01T08:00:00"), "bad_time"),
+        (with_value("completed_at", "9999-12-31T23:59:59-14:00"), "bad_time"),
+        (with_value("completed_at", "0001-01-01T00:00:00+14:00"), "bad_time"),
+        (with_value("completed_at", "yesterday"), "bad_time"),
+        (with_value("completed_at", 1780300800), "bad_time"),
+        (in_component("DMA_RESULTS", "csdma", {"plausibility_score": 9.995}), "out_of_range"),
+        (in_component("DMA_RESULTS", "csdma", {"plausibility_score": True}), "wrong_type"),
+        (in_component("CONSCIENCE_RESULT", "entropy_level", -10), "out_of_range"),
+        (in_component("CONSCIENCE_RESULT", "coherence_passed", "yes"), "wrong_type"),
+        (in_component("ACTION_RESULT", "audit_sequence_number", 2**63), "out_of_range"),
+        (in_component("ACTION_RESULT", "audit_sequence_number", 1.5), "wrong_type"),
+        (in_component("ACTION_RESULT", "audit_entry_hash", "f" * 65), "out_of_range"),
+        (in_component("ACTION_RESULT", "cost_cents", 10**400), None),
+        (in_component("THOUGHT_START", "note", "a\0b"), "invalid_text"),
+        (in_component("THOUGHT_START", "note", "\\u0000"), None),
+        (in_component("THOUGHT_START", "note", "\udfff"), "invalid_text"),
+        (in_component("THOUGHT_START", "note", json.loads(deep(70))), "too_deep"),
+    ],
+)
+def test_a_bad_trace_costs_itself(project, database, tmp_path, alter, expected):
+    agent = Agent()
+    first, bad, last = (agent.trace() for _ in range(3))
+    alter(bad)
+    summary = load(
+        project, [write(tmp_path, "batch.json", batch([first, bad, last]))], [write_keys(tmp_path, agent)]
+    )
+    loaded = verdicts(database)
+    assert loaded[first["trace_id"]] == loaded[last["trace_id"]] == (True, "sorted_json")
+    if expected is None:  # it can be loaded; that it is not what was signed is another matter
+        assert len(loaded) == 3
+        return
+    assert len(loaded) == 2 and reasons(summary) == [expected]
+    [row] = everything(database)["covenant_trace_batches"]
+    assert row[3:] == (3, 2, 1, {expected: 1})
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        (b'"thought_depth": 0', b'"thought_depth": NaN', "not_a_number"),
+        (b'"thought_depth": 0', b'"thought_depth": -Infinity', "not_a_number"),
+        (b'"thought_depth": 0', b'"thought_depth": 1e400', "out_of_range"),
+        (b'"thought_depth": 0', b'"thought_depth": ' + b"9" * 5000, "out_of_range"),
+        (b'"thought_depth": 0', b'"thought_depth": 0, "thought_depth": 0', "duplicate_key"),
+        (b'"thought_depth": 0', b'"thought_depth": ', "not_json"),
+        (b'"thought_depth": 0', b'"thought_depth": ' + deep(100_000), "too_deep"),
+        (b'"note": "', b'"note": "\xff\xc0', "invalid_text"),
+        (b'"note": "', b'"note": "\n', "not_json"),
+        (b'"thought_depth": 0', b'"thought_depth": 0}', "not_json"),
+    ],
+)
+def test_bad_json_in_a_trace_costs_that_trace(project, database, tmp_path, old, new, expected):
+    agent = Agent()
+    document = json.dumps(batch(agent.trace() for _ in range(3))).encode()
+    first, second, rest = document.split(old, 2)
+    path = write(tmp_path, "batch.json", first + old + second + new + rest)
+    summary = load(project, [path], [write_keys(tmp_path, agent)])
+    found = verdicts(database)
+    assert expected in reasons(summary)
+    assert len(found) == (1 if new.endswith(b"}") and expected == "not_json" else 2)
+    assert set(found.values()) == {(True, "sorted_json")}
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        (b"", "truncated"),
+        (b"{", "truncated"),
+        (b"null", "not_a_batch"),
+        (b'{"events": 3}', "not_a_batch"),
+        (b'[{"a": 1}]', "not_a_batch"),
+        (b'"text"', "not_a_batch"),
+        (b"<html>", "not_json"),
+        (b"\x00\x01\x02", "not_json"),
+        (b"\xff\xfe{", "invalid_text"),
+        (deep(200_000), "too_deep"),
+        (b"[" * 200_000, "too_deep"),
+        (b'{"events": [3, null, "a", []]}', "wrong_type"),
+    ],
+)
+def test_a_bad_file_costs_itself(database, tmp_path, content, expected):
+    agent = Agent()
+    write(tmp_path / "in", "a.json", batch([agent.trace()]))
+    write(tmp_path / "in", "b.json", content)
+    write(tmp_path / "in", "c.json", batch([agent.trace()]))
+    result = command(database, "load", tmp_path / "in", "--keys", write_keys(tmp_path, agent))
+    assert result.exit_code == 2, result.output
+    assert f"b.json: {expected}: " in result.output or f": {expected}: " in result.output
+    assert len(traces(database)) == 2
+
+
+@pytest.mark.parametrize("cut", [0.3, 0.6, 0.9, 0.99, "between"])
+def test_of_a_truncated_batch_the_whole_traces_are_loaded(project, database, tmp_path, cut):
+    agent = Agent()
+    document = json.dumps(batch(agent.trace() for _ in range(4))).encode()
+    end = (
+        document.index(b', {"event_type": "complete_trace"') if cut == "between" else int(len(document) * cut)
+    )
+    whole = document[:end].count(b'"signature_key_id"')
+    path = write(tmp_path, "batch.json", document[:end])
+    summary = load(project, [path], [write_keys(tmp_path, agent)])
+    assert "truncated" in reasons(summary)
+    assert whole - 1 <= len(traces(database)) <= whole
+    compressed = tmp_path / "cut.jsonl.gz"
+    compressed.write_bytes(gzip.compress(document + b"\n" + document)[:-40])
+    assert "truncated" in reasons(load(project, [compressed], []))
+
+
+def test_files_that_cannot_be_read(database, tmp_path):
+    agent = Agent()
+    folder = tmp_path / "in"
+    write(folder, "z.json", batch([agent.trace()]))
+    (folder / "loop").symlink_to(folder)
+    (folder / "itself.json").symlink_to(folder / "itself.json")
+    (folder / "gone.json").symlink_to(folder / "nowhere")
+    write(folder, "no.json.gz", b"").write_bytes(b"no gzip")
+    os.mkfifo(folder / "pipe.json")
+    result = command(database, "load", folder, folder / "absent.json", "--keys", write_keys(tmp_path, agent))
+    assert result.exit_code == 2, result.output
+    for name in ("loop", "itself.json", "gone.json", "no.json.gz", "pipe.json", "absent.json"):
+        assert any(f"{name}: " in line for line in result.output.splitlines()), (name, result.output)
+    assert len(traces(database)) == 1
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read every file")
+def test_a_file_without_the_right_to_read_it(project, tmp_path):
+    path = write(tmp_path, "secret.json", b"{}")
+    path.chmod(0)
+    assert reasons(load(project, [path], [])) == ["unreadable"]
+
+
+def padded(traces_: Iterable[Json], size: int) -> bytes:
+    """A batch of at least that many bytes, each event with a field that nobody reads."""
+    document = batch(traces_)
+    for event in document["events"]:
+        event["padding"] = "\\ ]}[{" * (size // len(document["events"]) // 12)
+    return json.dumps(document).encode()
+
+
+@pytest.mark.parametrize("ending", ["json", "json.gz"])
+def test_a_large_document_is_read_in_parts(project, database, tmp_path, monkeypatch, ending):
+    monkeypatch.setattr(files, "WHOLE_LIMIT", 100_000)
+    monkeypatch.setattr(files, "PART_SIZE", 30_000)
+    monkeypatch.setattr(files, "EVENT_LIMIT", 20_000)
+    agent = Agent()
+    sent = [agent.trace() for _ in range(40)]
+    sent[7]["padding"] = "x" * 30_000
+    path = write(tmp_path, f"large.{ending}", padded(sent, 200_000))
+    summary = load(project, [path], [write_keys(tmp_path, agent)])
+    assert reasons(summary) == ["too_large"] and summary.batches > 3
+    assert len(verdicts(database)) == 39
+    again = load(project, [path], [])
+    assert (again.batches, again.known["received"]) == (0, 39)
+
+
+def test_what_is_too_large(project, tmp_path, monkeypatch):
+    monkeypatch.setattr(files, "WHOLE_LIMIT", 1000)
+    monkeypatch.setattr(files, "UNPACKED_LIMIT", 100_000)
+    monkeypatch.setattr(files, "MB", 1000)
+    large = b'{"events": {"a": "' + b"b" * 200_000 + b'"}}'
+    for name in ("a.json", "a.jsonl", "b.json.gz"):
+        assert "too_large" in reasons(load(project, [write(tmp_path, name, large)], [])), name
+
+
+MEMORY = """
+import sys, threading
+from pathlib import Path
+from ciris_scoring.audit.load import load
+from ciris_scoring.basics.project import load_project
+project = load_project(Path(sys.argv[1]), Path(sys.argv[2]))
+peak, over = 0, threading.Event()
+def watch():
+    global peak
+    while not over.wait(0.005):
+        [held] = [line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("RssAnon")]
+        peak = max(peak, int(held.split()[1]) // 1024)
+thread = threading.Thread(target=watch)
+thread.start()
+load(project, [Path(path) for path in sys.argv[3:]], [])
+over.set()
+thread.join()
+print(peak)
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="memory is read as Linux tells it")
+def test_memory_does_not_grow(database, tmp_path):
+    agent = Agent()
+    few, many = tmp_path / "few", tmp_path / "many"
+    for folder, n in ((few, 20), (many, 600)):
+        for number in range(n):
+            write(folder, f"{number}.json", batch([agent.trace()]))
+    with (tmp_path / "large.json").open("wb") as large:
+        one = json.dumps(batch([agent.trace()])["events"][0]).encode()
+        large.write(b'{"events": [' + one)
+        event = b'{"event_type": "startup", "padding": "' + b"x" * 2**20 + b'"}'
+        for _ in range(100):
+            large.write(b"," + event)
+        large.write(b"]}")
+
+    def peak(*paths: Path) -> int:
+        arguments = [sys.executable, "-c", MEMORY, REPOSITORY, database.profiles_dir, *paths]
+        return int(subprocess.run(arguments, capture_output=True, text=True, check=True).stdout)
+
+    base = peak(few)
+    assert peak(many) < base + 20
+    assert peak(tmp_path / "large.json") < base + 60
+
+
+def test_names_of_tables_are_those_of_the_project(database, tmp_path):
+    agent = Agent()
+    path = write(tmp_path, "batch.json", batch([agent.trace()]))
+    variables = "{ciris_source_schema: lens, ciris_covenant_traces_table: accord_traces}"
+    result = command(database, "load", path, "--keys", write_keys(tmp_path, agent), "--vars", variables)
+    assert result.exit_code == 0, result.output
+    with database.connect() as connection:
+        assert connection.execute("select signature_verified from lens.accord_traces").fetchall() == [(True,)]
+
+
+def test_a_cluster_is_refused(database, tmp_path):
+    project = load_project(REPOSITORY, database.profiles_dir, cli_vars={"ciris_distribution": "citus"})
+    with pytest.raises(InputError, match="cluster"):
+        load(project, [tmp_path], [])
+
+
+def test_the_rights_that_docs_name_are_enough(project, database, tmp_path):
+    agent = Agent()
+    path = write(tmp_path, "batch.json", batch([agent.trace(), Agent(seed=2).trace()]))
+    keys = write_keys(tmp_path, agent)
+    with database.connect() as connection:
+        connection.execute("drop role if exists loader")
+        connection.execute("create role loader")
+        try:
+            as_loader = replace(project, credentials=project.credentials.replace(role="loader"))
+            with pytest.raises(DatabaseError, match="permission denied"):
+                load(as_loader, [path], [keys])
+            assert command(database, "init-db").exit_code == 0
+            connection.execute("grant usage on schema cirislens to loader")
+            connection.execute("grant select, insert, update on all tables in schema cirislens to loader")
+            for _ in range(2):
+                load(as_loader, [path], [keys])
+            assert sorted(verdicts(database).values()) == [(False, "unknown_key"), (True, "sorted_json")]
+        finally:
+            connection.execute("drop owned by loader; drop role loader")
+
+
+def test_whatever_is_received_the_database_takes_it(project, tmp_path):
+    """What is not rejected must fit its column, or the database would refuse a whole megabyte of batches."""
+    source = random.Random(1)
+    write(tmp_path, "mutated.jsonl", *(mutated(source).replace(b"\n", b" ") for _ in range(400)))
+    agent = Agent(seed=9)
+    odd = [agent.trace(k_eff=number) for number in (1e308, -1e308, 5e-324, -0.0, 10**4000)]
+    odd += [agent.trace(text=text) for text in ("\\N", "\\.", "\t\n\r\x7f", "\u2028\ufeff\U0010ffff", "{")]
+    write(tmp_path, "odd.jsonl", batch(odd))
+    mutations, extremes = (load(project, [tmp_path / name], []) for name in ("mutated.jsonl", "odd.jsonl"))
+    assert mutations.batches > 300 and mutations.n_problems > 300
+    assert extremes.new == len(odd)
+
+
+# --- Without the extra -----------------------------------------------------------------------------------------------
+
+WITHOUT_EXTRA = """
+import importlib, pkgutil, sys
+for name in ("cryptography", "rfc8785"):
+    sys.modules[name] = None
+import ciris_scoring
+for module in pkgutil.walk_packages(ciris_scoring.__path__, "ciris_scoring."):
+    if not module.name.startswith("ciris_scoring.audit"):
+        importlib.import_module(module.name)
+from click.testing import CliRunner
+from ciris_scoring.cli import main
+for command in (["load", "x"], ["audit", "x"], ["init-db"], ["run", "--from-batches", "x"]):
+    result = CliRunner().invoke(main, command)
+    assert result.exit_code == 2, result.output
+    print(result.output)
+"""
+
+
+def test_the_core_does_without_the_extra(database):
+    environment = {**os.environ, "DBT_PROFILES_DIR": str(database.profiles_dir)}
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT_EXTRA],
+        capture_output=True, text=True, check=False, cwd=REPOSITORY, env=environment,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("Hint: Install the extra: pip install 'ciris-scoring[audit]'") == 4
