@@ -53,7 +53,7 @@ def main(
 
     It works in a database of its own, ciris_bench, on the server of the profile, which it creates and drops; the role
     needs the right to create databases. Without options it simulates a million traces, which takes a few minutes and
-    5 GB of disk. docs/operations explains each line that it prints.
+    5 GB of disk. docs/measuring.md explains each line that it prints.
 
     The exit code is 1 when a target is missed; the last line says which. Targets are stated for 200 agents and
     60 days of a million traces, and for 10,000 agents and 90 days of ten million.

@@ -1,6 +1,7 @@
 """The command line `ciris-scoring` and its commands."""
 
 import contextlib
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -408,7 +409,7 @@ def audit(
       ciris-scoring audit traces/ --keys public_keys.json
       ciris-scoring audit traces/ --keys public_keys.json --agent 3f764637 --from 2026-06-08 --to 2026-06-15 --json
     """
-    from ciris_scoring.as_of import parse_time
+    from ciris_scoring.basics.as_of import parse_time
 
     with _extra("audit"):
         from ciris_scoring.audit import compare

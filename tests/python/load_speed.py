@@ -12,10 +12,9 @@ import sys
 import tempfile
 from pathlib import Path
 
-from ciris_scoring.project import load_project
-
-from ciris_scoring import embedded
 from ciris_scoring.audit.load import load, report
+from ciris_scoring.basics.project import load_project
+from ciris_scoring.trial import embedded
 from conftest import REPOSITORY
 from signed_batches import Agent, batch
 

@@ -16,15 +16,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ciris_scoring.embedded import Server
-from ciris_scoring.project import load_project
-from ciris_scoring.source_schema import TRACE_COLUMNS
 from click.testing import CliRunner, Result
 
-from ciris_scoring import embedded
 from ciris_scoring.audit import from_batches
 from ciris_scoring.audit.load import Summary, load
+from ciris_scoring.basics.project import load_project
+from ciris_scoring.basics.source_schema import TRACE_COLUMNS
 from ciris_scoring.cli import main
+from ciris_scoring.trial import embedded
+from ciris_scoring.trial.embedded import Server
 from conftest import REPOSITORY, Database, copy_of, fresh_database
 from pipeline import kept_parsed
 from signed_batches import GENERATIONS, Agent, batch
