@@ -270,6 +270,7 @@ def test_a_killed_load_goes_on(project, database, tmp_path):
     options = ["--profiles-dir", str(database.profiles_dir), "--project-dir", str(REPOSITORY)]
     arguments = ["load", str(tmp_path / "in"), "--keys", str(keys), *options]
     code = "from ciris_scoring.audit import load; load.CHUNK_DOCUMENTS = 10; from ciris_scoring.cli import main; main()"
+    workers: list[str] = []
     loader = subprocess.Popen([sys.executable, "-c", code, *arguments], stdout=subprocess.DEVNULL)
     with database.connect() as connection:
         deadline = time.monotonic() + 60
@@ -281,12 +282,23 @@ def test_a_killed_load_goes_on(project, database, tmp_path):
                     "select count(*) from cirislens.covenant_trace_batches"
                 ).fetchall()
                 if n:
+                    workers = children_of(loader.pid)
                     loader.send_signal(signal.SIGKILL)
             time.sleep(0.01)
     assert loader.wait() == -signal.SIGKILL
+    deadline = time.monotonic() + 30
+    while any(Path("/proc", worker).exists() for worker in workers):
+        assert time.monotonic() < deadline, "what verifies for it lives on"
+        time.sleep(0.05)
     summary = load(project, [tmp_path / "in"], [keys])
     assert summary.known_batches and summary.new and summary.is_clean
     assert len(traces(database)) == 1200
+
+
+def children_of(pid: int) -> list[str]:
+    """Processes that a process has started, where Linux tells."""
+    path = Path(f"/proc/{pid}/task/{pid}/children")
+    return path.read_text().split() if path.exists() else []
 
 
 def test_processes_find_the_same_as_one(project, database, tmp_path, monkeypatch):

@@ -2,11 +2,12 @@
 
 import os
 import signal
+import threading
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from multiprocessing import get_context
+from multiprocessing import get_context, parent_process
 
 from ciris_scoring.audit.documents import Batch, Document, read_document
 from ciris_scoring.audit.signatures import Verifier
@@ -62,6 +63,15 @@ def _start(keys: Mapping[str, bytes]) -> None:
     global _verifier
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process that loads is interrupted, and ends this one
     _verifier = Verifier(keys)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    """End this process when the one that loads was killed; nobody else would."""
+    parent = parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
 
 
 def _read(chunk: Sequence[Document]) -> list[Batch]:
