@@ -1,5 +1,6 @@
 -- Every counted trace is in exactly one row of int_agent_periods, and every sum there is what a direct count of the
--- verdicts gives; each score and each judged trace is in exactly one bin, each sampled trace has its replay. Windows, factors and scores rest on these.
+-- verdicts gives; each score and each judged trace is in exactly one bin, each sampled trace has its replay. Windows,
+-- factors and scores rest on these.
 {%- set sums = counted_verdicts().keys() | list + ['n_traces', 'n_fields_present', 'n_signals', 'n_coherent_signals',
     'n_replayed', 'replay_success_weight', 'last_traced_at', 'n_judged', 'n_judged_in_bins', 'confidence', 'n_successes']
     + drift_metrics() %}
@@ -15,30 +16,11 @@ with replays as (
 
 ),
 
-direct_sums as (
+verdicts as (
 
     select
-        verdicts.agent_id_hash,
-        verdicts.period_start,
-        count(*) as n_traces,
-        {% for counter, verdict in counted_verdicts().items() %}
-        count(*) filter (where {{ verdict }}) as {{ counter }},
-        {% endfor %}
-        sum(n_fields_present) as n_fields_present,
-        count(*) filter (where is_signal) as n_signals,
-        count(*) filter (where is_coherent_signal) as n_coherent_signals,
-        count(replays.trace_verdict_id) as n_replayed,
-        {{ replay_stratum(
-            'count(*)', 'count(*) filter (where replays.is_replayable)', 'count(*) filter (where is_replay_sampled)',
-        ) }} as replay_success_weight,
-        max(verdicts.traced_at) as last_traced_at,
-        {% for metric in drift_metrics() %}
-        count({{ metric }}) as {{ metric }},
-        {% endfor %}
-        count(csdma_plausibility_score) filter (where action_success is not null) as n_judged,
-        count(csdma_plausibility_score) filter (where action_success is not null) as n_judged_in_bins,
-        coalesce(sum(csdma_plausibility_score) filter (where action_success is not null), 0) as confidence,
-        count(csdma_plausibility_score) filter (where action_success) as n_successes
+        verdicts.*,
+        replays.is_replayable
     from {{ ref('int_trace_verdicts') }} as verdicts
     left join replays
         on
@@ -48,9 +30,37 @@ direct_sums as (
     where
         {{ in_increment(ref('int_trace_verdicts'), 'verdicts') }}
         and verdicts.is_counted
+
+),
+
+direct_sums as (
+
+    select
+        agent_id_hash,
+        period_start,
+        count(*) as n_traces,
+        {% for counter, verdict in counted_verdicts().items() %}
+        count(*) filter (where {{ verdict }}) as {{ counter }},
+        {% endfor %}
+        sum(n_fields_present) as n_fields_present,
+        count(*) filter (where is_signal) as n_signals,
+        count(*) filter (where is_coherent_signal) as n_coherent_signals,
+        count(is_replayable) as n_replayed,
+        {{ replay_stratum(
+            'count(*)', 'count(*) filter (where is_replayable)', 'count(*) filter (where is_replay_sampled)',
+        ) }} as replay_success_weight,
+        max(traced_at) as last_traced_at,
+        {% for metric in drift_metrics() %}
+        count({{ metric }}) as {{ metric }},
+        {% endfor %}
+        count(csdma_plausibility_score) filter (where action_success is not null) as n_judged,
+        count(csdma_plausibility_score) filter (where action_success is not null) as n_judged_in_bins,
+        coalesce(sum(csdma_plausibility_score) filter (where action_success is not null), 0) as confidence,
+        count(csdma_plausibility_score) filter (where action_success) as n_successes
+    from verdicts
     group by
-        verdicts.agent_id_hash,
-        verdicts.period_start
+        agent_id_hash,
+        period_start
 
 ),
 
@@ -67,7 +77,8 @@ period_sums as (
         (select sum(bins.n) from unnest({{ array }}) as bins (n)) as {{ name }},
         {% endfor %}
         {% for metric in drift_metrics() %}
-        (select sum(bins.n) from unnest({{ metric }}_histogram) as bins (n)) as {{ metric }}{% if not loop.last %},{% endif %}
+        (select sum(bins.n) from unnest({{ metric }}_histogram) as bins (n)) as {{ metric }}
+        {%- if not loop.last %},{% endif %}
         {% endfor %}
     from {{ ref('int_agent_periods') }}
     where {{ in_increment(ref('int_agent_periods')) }}

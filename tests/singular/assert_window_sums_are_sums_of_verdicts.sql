@@ -1,7 +1,8 @@
--- At the run's as-of every sum over a window, a difference of running totals, is what a direct count of the traces in
--- [as_of - window_days, as_of) gives, and those of the baseline what a count of the days before it gives, histograms bin
--- by bin: no window is a day too long, and no agent with a trace in it is missing.
-{%- set counters = counted_verdicts().keys() | list + ['n_traces', 'n_fields_present', 'n_signals', 'baseline_n_traces'] %}
+-- At the run's as-of every sum over a window, a difference of running totals, is what a direct count of the traces
+-- in [as_of - window_days, as_of) gives, and those of the baseline what a count of the days before it gives,
+-- histograms bin by bin: no window is a day too long, and no agent with a trace in it is missing.
+{%- set counters = counted_verdicts().keys() | list + ['n_traces', 'n_fields_present', 'n_signals',
+    'baseline_n_traces'] %}
 {%- set histograms = [] %}
 {%- for metric in drift_metrics() %}
 {%- do histograms.extend([metric ~ '_histogram', 'baseline_' ~ metric ~ '_histogram']) %}

@@ -6,9 +6,9 @@
     pre_hook="{{ set_for_heavy_work() }}",
   )
 }}
-{#- Everything that is summed of an agent's period: numerators and denominators, never ratios; integers or exact numerics,
-    never floats. Histograms and calibration are arrays of ten, an element per bin (scoring.md §5 and 6); what the signs
-    of a polished record count by field (certainty.md §5) are arrays in the order of record_sign_fields.
+{#- Everything that is summed of an agent's period: numerators and denominators, never ratios; integers or exact
+    numerics, never floats. Histograms and calibration are arrays of ten, an element per bin (scoring.md §5 and 6); what the
+    signs of a polished record count by field (certainty.md §5) are arrays in the order of record_sign_fields.
     Grain and key: agent and period with a trace that counts. replay_success_weight is null where nothing was sampled,
     judged_keys where there is no key. -#}
 {%- set fields = record_sign_fields() -%}
