@@ -16,11 +16,13 @@ with replays as (
 
 ),
 
+-- Tables of an earlier version have columns of the replays' names.
 verdicts as (
 
     select
         verdicts.*,
-        replays.is_replayable
+        replays.trace_verdict_id as replay_id,
+        replays.is_replayable as has_replayed
     from {{ ref('int_trace_verdicts') }} as verdicts
     left join replays
         on
@@ -45,9 +47,9 @@ direct_sums as (
         sum(n_fields_present) as n_fields_present,
         count(*) filter (where is_signal) as n_signals,
         count(*) filter (where is_coherent_signal) as n_coherent_signals,
-        count(is_replayable) as n_replayed,
+        count(replay_id) as n_replayed,
         {{ replay_stratum(
-            'count(*)', 'count(*) filter (where is_replayable)', 'count(*) filter (where is_replay_sampled)',
+            'count(*)', 'count(*) filter (where has_replayed)', 'count(*) filter (where is_replay_sampled)',
         ) }} as replay_success_weight,
         max(traced_at) as last_traced_at,
         {% for metric in drift_metrics() %}
