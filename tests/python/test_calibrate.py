@@ -515,7 +515,7 @@ def test_labels_of_nobody_or_of_one_class_are_refused(scored, tmp_path):
     path = tmp_path / "labels.csv"
 
     def error(*rows):
-        return refused(calibrate(database, "--labels", write_labels(path, rows)), 2)
+        return refused(calibrate(database, "--labels", write_labels(path, rows)), 2)[0]
 
     assert "line 3: no agent has the agent_id_hash 'nobody'" in error(
         (first, "2026-06-01", "2026-06-08", "good"), ("nobody", "2026-06-01", "2026-06-08", "bad")
@@ -534,8 +534,9 @@ def test_labels_of_nobody_or_of_one_class_are_refused(scored, tmp_path):
 
 def test_a_window_or_as_of_without_scores_is_refused(scored):
     database, _ = scored
-    assert "No score is published for a window of 8 days" in refused(
-        calibrate(database, "--window-days", "8"), 2
+    assert (
+        "No score is published for a window of 8 days"
+        in refused(calibrate(database, "--window-days", "8"), 2)[0]
     )
     assert (
         "an as-of up to 2020-01-01T00:00:00Z" in refused(calibrate(database, "--as-of", "2020-01-01"), 2)[0]

@@ -436,7 +436,9 @@ PROJECT = {
         inner join {{ ref('int_resilience_scores') }} as scores
             using (agent_id_hash, as_of, window_days, inputs_digest)
         """,
-    "models/intermediate/int_scoring_run.sql": "select timestamptz '-infinity' as cutoff",
+    "models/intermediate/int_scoring_run.sql": """
+        select timestamptz '-infinity' as cutoff, 'set' as parameter_set_id, 'set' as published_parameter_set_id
+        """,
     "models/intermediate/int_interval_inputs.sql": """
         select null::timestamptz as as_of, null::integer as window_days, null::text as inputs_digest,
             null::integer as n_agents, null::text as step_parameters
