@@ -437,7 +437,8 @@ PROJECT = {
             using (agent_id_hash, as_of, window_days, inputs_digest)
         """,
     "models/intermediate/int_scoring_run.sql": """
-        select timestamptz '-infinity' as cutoff, 'set' as parameter_set_id, 'set' as published_parameter_set_id
+        select timestamptz '-infinity' as cutoff, 'set' as parameter_set_id, 'set' as published_parameter_set_id,
+            false as is_full_refresh, now() as as_of, now() as started_at
         """,
     "models/intermediate/int_interval_inputs.sql": """
         select null::timestamptz as as_of, null::integer as window_days, null::text as inputs_digest,
