@@ -441,9 +441,8 @@ PROJECT = {
             false as is_full_refresh, now() as as_of, now() as started_at
         """,
     "models/intermediate/int_interval_inputs.sql": """
-        select null::timestamptz as as_of, null::integer as window_days, null::text as inputs_digest,
-            null::integer as n_agents, null::text as step_parameters
-        where false
+        select timestamptz '{{ var("ciris_as_of") }}' as as_of, 7 as window_days, 'digest' as inputs_digest,
+            1 as n_agents, '' as step_parameters
         """,
     "models/intermediate/int_interval_fleet_values.sql": """
         select as_of, window_days, inputs_digest from {{ ref('int_interval_inputs') }}
