@@ -1,9 +1,8 @@
 -- At the run's as-of every sum over a window, a difference of running totals, is what a direct count of the traces
--- in [as_of - window_days, as_of) gives, and those of the baseline what a count of the days before it gives,
--- histograms bin by bin: no window is a day too long, and no agent with a trace in it is missing.
-{%- set counters = counted_verdicts().keys() | list + ['n_traces', 'n_fields_present', 'n_signals',
-    'baseline_n_traces'] %}
-{%- set histograms = [] %}
+-- in [as_of - window_days, as_of) gives; histograms, and the baseline's traces, are what a direct sum of the periods
+-- gives, bin by bin: no window is a day too long, and no agent with a trace in it is missing.
+{%- set counters = counted_verdicts().keys() | list + ['n_traces', 'n_fields_present', 'n_signals'] %}
+{%- set histograms = ['baseline_n_traces'] %}
 {%- for metric in drift_metrics() %}
 {%- do histograms.extend([metric ~ '_histogram', 'baseline_' ~ metric ~ '_histogram']) %}
 {%- endfor %}
@@ -20,49 +19,60 @@ with scoring_windows as (
 
 ),
 
-verdicts as (
+direct_sums as (
 
     select
         verdicts.agent_id_hash,
         scoring_windows.window_days,
-        scoring_windows.window_start <= verdicts.traced_at as is_in_window,
-        verdicts.is_signal,
-        verdicts.n_fields_present,
-        {% for metric in drift_metrics() %}
-        case
-            when verdicts.{{ metric }} is not null then least(floor(verdicts.{{ metric }} * 10), 9) + 1
-        end as {{ metric }}_bin,
+        count(*) as n_traces,
+        {% for counter, verdict in counted_verdicts().items() %}
+        count(*) filter (where verdicts.{{ verdict }}) as {{ counter }},
         {% endfor %}
-        {% for verdict in counted_verdicts().values() %}
-        verdicts.{{ verdict }}{% if not loop.last %},{% endif %}
-        {% endfor %}
+        sum(verdicts.n_fields_present) as n_fields_present,
+        count(*) filter (where verdicts.is_signal) as n_signals
     from scoring_windows
     inner join {{ ref('int_trace_verdicts') }} as verdicts
         on
-            scoring_windows.baseline_start <= verdicts.traced_at
+            scoring_windows.window_start <= verdicts.traced_at
             and scoring_windows.as_of > verdicts.traced_at
             and verdicts.is_counted
+    group by
+        verdicts.agent_id_hash,
+        scoring_windows.window_days
 
 ),
 
-direct_sums as (
+periods as (
+
+    select
+        periods.agent_id_hash,
+        scoring_windows.window_days,
+        scoring_windows.window_start <= periods.period_start as is_in_window,
+        {% for metric in drift_metrics() %}
+        periods.{{ metric }}_histogram,
+        {% endfor %}
+        periods.n_traces
+    from scoring_windows
+    inner join {{ ref('int_agent_periods') }} as periods
+        on
+            scoring_windows.baseline_start <= periods.period_start
+            and scoring_windows.as_of > periods.period_start
+
+),
+
+sums_of_periods as (
 
     select
         agent_id_hash,
         window_days,
-        {% for counter, verdict in counted_verdicts().items() %}
-        count(*) filter (where is_in_window and {{ verdict }}) as {{ counter }},
-        {% endfor %}
         {% for metric in drift_metrics() %}
-        {% set n = 'count(*) filter (where is_in_window and ' ~ metric ~ '_bin = $i)' %}
-        {{ array_of_each(10, n) }}::integer[] as {{ metric }}_histogram,
-        {{ array_of_each(10, n | replace('is_in', 'not is_in')) }}::integer[] as baseline_{{ metric }}_histogram,
+        {% set sum_of_bin = 'coalesce(sum(' ~ metric ~ '_histogram[$i]) filter (where is_in_window), 0)' %}
+        {{ array_of_each(10, sum_of_bin) }}::integer[] as {{ metric }}_histogram,
+        {{ array_of_each(10, sum_of_bin | replace('is_in', 'not is_in')) }}::integer[]
+        as baseline_{{ metric }}_histogram,
         {% endfor %}
-        sum(n_fields_present) filter (where is_in_window) as n_fields_present,
-        count(*) filter (where is_in_window and is_signal) as n_signals,
-        count(*) filter (where is_in_window) as n_traces,
-        count(*) filter (where not is_in_window) as baseline_n_traces
-    from verdicts
+        coalesce(sum(n_traces) filter (where not is_in_window), 0) as baseline_n_traces
+    from periods
     group by
         agent_id_hash,
         window_days
@@ -92,11 +102,15 @@ select
     rules.expected,
     rules.found
 from direct_sums
+full join sums_of_periods using (agent_id_hash, window_days)
 full join window_sums using (agent_id_hash, window_days)
 cross join lateral (
     values
-    {% for name in counters + histograms %}
-    ('{{ name }}', direct_sums.{{ name }}::text, window_sums.{{ name }}::text){% if not loop.last %},{% endif %}
+    {% for name in counters %}
+    ('{{ name }}', direct_sums.{{ name }}::text, window_sums.{{ name }}::text),
+    {% endfor %}
+    {% for name in histograms %}
+    ('{{ name }}', sums_of_periods.{{ name }}::text, window_sums.{{ name }}::text){% if not loop.last %},{% endif %}
     {% endfor %}
 ) as rules (rule, expected, found)
 where rules.expected is distinct from rules.found
