@@ -10,11 +10,12 @@
   {%- endif -%}
 {%- endmacro %}
 
-{#- Lateral subquery: an agent's totals before a moment, the start of a period. No row before the agent's first trace. -#}
-{% macro totals_before(agent_id_hash, moment) -%}
+{#- Lateral subquery: an agent's row of a table of totals before a moment, the start of a period. No row before the agent's
+    first trace. -#}
+{% macro totals_before(table, agent_id_hash, moment) -%}
   (
         select totals.*
-        from {{ ref('int_agent_totals') }} as totals
+        from {{ table }} as totals
         where
             totals.agent_id_hash = {{ agent_id_hash }}
             and totals.period_start < {{ moment }}

@@ -32,15 +32,7 @@ totals_before as (
 
     select earlier.*
     from {{ agents_in('periods') }} as agents
-    cross join lateral (
-        select totals.*
-        from {{ this }} as totals
-        where
-            totals.agent_id_hash = agents.agent_id_hash
-            and totals.period_start < {{ rejudged_from() }}
-        order by totals.period_start desc
-        limit 1
-    ) as earlier
+    cross join lateral {{ totals_before(this, 'agents.agent_id_hash', rejudged_from()) }} as earlier
 
 ),
 {% else %}

@@ -10,6 +10,7 @@
     - W, T) that hold a trace. Each with who the agent was at T and what its traces add up to in the window and, where
     drift and the signs compare, in the baseline before it: differences of running totals.
     Grain and key: agent, as-of, window. agent_name is null while the agent has sent no name. -#}
+{%- set totals = ref('int_agent_totals') -%}
 with scored_windows as (
 
     select
@@ -61,14 +62,14 @@ window_sums as (
         {% endfor %}
         {{ window_sum('sums_hash', 'at_end', 'at_memory_start') }} as memory_hash
     from scored_windows
-    cross join lateral {{ totals_before('scored_windows.agent_id_hash', 'scored_windows.as_of') }} as at_end
-    left join lateral {{ totals_before('scored_windows.agent_id_hash', 'scored_windows.window_start') }} as at_start
+    cross join lateral {{ totals_before(totals, 'scored_windows.agent_id_hash', 'scored_windows.as_of') }} as at_end
+    left join lateral {{ totals_before(totals, 'scored_windows.agent_id_hash', 'scored_windows.window_start') }} as at_start
         on true
-    left join lateral {{ totals_before('scored_windows.agent_id_hash', 'scored_windows.baseline_start') }}
+    left join lateral {{ totals_before(totals, 'scored_windows.agent_id_hash', 'scored_windows.baseline_start') }}
         as at_baseline_start
         on true
     left join lateral {{ totals_before(
-        'scored_windows.agent_id_hash',
+        totals, 'scored_windows.agent_id_hash',
         'least(scored_windows.baseline_start, scored_windows.window_start - ' ~ days('scored_windows.coherence_days') ~ ')'
     ) }} as at_memory_start
         on true

@@ -29,6 +29,11 @@ from ciris_scoring.steps.step import analyze, column_list
 
 VERIFICATION_TABLE = "covenant_trace_verification"
 LOAD_LOCK = "ciris_scoring_load"
+_VERIFIED = (
+    *("trace_id", "timestamp", "content_sha256", "agent_id_hash", "signature_key_id", "trace_schema_version"),
+    *("rule", "reason", "detail", "batch_id"),
+)
+"""What its table says of how a trace was verified, but for whether it is loaded."""
 
 _VERIFICATION_DDL = """
 create table if not exists {verification} (
@@ -87,6 +92,7 @@ def _names(schema: str, tables: Mapping[str, str]) -> dict[str, sql.Composable]:
         **{name: table_identifier(name, schema, tables) for name in SOURCE_TABLES},
         "verification": sql.Identifier(schema, VERIFICATION_TABLE),
         "columns": column_list(TRACE_COLUMNS),
+        "verified": column_list(_VERIFIED),
     }
 
 
@@ -285,31 +291,8 @@ class Store:
     def _write_verification(self, *, all_new: bool) -> None:
         is_loaded = sql.SQL("true") if all_new else self._is_same_as_loaded()
         query = """
-            insert into {verification} as verification (
-                trace_id,
-                "timestamp",
-                content_sha256,
-                agent_id_hash,
-                signature_key_id,
-                trace_schema_version,
-                rule,
-                reason,
-                detail,
-                is_loaded,
-                batch_id
-            )
-            select distinct on (trace_id, "timestamp", content_sha256)
-                trace_id,
-                "timestamp",
-                content_sha256,
-                agent_id_hash,
-                signature_key_id,
-                trace_schema_version,
-                rule,
-                reason,
-                detail,
-                {is_loaded},
-                batch_id
+            insert into {verification} as verification ({verified}, is_loaded)
+            select distinct on (trace_id, "timestamp", content_sha256) {verified}, {is_loaded}
             from incoming
             order by trace_id asc, "timestamp" asc, content_sha256 asc, ordinal asc
             on conflict (trace_id, "timestamp", content_sha256) do update

@@ -55,7 +55,7 @@ def unchanged_digest(connection: psycopg.Connection, build: DbtBuild, attempt: A
     :param attempt: the next run. Where it has built before, in a step of a backfill, that was the last.
     """
     known = attempt.state_digest or _digest_of_last_run(connection, build.relations, attempt)
-    return known if known == state_digest(connection, build) else None
+    return known if known is not None and known == state_digest(connection, build) else None
 
 
 def state_digest(connection: psycopg.Connection, build: DbtBuild) -> str | None:
