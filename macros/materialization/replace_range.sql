@@ -69,7 +69,9 @@
   {{ select }};
     {%- set select = 'select * from pg_temp.' ~ scratch -%}
   {%- endif -%}
-  {%- if range is not none %}
+  {%- if rewritten == 'whole' and placement(model.name) == 'local' and 'marts' not in model.fqn and not meta.get('keeps_views') %}
+  {{ empty_at_once(table) }}
+  {%- elif range is not none %}
   delete from {{ table }} where {{ range }};
   {%- endif %}
   {%- if 'also_replaced_by' in meta %}
@@ -88,6 +90,20 @@
   select {{ columns }} from (
   {{ select }}
   ) as selected;
+{% endmacro %}
+
+{#- SQL that empties a table, at once where nobody reads it: what a deletion leaves, after a full history a gigabyte of
+    dead rows, is gone through by every reading until a vacuum. -#}
+{% macro empty_at_once(table) %}
+  do $empty$
+  begin
+    lock table {{ table }} in access exclusive mode nowait;
+    truncate {{ table }};
+  exception
+    when lock_not_available then
+      delete from {{ table }};
+  end
+  $empty$;
 {% endmacro %}
 
 {#- SQL that makes a table with the columns and rules of the YAML and fills it: from the query itself, which PostgreSQL

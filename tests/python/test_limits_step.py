@@ -10,7 +10,7 @@ import psycopg
 import pytest
 
 from ciris_scoring.basics.errors import StepError
-from ciris_scoring.steps.fixed_copy import read_numbers, write_numbers
+from ciris_scoring.steps.fixed_copy import Numbers, read_numbers, write_numbers
 from ciris_scoring.steps.intervals import Parameters, Window
 from ciris_scoring.steps.limits.block import blocks
 from ciris_scoring.steps.limits.setting import Setting
@@ -254,9 +254,18 @@ def test_numbers_travel_unchanged(database):
         integers = np.array([0, -1, 2**62, -(2**62)], dtype=np.int64)
         floats = np.array([0.1, np.nan, np.inf, -5e-324])
         write_numbers(cursor, "numbers", {"i": integers, "x": floats})
-        query = psycopg.sql.SQL("select array[i, i], array[x] from numbers where i <> %(none)s")
-        found_integers, found_floats = read_numbers(cursor, query, {"none": 7}, 2, 1)
-        assert found_integers.tolist() == [[i, i] for i in integers]
-        assert found_floats.tobytes() == floats[:, None].tobytes()
-        nothing = psycopg.sql.SQL("select array[i, i], array[x] from numbers where false")
-        assert read_numbers(cursor, nothing, {}, 2, 1)[0].shape == (0, 2)
+        columns = {"one": Numbers("int8"), "two": Numbers("int8", 2), "real": Numbers("float8", 1)}
+        query = psycopg.sql.SQL("select i, array[i, i], array[x] from numbers where i <> %(none)s")
+        found = read_numbers(cursor, query, {"none": 7}, columns)
+        assert found["one"].tolist() == integers.tolist()
+        assert found["two"].tolist() == [[i, i] for i in integers]
+        assert found["real"].tobytes() == floats[:, None].tobytes()
+        nothing = psycopg.sql.SQL("select i, array[i, i], array[x] from numbers where false")
+        assert read_numbers(cursor, nothing, {}, columns)["two"].shape == (0, 2)
+        for unsound in (
+            "null, array[i, i], array[x]",
+            "i, array[i], array[x]",
+            "i, array[i, null], array[x]",
+        ):
+            with pytest.raises(StepError):
+                read_numbers(cursor, psycopg.sql.SQL(f"select {unsound} from numbers"), {}, columns)

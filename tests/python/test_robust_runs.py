@@ -162,6 +162,19 @@ def test_runs_never_mix(fleet):
         assert table_differences(connection, SCHEMA, UNDISTURBED) == []
 
 
+def test_somebody_who_reads_the_candidates_holds_up_no_run(fleet):
+    """Where nobody reads them their table is emptied at once, which has to wait for a reader."""
+    database, cases = fleet
+    restore(database, cases["increment"].state)
+    candidates = f"{SCHEMA}_intermediate.int_capacity_scores"
+    with database.connect() as reader, reader.transaction():
+        reader.execute(f"select count(*) from {candidates}")
+        with real_run(database, cases["increment"]) as command:
+            assert command.wait() == 0, command.said
+    with database.connect() as connection:
+        assert table_differences(connection, SCHEMA, UNDISTURBED) == []
+
+
 # --- a server that fails ----------------------------------------------------------------------------------------------
 
 

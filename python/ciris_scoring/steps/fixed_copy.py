@@ -5,7 +5,7 @@ answer is one numpy array: forty times faster than a Python object for each numb
 """
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import psycopg
@@ -18,59 +18,69 @@ SIGNATURE = b"PGCOPY\n\xff\r\n\x00"
 HEADER = SIGNATURE + bytes(8)
 TRAILER = b"\xff\xff"
 
-INT8_OID, FLOAT8_OID = 20, 701
+
+class Numbers(NamedTuple):
+    """A column of numbers, or of arrays of as many in every row."""
+
+    type: str
+    """int4, int8 or float8."""
+    length: int | None = None
+    """Of each array, 1 or more; null for a column of single numbers."""
+
+    @property
+    def field(self) -> np.dtype[Any]:
+        """As COPY in binary sends it."""
+        number = np.dtype([("width", ">i4"), ("value", _SENT[self.type][0])])
+        if self.length is None:
+            return number
+        head = [(name, ">i4") for name in ("width", "dimensions", "nulls", "type", "length", "first")]
+        return np.dtype([*head, ("elements", number, (self.length,))])
+
+    def is_sound(self, sent: NDArray[Any]) -> bool:
+        """Whether every row holds numbers of this type, as many as it should, and no null."""
+        number, oid = _SENT[self.type]
+        if self.length is None:
+            return bool(np.all(sent["width"] == np.dtype(number).itemsize))
+        return bool(
+            np.all(sent["length"] == self.length)
+            and np.all(sent["type"] == oid)
+            and np.all(sent["elements"]["width"] == np.dtype(number).itemsize)
+        )
+
+    def values(self, sent: NDArray[Any]) -> NDArray[Any]:
+        """The numbers, (n,) or (n, length), as int64 or float64."""
+        numbers = (sent if self.length is None else sent["elements"])["value"]
+        return numbers.astype(np.float64 if self.type == "float8" else np.int64)
 
 
-def _array_field(length: int, value: str) -> np.dtype[Any]:
-    element = np.dtype([("width", ">i4"), ("value", value)])
-    head = [(name, ">i4") for name in ("width", "dimensions", "nulls", "type", "length", "first")]
-    return np.dtype([*head, ("elements", element, (length,))])
+_SENT = {"int4": (">i4", 23), "int8": (">i8", 20), "float8": (">f8", 701)}
+"""How numbers of each type are sent, and its number in PostgreSQL's catalogue."""
 
 
 def read_numbers(
     cursor: psycopg.Cursor,
     query: sql.Composable,
     parameters: Mapping[str, Any],
-    n_integers: int,
-    n_floats: int,
-) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Read the rows of a query that has two columns, an int8[] and a float8[].
+    columns: Mapping[str, Numbers],
+) -> dict[str, NDArray[Any]]:
+    """Read the rows of a query whose columns are numbers, or arrays of them.
 
-    :param n_integers: length of the first array, and ``n_floats`` of the second, 1 or more, in every row.
-    :returns: (n, n_integers) and (n, n_floats).
+    :param columns: what the query has, in its order, by the names to return them by.
+    :returns: (n,) for a column of numbers and (n, length) for one of arrays, int64 or float64.
     :raises StepError: a row holds a null, or an array of another length.
     """
-    row = np.dtype(
-        [
-            ("fields", ">i2"),
-            ("integers", _array_field(n_integers, ">i8")),
-            ("floats", _array_field(n_floats, ">f8")),
-        ]
-    )
+    row = np.dtype([("fields", ">i2"), *((name, column.field) for name, column in columns.items())])
     statement = sql.SQL("copy ({}) to stdout (format binary)").format(query)
     with cursor.copy(statement, parameters) as copy:
         data = b"".join(copy)
     body = memoryview(data)[len(HEADER) : -len(TRAILER)]
     if len(body) % row.itemsize == 0:
         rows = np.frombuffer(body, row)
-        if _is_sound(rows["integers"], n_integers, INT8_OID) and _is_sound(
-            rows["floats"], n_floats, FLOAT8_OID
-        ):
-            return (
-                rows["integers"]["elements"]["value"].astype(np.int64),
-                rows["floats"]["elements"]["value"].astype(np.float64),
-            )
+        if all(column.is_sound(rows[name]) for name, column in columns.items()):
+            return {name: column.values(rows[name]) for name, column in columns.items()}
     raise StepError(
         "The sums of periods hold a null, or arrays that do not have ten bins.",
         "Rebuild them: ciris-scoring run --full-refresh --allow-rescoring",
-    )
-
-
-def _is_sound(field: NDArray[Any], length: int, oid: int) -> bool:
-    return bool(
-        np.all(field["length"] == length)
-        and np.all(field["type"] == oid)
-        and np.all(field["elements"]["width"] == 8)
     )
 
 

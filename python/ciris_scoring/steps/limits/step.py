@@ -120,7 +120,7 @@ def _compute_block(
     for agents in batches:
         shared = _with_sums_of(shared, reader.read(agents), setting, chunk_agents)
     values = fleet_values(shared)
-    for agents in reversed(batches):  # the last one is still there
+    for agents in batches:
         _compute_limits(cursor, reader.read(agents), values, setting, chunk_agents, progress)
     write_limits(cursor, relations)
     write_fleet_values(cursor, relations, setting, block, values)
