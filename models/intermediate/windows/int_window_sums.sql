@@ -63,7 +63,8 @@ window_sums as (
         {{ window_sum('sums_hash', 'at_end', 'at_memory_start') }} as memory_hash
     from scored_windows
     cross join lateral {{ totals_before(totals, 'scored_windows.agent_id_hash', 'scored_windows.as_of') }} as at_end
-    left join lateral {{ totals_before(totals, 'scored_windows.agent_id_hash', 'scored_windows.window_start') }} as at_start
+    left join lateral {{ totals_before(totals, 'scored_windows.agent_id_hash', 'scored_windows.window_start') }}
+        as at_start
         on true
     left join lateral {{ totals_before(totals, 'scored_windows.agent_id_hash', 'scored_windows.baseline_start') }}
         as at_baseline_start
