@@ -6,6 +6,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
+FOR_TESTS := $(VENV)/.installed-for-tests
+PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 SUPERSET := .bi/venv/.installed
 # A throw-away PostgreSQL and a dbt profile for it, for what needs a database to look at.
 WITH_DATABASE := $(BIN)/python -m ciris_scoring.trial.embedded exec --
@@ -20,8 +22,14 @@ $(INSTALLED): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
 		echo "Python 3.11 or newer is needed; '$(PYTHON)' is $$($(PYTHON) --version 2>&1). Name another: make PYTHON=python3.12 ..." >&2; \
 		exit 1; }
+	@echo 'Installing ciris-scoring and what it needs into $(VENV), once; it takes about half a minute.' >&2
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+	$(PIP_INSTALL) -e '.[api]'
+	@touch $@
+
+$(FOR_TESTS): $(INSTALLED)
+	@echo 'Installing what checks and measures it, once; it takes about a minute.' >&2
+	$(PIP_INSTALL) -e '.[dev]'
 	@touch $@
 
 run: $(INSTALLED) ## Score the sample fleet on the embedded PostgreSQL, which keeps running.
@@ -31,11 +39,11 @@ serve: $(INSTALLED) ## Serve the scored sample on http://127.0.0.1:8000, after m
 	$(BIN)/ciris-scoring serve --embedded
 
 stop: $(INSTALLED) ## Stop the embedded PostgreSQL.
-	$(BIN)/python -m ciris_scoring.trial.embedded stop
+	$(BIN)/ciris-scoring stop
 
 test: lint parse pytest ## Everything CI checks.
 
-lint: $(INSTALLED) parse ## Check the style of Python and SQL, Python's types and the conventions of the dbt project.
+lint: $(FOR_TESTS) parse ## Check the style of Python and SQL, Python's types and the conventions of the dbt project.
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
@@ -43,7 +51,7 @@ lint: $(INSTALLED) parse ## Check the style of Python and SQL, Python's types an
 	$(BIN)/dbt-score lint --show failing-rules
 	$(WITH_DATABASE) $(BIN)/sqlfluff lint --processes 2 --disable-progress-bar analyses models tests/singular
 
-format: $(INSTALLED) ## Correct the style of Python and SQL.
+format: $(FOR_TESTS) ## Correct the style of Python and SQL.
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
 	$(WITH_DATABASE) $(BIN)/sqlfluff fix --disable-progress-bar analyses models tests/singular
@@ -51,16 +59,16 @@ format: $(INSTALLED) ## Correct the style of Python and SQL.
 parse: $(INSTALLED) ## Check that dbt can read the project.
 	$(WITH_DATABASE) $(BIN)/dbt --quiet parse
 
-pytest: $(INSTALLED) ## Run the tests, on real PostgreSQL servers of their own.
+pytest: $(FOR_TESTS) ## Run the tests, on real PostgreSQL servers of their own.
 	$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder
 
-test-citus: $(INSTALLED) ## Hold a Citus cluster against plain PostgreSQL; CIRIS_CITUS_URL names the coordinator (about 15 minutes).
+test-citus: $(FOR_TESTS) ## Hold a Citus cluster against plain PostgreSQL; CIRIS_CITUS_URL names the coordinator (about 15 minutes).
 	@test -n "$(CIRIS_CITUS_URL)" || { \
 		echo "Not run: CIRIS_CITUS_URL names no coordinator. For example: make test-citus CIRIS_CITUS_URL=postgresql://me@host/db" >&2; \
 		exit 2; }
 	CIRIS_CITUS_URL='$(CIRIS_CITUS_URL)' $(BIN)/pytest -m citus tests/python/test_citus.py
 
-soak: $(INSTALLED) ## Replay 60 daily and 24 hourly runs, kill 40, go on from 160 unfinished ones, score long and odd histories (about 75 minutes).
+soak: $(FOR_TESTS) ## Replay 60 daily and 24 hourly runs, kill 40, go on from 160 unfinished ones, score long and odd histories (about 75 minutes).
 	$(BIN)/python tests/python/replay.py
 	$(BIN)/python tests/python/kills.py
 	$(BIN)/python tests/python/test_unfinished_runs.py
@@ -68,7 +76,7 @@ soak: $(INSTALLED) ## Replay 60 daily and 24 hourly runs, kill 40, go on from 16
 	ODD_TRACES=10000 $(BIN)/pytest -q tests/python/test_odd_rows.py
 	FUZZ_CASES=100000 $(BIN)/pytest -q tests/python/test_signatures.py
 
-bi: $(INSTALLED) $(SUPERSET) ## Hold the Superset dashboard against SQL, in a real Superset (about 5 minutes, 825 MB for .bi).
+bi: $(FOR_TESTS) $(SUPERSET) ## Hold the Superset dashboard against SQL, in a real Superset (about 5 minutes, 825 MB for .bi).
 	$(BIN)/python tests/python/superset_check.py
 
 $(SUPERSET):
@@ -77,9 +85,9 @@ $(SUPERSET):
 		flask-caching==2.3.1 cachetools rich # which it needs and does not name
 	@touch $@
 
-bench: $(INSTALLED) ## Measure a million traces on a throw-away PostgreSQL (about 5 minutes, 5 GB of disk).
+bench: $(FOR_TESTS) ## Measure a million traces on a throw-away PostgreSQL (about 5 minutes, 5 GB of disk).
 	$(BIN)/python -m benchmarks $(if $(filter api coverage,$(firstword $(BENCH))),,--embedded) $(BENCH)
 
 clean: ## Stop the embedded PostgreSQL and delete everything that was made, the environment included.
-	@test ! -x $(BIN)/ciris-scoring || $(BIN)/python -m ciris_scoring.trial.embedded stop --delete
+	@test ! -x $(BIN)/ciris-scoring || $(BIN)/ciris-scoring stop --delete
 	rm -rf .bi .ciris target logs $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis

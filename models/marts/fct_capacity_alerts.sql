@@ -80,7 +80,7 @@ low_capacity as (
         {{ scoring_parameter('low_capacity_threshold') }}::double precision as threshold,
         format(
             'Capacity %s is below %s%s.',
-            trunc(capacity_score::numeric, 3),
+            {{ shown_score('capacity_score') }},
             {{ scoring_parameter('low_capacity_threshold') }},
             case
                 when capacity_score_high < {{ scoring_parameter('low_capacity_threshold') }}::double precision then ''
@@ -167,8 +167,8 @@ falling as (
         falls.least_fall::double precision as threshold,
         format(
             'Capacity fell from %s to %s in %s days, by more than chance%s.',
-            trunc(falls.earlier_score::numeric, 3),
-            trunc(falls.capacity_score::numeric, 3),
+            {{ shown_score('falls.earlier_score') }},
+            {{ shown_score('falls.capacity_score') }},
             falls.window_days,
             '. What cost most: ' || {{ named_part('greatest_losses.part') }}
         ) as message

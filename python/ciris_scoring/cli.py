@@ -13,7 +13,7 @@ import click
 from ciris_scoring.basics import as_of as as_of_time
 from ciris_scoring.basics.errors import CirisError, InputError, one_line
 from ciris_scoring.basics.terminal import accept_any_character, printable
-from ciris_scoring.options import Place, database_options, every_second, fleet_options
+from ciris_scoring.options import Place, database_options, every_second, fleet_options, project_dir_option
 
 # Modules that import dbt or pandas are imported by the commands that need them, so that --help answers at once.
 
@@ -62,8 +62,8 @@ keys_option = click.option(
 def main() -> None:
     """Score a fleet of agents from their signed traces: the CIRIS Capacity Score on PostgreSQL.
 
-    The database is the one of the dbt profile `ciris_scoring` (profiles.yml.example shows how to write it), or one
-    that comes with the package: `ciris-scoring run --embedded`.
+    The database is the one of the dbt profile `ciris_scoring` (`ciris-scoring init` brings one to fill in), or one that
+    comes with the package: `ciris-scoring run --embedded`.
 
     Progress goes to stderr and results to stdout. The exit code is 0 on success, 1 when the work failed, and 2 when
     the command, the profile or a value was wrong and nothing was started.
@@ -238,8 +238,9 @@ def explain(
 ) -> None:
     """Explain a published score on a page: what took points, what changed, and which traces cost most.
 
-    AGENT is a hash, the beginning of one, or a name. Nothing is computed anew and nothing is written; the role needs to
-    read the marts. docs/serving.md has the shape of the JSON.
+    AGENT is a hash, the beginning of one, a name, present or former, or a label such as "Link (4107c26f)". Where it may
+    mean several agents, they are listed. Nothing is computed anew and nothing is written; the role needs to read the
+    marts.
 
     \b
     Examples:
@@ -539,8 +540,8 @@ def serve(
     """Serve the published scores over HTTP, until it is told to stop.
 
     The endpoints are the specification's, under /api/v1/scoring; /openapi.json describes them. It reads the marts and
-    writes nothing: give it a role of its own that may do no more (docs/serving.md). While the database is away it
-    answers 503, and goes on when it is back.
+    writes nothing: give it a role of its own that may do no more. While the database is away it answers 503, and goes
+    on when it is back.
 
     Needs the extra: pip install 'ciris-scoring[api]'. On an address that other machines reach it demands the API key in
     the environment variable CIRIS_API_KEY.
@@ -568,6 +569,29 @@ def serve(
         embedded_server.write_profile(profiles_dir, embedded_server.start(profiles_dir))
         place = replace(place, project_dir=project_dir, profiles_dir=profiles_dir)
     serve_scores(place.project(), settings)
+
+
+@main.command()
+@click.option("--delete", is_flag=True, help="Delete its data, too.")
+@project_dir_option
+def stop(delete: bool, project_dir: Path | None) -> None:
+    """Stop the PostgreSQL that `run --embedded` or `run --from-batches` left running.
+
+    \b
+    Examples:
+      ciris-scoring stop
+      ciris-scoring stop --delete      # the next run starts with the sample
+    """
+    from ciris_scoring.basics.project import find_project
+    from ciris_scoring.trial import data_folder, embedded
+
+    state_folder = find_project(project_dir) / embedded.STATE_FOLDER
+    stopped = embedded.stop(state_folder)
+    if delete:
+        data_folder.delete(state_folder)
+    click.echo(
+        "The embedded PostgreSQL has stopped." if stopped else "No embedded PostgreSQL is running here."
+    )
 
 
 @main.command()

@@ -70,6 +70,9 @@ class Place:
             )
 
 
+project_dir_option = click.option(
+    "--project-dir", type=FOLDER, help="Folder of dbt_project.yml. [default: here or above]"
+)
 _PLACE_OPTIONS = with_options(
     click.option("--target", help="Target in the profile. [default: the profile's own]"),
     click.option(
@@ -77,7 +80,7 @@ _PLACE_OPTIONS = with_options(
         type=FOLDER,
         help="Folder of profiles.yml. [default: $DBT_PROFILES_DIR, here, ~/.dbt]",
     ),
-    click.option("--project-dir", type=FOLDER, help="Folder of dbt_project.yml. [default: here or above]"),
+    project_dir_option,
     click.option(
         "--vars",
         "variables",

@@ -12,7 +12,7 @@ from unittest.mock import patch
 from starlette.testclient import TestClient
 
 from ciris_scoring.basics.project import load_project
-from ciris_scoring.reading.agents import Agent, called
+from ciris_scoring.reading.agents import Agent, find
 from ciris_scoring.reading.marts import Marts
 from ciris_scoring.show.api import endpoints
 from ciris_scoring.show.api.app import create_app
@@ -54,7 +54,7 @@ def examples(database: Database) -> dict[str, Any]:
     found["problems"] = {
         kind: _problem(database, path, settings) for kind, (path, settings) in PROBLEMS.items()
     }
-    with patch.object(endpoints, "called", _both_called_link):  # in the sample, no two bear a name
+    with patch.object(endpoints, "find", _both_called_link):  # in the sample, no two bear a name
         found["problems"]["ambiguous-agent"] = _problem(database, ENDPOINTS["capacity"], Settings())
     with patch.object(Database, "is_away", True):
         found["problems"]["database-away"] = _problem(database, ENDPOINTS["capacity"], Settings())
@@ -66,7 +66,7 @@ def served(database: Database, settings: Settings) -> TestClient:
 
 
 def _both_called_link(marts: Marts, text: str) -> list[Agent]:
-    found = [agent for name in ("Bravo", "Link") for agent in called(marts, name)]
+    found = [agent for name in ("Bravo", "Link") for agent in find(marts, name)]
     return [replace(agent, agent_name="Link") for agent in found]
 
 

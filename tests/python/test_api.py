@@ -617,8 +617,20 @@ def test_a_name_that_several_bear_is_refused_with_the_list(client, marts):
                 {"agent_id_hash": ECHO, "agent_name": "Link"},
             ]
             assert problem["agents_left_out"] == 0
-        assert get(client, f"/capacity/{LINK}")["agent_id_hash"] == LINK
+        for asked in (LINK, LINK[:4], "Link (4107c26f)"):
+            assert get(client, f"/capacity/{asked}")["agent_id_hash"] == LINK
     assert get(client, "/capacity/Link")["agent_id_hash"] == LINK
+
+
+def test_a_name_that_another_bore_is_ambiguous(client):
+    problem = refused(client, f"{SCORING}/capacity/Haven", 409, "ambiguous-agent")
+    assert [agent["agent_name"] for agent in problem["agents"]] == ["Haven", "Morpheus"]
+    assert get(client, "/capacity/Haven (da3f0851)")["agent_name"] == "Morpheus"
+
+
+def test_evidence_bears_the_name_of_its_as_of(client):
+    evidence = get(client, "/evidence/Morpheus", component="D_identity", as_of="2026-06-08")
+    assert evidence["agent_name"] == "Proteus"
 
 
 @pytest.mark.parametrize(

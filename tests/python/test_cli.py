@@ -13,7 +13,6 @@ from pathlib import Path
 import psycopg
 import pytest
 import yaml
-from click.testing import CliRunner
 
 from ciris_scoring.basics import as_of as as_of_time
 from ciris_scoring.basics import run_lock as locking
@@ -596,7 +595,7 @@ def test_embedded_scores_the_sample_and_says_how_to_go_on(small_project):
         as_of = as_of_time.text(as_of_time.parse_time(sample_info()["as_of"], "as_of"))
         assert f"Fleet at {as_of}" in first.stdout
         for expected in (
-            "make stop",
+            f"stop --project-dir {shlex.quote(str(small_project))}",
             "psql",
             "fct_factor_components",
             "fct_trace_verdicts",
@@ -657,7 +656,7 @@ def test_embedded_works_in_a_folder_of_any_name(small_project, tmp_path, monkeyp
         [profiles] = re.findall(r"--profiles-dir (.+) --vars", result.stdout)
         assert shlex.split(profiles) == [str(state)]
     finally:
-        stopped = CliRunner().invoke(embedded.main, ["stop", "--delete", "--project-dir", str(project)])
+        stopped = invoke("stop", "--delete", "--project-dir", project)
         left = [*elsewhere.iterdir()]
         shutil.rmtree(elsewhere)
     assert stopped.output == "The embedded PostgreSQL has stopped.\n"

@@ -30,7 +30,7 @@ FROM, TO = "2026-04-01T00:00:00Z", "9999-12-31T00:00:00Z"  # runs of the sample 
 
 def expanded(query: str) -> str:
     """As Grafana sends it: of the time range, 7 days, and the agent Link."""
-    values = {"schema": SCHEMA, "window_days": "7", "agent:sqlstring": f"'{LINK}'"}
+    values = {"schema": SCHEMA, "window_days:sqlstring": "'7'", "agent:sqlstring": f"'{LINK}'"}
     query = re.sub(r"\$__timeFilter\((\w+)\)", rf"\1 between '{FROM}' and '{TO}'", query)
     query = re.sub(r"\$\{([^}]+)\}", lambda found: values[found[1]], query)
     assert "$" not in query, query
@@ -101,6 +101,15 @@ def test_superset_names_parts_in_words(marts):
     dataset = yaml.safe_load((REPOSITORY / path).read_text("utf-8"))
     marts.execute(f"set search_path = {SCHEMA}")
     assert {row["part"] for row in marts.execute(dataset["sql"])} == {named(part) for part in PART_WORDS}
+
+
+def test_a_viewer_writes_no_sql():
+    """What can be chosen above the panels, or in their address, stands in the queries as quoted text."""
+    queries = [target["rawSql"] for panel in PANELS.values() for target in panel["targets"]]
+    queries += [variable["query"] for variable in VARIABLES.values()]
+    used = {found for query in queries for found in re.findall(r"\$\{([^}]+)\}", query)}
+    raw = {name for name in used if not name.endswith(":sqlstring")}
+    assert {VARIABLES[name]["type"] for name in raw} == {"constant"}
 
 
 def test_no_chart_is_keyed_by_a_name():

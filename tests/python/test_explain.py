@@ -128,7 +128,7 @@ def test_an_interval_is_shown_where_one_is_published(project):
     }
     score_row = explanation["score"]
     told = page({**explanation, "score": {**score_row, **limits}}).splitlines()
-    assert "95 % interval: 0.281 to 0.612, high_fragility to healthy." in told
+    assert "95 % interval: 0.28 to 0.61, high_fragility to healthy." in told
     assert (
         "The category is uncertain. What widens the interval most: broken chain of evidence (i_chain)."
         in told
@@ -141,8 +141,8 @@ def test_an_interval_is_shown_where_one_is_published(project):
 # --- whom it means ---------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("agent", [LINK, "4107", "Link"])
-def test_an_agent_is_a_hash_or_its_beginning_or_a_name(project, agent):
+@pytest.mark.parametrize("agent", [LINK, "4107", "Link", "Link (4107c26f)", f"Link ({LINK})", "(4107c26f)"])
+def test_an_agent_is_a_hash_or_its_beginning_a_name_or_a_label(project, agent):
     assert explain(project, agent, None, None, None)["score"]["agent_id_hash"] == LINK
 
 
@@ -150,12 +150,23 @@ def test_a_former_name_will_do(project):
     assert explain(project, "Proteus", None, None, None)["score"]["agent_id_hash"] == MORPHEUS
 
 
+@pytest.mark.parametrize("label", ["Morpheus (da3f0851)", "Haven (da3f0851)"])
+def test_a_label_will_do_before_and_after_a_rename(project, label):
+    assert explain(project, label, None, None, None)["score"]["agent_id_hash"] == MORPHEUS
+
+
+def test_a_name_that_another_bore_is_ambiguous(sample):
+    error, _ = refused(invoke(sample, "Haven"))
+    assert error.startswith("2 agents are or were called 'Haven'")
+    assert f"Morpheus ({MORPHEUS})" in error and "Haven (aff0528b" in error
+
+
 def test_several_agents_of_one_name_are_listed(sample, marts):
     marts.execute("update dim_agents set agent_name = 'Link' where agent_id_hash = %s", [MIRE])
     try:
         error, hint = refused(invoke(sample, "Link"))
         assert error == (
-            f"2 agents are called 'Link' or have a hash that begins so: Link ({LINK}), Link ({MIRE})."
+            f"2 agents are or were called 'Link', or have a hash that begins so: Link ({LINK}), Link ({MIRE})."
         )
         assert hint == "Give the hash, or more of it."
         assert invoke(sample, LINK[:4]).exit_code == 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -78,6 +79,24 @@ def test_an_unfolded_project_can_be_loaded_and_is_not_overwritten(tmp_path):
     assert {path: path.stat().st_mtime_ns for path in folder.rglob("*")} == before
 
 
+def test_make_run_installs_no_tools_of_developers(tmp_path):
+    for name in ("Makefile", "pyproject.toml"):
+        shutil.copyfile(REPOSITORY / name, tmp_path / name)
+
+    def planned(target: str) -> str:
+        command = ["make", "--dry-run", target]
+        return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True).stdout
+
+    assert "[api]" in planned("run") and "[dev]" not in planned("run")
+    assert "[dev]" in planned("pytest")
+
+
+def test_no_help_names_what_an_installed_package_does_not_bring():
+    for name, command in {"": main, **main.commands}.items():
+        told = CliRunner().invoke(main, [*filter(None, [name]), "--help"]).stdout
+        assert command.help and not re.search(r"docs/|README|[Mm]akefile|make ", told), name
+
+
 def test_a_folder_that_cannot_be_written_to_is_named(tmp_path):
     (tmp_path / "file").write_text("")
     failed = CliRunner().invoke(main, ["init", str(tmp_path / "file" / "new")])
@@ -110,10 +129,9 @@ def test_from_the_wheel_to_a_fleet_table(wheel, tmp_path):
     try:
         fleet = command("run", "--embedded")
     finally:
-        code = (
-            f"import sys; sys.path.insert(0, {str(packages)!r}); "
-            "from ciris_scoring.trial.embedded import main; main()"
-        )
-        subprocess.run([sys.executable, "-c", code, "stop", "--delete"], cwd=folder, check=True)
+        stopped = command("stop", "--delete")
+    assert "make" not in fleet and "ciris-scoring stop" in fleet
+    assert stopped == "The embedded PostgreSQL has stopped.\n"
+    assert command("stop") == "No embedded PostgreSQL is running here.\n"
     assert "Haven (aff0528b)" in fleet
     assert not (packages / "ciris_scoring" / "dbt_project" / "target").exists()

@@ -161,6 +161,14 @@ def _agents(connection: psycopg.Connection, agent: str | None) -> list[str]:
         order by 1
     """
     agents = [found for (found,) in connection.execute(query, {"agent": agent})]
+    if agent is not None and len(agents) > 1:
+        if agent in agents:
+            return [agent]
+        raise InputError(
+            f"{len(agents)} agents in the files are called {agent!r} or have a hash that begins so: "
+            f"{', '.join(agents)}.",
+            "Give the hash, or more of it.",
+        )
     if not agents:
         of_whom = "any agent" if agent is None else f"an agent {agent!r}"
         raise InputError(

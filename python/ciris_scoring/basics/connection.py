@@ -176,7 +176,7 @@ _UNSET_PASSWORD_HINT = "Set the environment variable that the target in {profile
 _UNREACHABLE_HINT = "Is PostgreSQL running there? Check host and port of the target in {profiles}."
 
 _HINTS_BY_STATE = {
-    "42501": "Grant the right to the role; docs/installing.md lists the rights that the project needs.",
+    "42501": "Grant the right to the role.",
     "53100": "Make room on the database's disk, then run again.",
     "53200": "The server is out of memory: lower the variable ciris_scoring_work_mem, then run again.",
     "57014": "A statement was cancelled or took longer than statement_timeout: raise it, then run again.",

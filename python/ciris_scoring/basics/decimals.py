@@ -1,4 +1,7 @@
-"""Numbers for people: cut and not rounded, for 0.848 must not look like 0.85, which is another category."""
+"""Numbers for people: cut and not rounded, for 0.848 must not look like 0.85, which is another category.
+
+Scores, factors, points and components have three decimals, limits of their intervals two, wherever they are shown.
+"""
 
 from decimal import ROUND_DOWN, Decimal
 
@@ -6,3 +9,21 @@ from decimal import ROUND_DOWN, Decimal
 def cut(value: float, places: int) -> str:
     """Write a number with so many decimal places, without the rest of its digits."""
     return f"{Decimal(repr(value)).quantize(Decimal(1).scaleb(-places), ROUND_DOWN):f}"
+
+
+def score(value: float) -> str:
+    """Write a score, a factor, a component, or points."""
+    return cut(value, 3)
+
+
+def limit(value: float) -> str:
+    """Write a limit of an interval."""
+    return cut(value, 2)
+
+
+def change(value: float) -> str:
+    """Write what a score gained or lost, with its sign; none where three decimals show nothing of it."""
+    written = score(abs(value))
+    if float(written) == 0:
+        return written
+    return ("-" if value < 0 else "+") + written

@@ -1,9 +1,18 @@
-"""Agents, and which of them is meant by a hash, the beginning of one, or a name."""
+"""Agents: how they are called, and which of them is meant by a hash, the beginning of one, a name or a label.
 
+People are shown the name that an agent bears at the as-of, and the beginning of its hash: Link (4107c26f).
+"""
+
+import re
 from dataclasses import dataclass
 from datetime import datetime
 
 from ciris_scoring.reading.marts import Marts
+
+HASH_SHOWN = 8
+"""Characters of a hash that stand beside a name."""
+LABEL = re.compile(r"(?:.* )?\(([^()]+)\)", re.DOTALL)
+"""A name and a hash, or its beginning, as they are shown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,13 +39,14 @@ def is_possible(text: str) -> bool:
 def find(marts: Marts, text: str) -> list[Agent]:
     """Find the agents that a text may mean: several when it is ambiguous, none when it means nobody.
 
-    A whole hash or label goes first; then current names and beginnings of hashes, which may name several; then former
-    names.
+    A whole hash, or the label of the marts, goes first. Else it may be a name, borne now or formerly, the beginning of
+    a hash, or a label as people are shown it, of which what is in brackets says who is meant.
 
     :param text: what a person gave; one that the database cannot hold means nobody.
     """
     if not is_possible(text):
         return []
+    label = LABEL.fullmatch(text)
     return marts.rows(
         Agent,
         """
@@ -45,8 +55,9 @@ def find(marts: Marts, text: str) -> list[Agent]:
                 {columns},
                 case
                     when agent_id_hash = %(text)s or agent_label = %(text)s then 1
-                    when agent_name = %(text)s or starts_with(agent_id_hash, %(text)s) then 2
-                    when %(text)s = any(former_names) then 3
+                    when agent_name = %(text)s or %(text)s = any(former_names) then 2
+                    when starts_with(agent_id_hash, %(text)s) then 2
+                    when %(in_brackets)s::text in (agent_id_hash, left(agent_id_hash, %(hash_shown)s)) then 2
                 end as way
             from {dim_agents}
         )
@@ -57,24 +68,9 @@ def find(marts: Marts, text: str) -> list[Agent]:
         order by agent_id_hash
         """,
         text=text,
+        in_brackets=label and label[1],
+        hash_shown=HASH_SHOWN,
     )
-
-
-def called(marts: Marts, text: str) -> list[Agent]:
-    """Find the agents that a text names in full: the one with this hash, else all that bear this name now."""
-    if not is_possible(text):
-        return []
-    found = marts.rows(
-        Agent,
-        """
-        select {columns}
-        from {dim_agents}
-        where agent_id_hash = %(text)s or agent_name = %(text)s
-        order by agent_id_hash
-        """,
-        text=text,
-    )
-    return [agent for agent in found if agent.agent_id_hash == text] or found
 
 
 @dataclass(frozen=True, slots=True)

@@ -96,7 +96,7 @@ class Event:
     last_at: datetime
     n: int
     """Traces concerned; 1 for parameters_changed."""
-    detail: str | None
+    detail: list[str] | None
     """The old and the new name, or parameter set; null for the other kinds."""
 
 
@@ -146,7 +146,7 @@ def events(
         moments as (
             select
                 agent_id_hash, 'renamed' as kind, traced_at as at,
-                concat(previous_agent_name, ' → ', agent_name) as detail
+                array[previous_agent_name, agent_name] as detail
             from verdicts
             where is_identity_change
 
@@ -166,7 +166,7 @@ def events(
 
             select
                 agent_id_hash, 'parameters_changed', as_of,
-                concat(previous_parameter_set_id, ' → ', parameter_set_id)
+                array[previous_parameter_set_id, parameter_set_id]
             from parameter_sets
             where previous_parameter_set_id <> parameter_set_id
         ),

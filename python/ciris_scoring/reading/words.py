@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ciris_scoring.basics.decimals import cut
+from ciris_scoring.basics import decimals
 from ciris_scoring.reading.agent import PartLost
 from ciris_scoring.reading.fleet import Score
 
@@ -98,6 +98,6 @@ def weighs_most(score: Score, parts: Sequence[PartLost], min_traces: int) -> str
     if not costly:
         return "Nothing took anything from the score."
     first, *others = costly
-    missing = cut(1 - score.capacity_score, 3)
-    words = f"Of the {missing} missing from 1, {named(first.part)} cost {cut(first.points_lost, 3)}"
-    return words + (f", {named(others[0].part)} {cut(others[0].points_lost, 3)}." if others else ".")
+    missing = decimals.score(1 - score.capacity_score)
+    words = f"Of the {missing} missing from 1, {named(first.part)} cost {decimals.score(first.points_lost)}"
+    return words + (f", {named(others[0].part)} {decimals.score(others[0].points_lost)}." if others else ".")

@@ -12,9 +12,9 @@ from datetime import UTC, datetime
 from typing import Any
 
 from ciris_scoring.basics import as_of as as_of_time
+from ciris_scoring.basics import decimals
 from ciris_scoring.basics.connection import connect, table_exists
 from ciris_scoring.basics.dbt import read_relations
-from ciris_scoring.basics.decimals import cut
 from ciris_scoring.basics.errors import InputError, shown
 from ciris_scoring.basics.project import Project
 from ciris_scoring.basics.terminal import aligned, fitted, printable, width
@@ -58,7 +58,7 @@ def explain(
 ) -> dict[str, Any]:
     """Read what there is to say about a score; docs/serving.md has the shape.
 
-    :param agent: hash, the beginning of one, or a name.
+    :param agent: hash, the beginning of one, a name or a label.
     :param as_of: of the score; None for the agent's newest.
     :param window_days: None for the shortest window that the agent has a score in.
     :param since: an earlier as-of to compare with.
@@ -135,7 +135,7 @@ def _find_agent(marts: Marts, agent: str) -> str:
     if found:
         listed = _some([_agent(row.agent_id_hash, row.agent_name) for row in found], MAX_AGENTS)
         raise InputError(
-            f"{len(found)} agents are called {shown(agent)} or have a hash that begins so: {listed}.",
+            f"{len(found)} agents are or were called {shown(agent)}, or have a hash that begins so: {listed}.",
             "Give the hash, or more of it.",
         )
     names = [row["name"] for row in marts.dicts(
@@ -416,7 +416,7 @@ def _score_lines(score: Row) -> list[str]:
         lines.append(f"No capacity score: {score['score_status']}, {score['n_traces']} traces in the window.")
     else:
         lines.append(
-            f"Capacity {cut(score['capacity_score'], 3)}, {score['category']}. Status {score['score_status']}, "
+            f"Capacity {decimals.score(score['capacity_score'])}, {score['category']}. Status {score['score_status']}, "
             f"confidence {score['confidence']}."
         )
         if low is None or high is None:
@@ -424,14 +424,15 @@ def _score_lines(score: Row) -> list[str]:
         else:
             categories = {score.get("category_low"): None, score.get("category_high"): None}
             lines.append(
-                f"95 % interval: {cut(low, 3)} to {cut(high, 3)}, {' to '.join(map(str, categories))}."
+                f"95 % interval: {decimals.limit(low)} to {decimals.limit(high)}, "
+                f"{' to '.join(map(str, categories))}."
             )
             driver = score.get("interval_driver")
             lines.append(
                 f"The category is {score.get('category_certainty')}."
                 + (f" What widens the interval most: {named(driver)}." if driver else "")
             )
-    factors = "  ".join(f"{name} {score[column]:.3f}" for name, column in FACTORS.items())
+    factors = "  ".join(f"{name} {decimals.score(score[column])}" for name, column in FACTORS.items())
     lines.append(f"Factors: {factors}; weakest {score['weakest_factor']}.")
     if score["unmeasured_components"]:
         lines += _wrapped(map(named, score["unmeasured_components"]), "Too little data to measure: ")
@@ -449,7 +450,7 @@ def _part_lines(parts: Sequence[Row], score: Row) -> list[str]:
             PART_WORDS[row["part"]],
             row["part"],
             row["factor"],
-            f"{row['points_lost']:.3f}",
+            decimals.score(row["points_lost"]),
             "#" * max(1, round(BAR_WIDTH * row["points_lost"])),
             "" if row["n_traces"] is None else f"{row['n_traces']:,}",
         )
@@ -469,18 +470,18 @@ def _change_lines(comparisons: Sequence[Row], since: Row | None) -> list[str]:
         if reason:
             lines.append(f"  {what}not comparable, {NOT_COMPARABLE[reason]}.")
         else:
-            before, now = cut(row["score_before"], 3), cut(row["score_now"], 3)
-            lines.append(f"  {what}{before} -> {now}, {row['change']:+.3f}")
+            before, now = decimals.score(row["score_before"]), decimals.score(row["score_now"])
+            lines.append(f"  {what}{before} -> {now}, {decimals.change(row['change'])}")
         if row["parts"]:
             moved = sorted(row["parts"], key=lambda part: -abs(part["points"]))
             told = [
-                f"{named(part['part'])} {part['points']:+.3f}"
+                f"{named(part['part'])} {decimals.change(part['points'])}"
                 for part in moved
-                if abs(part["points"]) >= 0.0005
+                if abs(part["points"]) >= 0.001
             ]
             lines += _wrapped(told or ["no part moved by 0.001 or more"], "    by part: ")
         elif row.get("factors"):
-            told = [f"{name} {row['factors'][column]:+.3f}" for name, column in FACTORS.items()]
+            told = [f"{name} {decimals.change(row['factors'][column])}" for name, column in FACTORS.items()]
             lines += _wrapped(told, "    by factor: ")
             if not reason:
                 lines.append("    (by part only one window before and one as-of before: fct_score_changes)")
@@ -525,7 +526,7 @@ def _trace_lines(explanation: Mapping[str, Any]) -> list[str]:
     id_width = max(MIN_TRACE_ID_WIDTH, PAGE_WIDTH - BESIDE_TRACE_ID - reasons_width)
     rows = [
         (
-            "-" if row["points"] is None else f"{row['points']:.4f}",
+            "-" if row["points"] is None else decimals.cut(row["points"], 4),
             as_of_time.text(row["traced_at"]),
             _name(row["trace_id"], id_width),
             reason,

@@ -1,5 +1,6 @@
 """The fleet as a table for people, from the marts."""
 
+from collections import Counter
 from datetime import datetime
 from typing import Any
 
@@ -7,10 +8,10 @@ import psycopg
 from psycopg import sql
 from psycopg.rows import dict_row
 
-from ciris_scoring.basics import as_of
-from ciris_scoring.basics.decimals import cut
+from ciris_scoring.basics import as_of, decimals
 from ciris_scoring.basics.relations import Relations
 from ciris_scoring.basics.terminal import aligned, fitted, printable, width
+from ciris_scoring.reading.agents import HASH_SHOWN
 from ciris_scoring.reading.factors import FACTORS
 
 MAX_ROWS = 40
@@ -72,12 +73,13 @@ def _window_table(
     marks: dict[str, set[str]] = {}
     for row in signs:
         marks.setdefault(row["agent_id_hash"], set()).add(row["sign"])
+    bearers = Counter(map(_outlined, scores))
     n_columns = len(HEADINGS) - (not marks)
 
     scores = sorted(scores, key=lambda row: (_sortable(row["capacity_score"]), row["agent_id_hash"]))
     rows = [
         (
-            shown_label(row["agent_label"], row["agent_id_hash"]),
+            shown_label(row, is_alone=bearers[_outlined(row)] == 1),
             *(_number(row[column]) for column in FACTORS.values()),
             _capacity(row),
             row["category"] or "-",
@@ -99,7 +101,7 @@ def _window_table(
     if len(scores) > MAX_ROWS:
         lines.append(f"... and {len(scores) - MAX_ROWS} more agents with a higher capacity or none.")
     for alert in without_row[:MAX_ROWS]:
-        label = shown_label(alert["agent_label"], alert["agent_id_hash"])
+        label = shown_label(alert)
         lines.append(
             f"{alert['kind']}: {label}, without a score in this window. {printable(alert['message'])}"
         )
@@ -119,27 +121,33 @@ def _listed(items: list[str], columns: int) -> str:
 
 
 def _number(value: float | None) -> str:
-    return "-" if value is None else f"{value:.3f}"
+    return "-" if value is None else decimals.score(value)
 
 
 def _capacity(row: dict[str, Any]) -> str:
     """Score and 95 % interval."""
     score, low, high = (row[f"capacity_score{end}"] for end in ("", "_low", "_high"))
     if score is None or low is None:
-        return "-" if score is None else cut(score, 3)
-    return f"{cut(score, 3)} [{cut(low, 2)}, {cut(high, 2)}]"
+        return _number(score)
+    return f"{decimals.score(score)} [{decimals.limit(low)}, {decimals.limit(high)}]"
 
 
 def _sortable(value: float | None) -> float:
     return 2.0 if value is None else value
 
 
-def shown_label(label: str | None, agent_id_hash: str) -> str:
+def _outlined(row: dict[str, Any]) -> tuple[str | None, str]:
+    """Name and beginning of the hash, of which a label is made."""
+    return row["agent_name"], row["agent_id_hash"][:HASH_SHOWN]
+
+
+def shown_label(row: dict[str, Any], *, is_alone: bool = True) -> str:
     """Fit an agent's label into ``AGENT_WIDTH`` columns: the name is cut, before what tells the agent from others.
 
-    :param label: agent_label of a mart; null in rows that 0.1.0 published.
+    :param row: of a mart.
+    :param is_alone: whether no other row has this name and such a hash; else the hash is shown as far as it fits.
     """
-    name, _, rest = printable(label or f"({agent_id_hash[:8]})").rpartition("(")
-    rest = fitted(f"({rest}", AGENT_WIDTH)
+    name, beginning = _outlined(row)
+    rest = fitted(printable(f"({beginning if is_alone else row['agent_id_hash']})"), AGENT_WIDTH)
     room = AGENT_WIDTH - width(rest) - 1
-    return f"{fitted(name.rstrip(), room)} {rest}" if name and room > 0 else rest
+    return f"{fitted(printable(name), room)} {rest}" if name and room > 1 else rest

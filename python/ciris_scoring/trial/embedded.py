@@ -1,7 +1,7 @@
 """A PostgreSQL 18 that comes with the package and needs no installation, for the sample and for the checks.
 
 ``ciris-scoring run --embedded`` keeps one in the project's state folder, or where :mod:`data_folder` says; it goes on
-running between runs.
+running between runs, until ``ciris-scoring stop``.
 ``python -m ciris_scoring.trial.embedded exec -- COMMAND`` runs a command beside one that is thrown away afterwards.
 
 The server listens on a Unix socket only and trusts whoever can reach it. Everything that starts and stops it is
@@ -190,19 +190,6 @@ def create_database(server: Server, name: str) -> None:
 @click.group()
 def main() -> None:
     """Handle the embedded PostgreSQL outside a scoring run."""
-
-
-@main.command("stop")
-@click.option("--project-dir", type=click.Path(file_okay=False, path_type=Path), default=Path("."))
-@click.option("--delete", is_flag=True, help="Delete its data, too.")
-def stop_command(project_dir: Path, delete: bool) -> None:
-    """Stop the server that `ciris-scoring run --embedded` left running."""
-    stopped = stop(project_dir / STATE_FOLDER)
-    if delete:
-        data_folder.delete(project_dir / STATE_FOLDER)
-    click.echo(
-        "The embedded PostgreSQL has stopped." if stopped else "No embedded PostgreSQL is running here."
-    )
 
 
 @main.command("exec", context_settings={"ignore_unknown_options": True})

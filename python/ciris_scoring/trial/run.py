@@ -1,6 +1,8 @@
 """A run on the embedded PostgreSQL, with the sample."""
 
 import shlex
+import shutil
+import sys
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -23,13 +25,13 @@ from ciris_scoring.trial.simulation.sample import load_sample, sample_info
 
 SHOWN_MARTS = ("fct_factor_components", "fct_trace_verdicts", "fct_fleet_capacity")
 NEXT_STEPS = """
-The embedded PostgreSQL keeps running; `make stop` stops it.
+The embedded PostgreSQL keeps running; to stop it: {stop}
   host      {server.socket_folder}
   port      {server.port}
   user      {server.user} (no password)
   database  {database}
   psql      {psql}
-  dbt       dbt build --profiles-dir {profiles} --vars 'ciris_as_of: {as_of}'
+  dbt       {dbt} build --profiles-dir {profiles} --vars 'ciris_as_of: {as_of}'
 
 What to look at next:
 
@@ -91,6 +93,8 @@ def run_embedded(
             server=server,
             database=embedded.DATABASE,
             psql=server.psql_command(),
+            stop=_stop_command(project_dir),
+            dbt=_program("dbt"),
             profiles=shlex.quote(str(_short(state_folder))),
             **{name: relations.places[name] for name in SHOWN_MARTS},
             agent=agent,
@@ -107,6 +111,18 @@ def _lowest_agent(connection: psycopg.Connection, relations: Relations, moment: 
     ).format(relations["fct_capacity_scores"])
     row = connection.execute(query, [moment]).fetchone()
     return printable(row[0]) if row else "AGENT"
+
+
+def _program(name: str) -> str:
+    """A program of this environment as it can be called from here: by name where the path leads to one."""
+    return name if shutil.which(name) else shlex.quote(str(_short(Path(sys.executable).parent / name)))
+
+
+def _stop_command(project_dir: Path) -> str:
+    command = f"{_program('ciris-scoring')} stop"
+    if Path.cwd().is_relative_to(project_dir):
+        return command
+    return f"{command} --project-dir {shlex.quote(str(project_dir))}"
 
 
 def _short(path: Path) -> Path:

@@ -14,7 +14,7 @@ from starlette.responses import Response
 from ciris_scoring.basics import as_of as as_of_time
 from ciris_scoring.basics.errors import InputError
 from ciris_scoring.reading.agent import EXEMPT_ACTIONS, NON_EXEMPT_ACTIONS, attribution
-from ciris_scoring.reading.agents import called
+from ciris_scoring.reading.agents import find
 from ciris_scoring.reading.alerts import alerts as read_alerts
 from ciris_scoring.reading.categories import categories as read_categories
 from ciris_scoring.reading.evidence import RULES, read_evidence
@@ -91,9 +91,10 @@ scoring = APIRouter(prefix="/api/v1/scoring", tags=["scoring"])
 AgentId = Annotated[
     str,
     Path(
-        description="The agent's `agent_id_hash`, or a name that exactly one agent bears now.",
+        description="The agent's `agent_id_hash`, the beginning of it, its name, present or former, or its label; "
+        "it must mean exactly one agent.",
         min_length=1,
-        examples=["4107c26fee8baae4", "Link"],
+        examples=["4107c26fee8baae4", "Link", "Link (4107c26f)"],
     ),
 ]
 AskedWindow = Annotated[
@@ -143,13 +144,14 @@ def _time(name: str, text: str | None) -> datetime | None:
 
 def _one_agent(lens: Lens, asked: str) -> tuple[str, str]:
     """Hash and name of the one agent that is meant."""
-    found = called(lens.marts, asked)
+    found = find(lens.marts, asked)
     if not found:
-        raise Problem("unknown-agent", f"No agent has the hash or the name {shown(asked)}.")
+        raise Problem("unknown-agent", f"No agent has the name {shown(asked)}, or a hash that begins so.")
     if len(found) > 1:
         raise Problem(
             "ambiguous-agent",
-            f"{len(found)} agents are called {shown(asked)}: give the agent_id_hash of one.",
+            f"{len(found)} agents are or were called {shown(asked)}, or have a hash that begins so: "
+            "give the agent_id_hash of one.",
             agents=found[:MOST_NAMED],
             agents_left_out=max(0, len(found) - MOST_NAMED),
         )
@@ -496,20 +498,20 @@ async def evidence(
 
     def build(marts: Marts) -> models.Evidence:
         lens = _lens(answers, marts, publication)
-        agent_id_hash, agent_name = _one_agent(lens, agent_id)
+        agent_id_hash, name_now = _one_agent(lens, agent_id)
         score = (
             lens.newest(agent_id_hash, window)
             if moment is None
             else lens.score_at(agent_id_hash, moment, window)
         )
         if score is None:
-            raise _no_score(agent_name, window, moment)
+            raise _no_score(name_now, window, moment)
         key = (agent_id_hash, score.as_of, score.window_start)
         traces = read_evidence(marts, name, *key, after=after, limit=limit + 1)
         page = traces[:limit]
         return models.Evidence(
             agent_id_hash=agent_id_hash,
-            agent_name=agent_name,
+            agent_name=name_of(score),
             as_of=score.as_of,
             window_days=window,
             window_start=score.window_start,

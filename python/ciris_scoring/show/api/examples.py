@@ -17,7 +17,7 @@ PROBLEM_SCHEMA = {"$ref": "#/components/schemas/ProblemDocument"}
 MEANINGS = {
     401: "No API key, or a wrong one.",
     404: "No such agent, or it has no such score.",
-    409: "Several agents bear the name; `agents` lists them.",
+    409: "Several agents may be meant; `agents` lists them.",
     422: "A parameter is not acceptable; `errors` says which.",
     429: "Too many requests of this client.",
     503: "The database is away or busy, or nothing is published.",

@@ -82,7 +82,7 @@ async def fleet_page(request: Request, answers: TheAnswers, window_days: WindowD
 async def agent_page(
     request: Request, answers: TheAnswers, agent_id: str, window_days: WindowDays = None
 ) -> Response:
-    """An agent: by hash, the beginning of one, or a name."""
+    """An agent: by hash, the beginning of one, a name or a label."""
     return await _answer(request, answers, pages.agent_page, "agent", agent=agent_id, window_days=window_days)
 
 

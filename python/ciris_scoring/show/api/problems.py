@@ -18,7 +18,7 @@ TITLES: Mapping[str, tuple[int, str]] = {
     "unknown-agent": (404, "No such agent"),
     "no-score": (404, "The agent has no such score"),
     "method-not-allowed": (405, "Everything here is read-only"),
-    "ambiguous-agent": (409, "Several agents bear this name"),
+    "ambiguous-agent": (409, "Several agents may be meant"),
     "host-not-served": (421, "This server answers under local names only"),
     "bad-parameter": (422, "A parameter is not acceptable"),
     "too-many-requests": (429, "Too many requests"),

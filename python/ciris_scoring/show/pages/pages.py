@@ -184,7 +184,7 @@ def fleet_page(page: _Page) -> str:
 def agent_page(page: _Page, agent: str) -> str:
     """Render an agent at its newest as-of: a message where several are meant, or none.
 
-    :param agent: hash, the beginning of one, or a name.
+    :param agent: hash, the beginning of one, a name or a label.
     """
     found = agents_reading.find(page.marts, agent)
     if not found:
@@ -192,7 +192,7 @@ def agent_page(page: _Page, agent: str) -> str:
             "There is no such agent", ["No agent has this name, or a hash that begins so."], 404
         )
     if len(found) > 1:
-        lines = [f"{len(found)} agents have this name, or a hash that begins so. Which one?"]
+        lines = [f"{len(found)} agents have or had this name, or have a hash that begins so. Which one?"]
         if len(found) > MAX_CHOICES:
             lines.append(f"These are the first {MAX_CHOICES}.")
         return page.message("Several agents are meant", lines, 409, found[:MAX_CHOICES])

@@ -14,7 +14,9 @@ from jinja2.ext import Extension
 from markupsafe import Markup, escape
 
 from ciris_scoring.basics import as_of as as_of_time
-from ciris_scoring.basics.decimals import cut
+from ciris_scoring.basics import decimals
+from ciris_scoring.basics.terminal import fitted
+from ciris_scoring.reading.agents import HASH_SHOWN
 from ciris_scoring.reading.factors import FACTOR_NAMES
 from ciris_scoring.reading.words import named
 from ciris_scoring.show.pages import words
@@ -23,8 +25,13 @@ from ciris_scoring.show.pages.charts import percent
 COUNTS = ("n_", "chain_")
 COLOUR = re.compile(r"#[0-9a-fA-F]{6}")
 NO_NUMBER = "–"
-LONG_NAME = 20
-BIDI_CONTROLS = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+LONG_COMPONENT = 20
+NAME_WIDTH = 40
+"""Columns of an agent's name; a longer one is cut."""
+UNSEEN = ("Cc", "Cf", "Zl", "Zp")
+"""Kinds of characters that have no shape, and may change that of others, turn their direction, or end a line."""
+JOINERS = "\u200c\u200d"
+"""Of such a kind, but emoji and some scripts are written with them."""
 
 
 class _NoIndentation(Extension):
@@ -86,12 +93,13 @@ def _environment() -> Environment:
         "name": _name,
         "percent": percent,
         "plain": _plain,
-        "score": lambda value: NO_NUMBER if value is None else cut(value, 3),
-        "short": lambda value: NO_NUMBER if value is None else cut(value, 2),
+        "score": lambda value: NO_NUMBER if value is None else decimals.score(value),
+        "short": lambda value: NO_NUMBER if value is None else decimals.limit(value),
         "time": lambda moment: f"{moment.astimezone(UTC):%Y-%m-%d %H:%M} UTC",
     }
     environment.globals |= {
         "FACTOR_NAMES": FACTOR_NAMES,
+        "HASH_SHOWN": HASH_SHOWN,
         "plural": words.plural,
         "words": words,
     }
@@ -104,41 +112,42 @@ def _asset(name: str) -> str:
 
 
 def _name(text: str) -> Markup:
-    """A name from outside: escaped, apart from the direction of the text around it, without control characters."""
-    return Markup("<bdi>{}</bdi>").format(_without_controls(text))
+    """A name from outside: escaped, apart from the direction of the text around it; a long one is cut, with a title."""
+    whole = _plain(text)
+    shown = fitted(whole, NAME_WIDTH)
+    title = "" if shown == whole else Markup(' title="{}"').format(whole)
+    return Markup("<bdi{}>{}</bdi>").format(title, shown)
 
 
 def _breakable(component: str) -> Markup:
     """A component's name; a long one may go on in another line after the underscore nearest to its middle."""
-    if len(component) <= LONG_NAME or "_" not in component:
+    if len(component) <= LONG_COMPONENT or "_" not in component:
         return escape(component)
     at = min((i for i, c in enumerate(component) if c == "_"), key=lambda i: abs(2 * i - len(component)))
     return escape(component[: at + 1]) + Markup("<wbr>") + escape(component[at + 1 :])
 
 
 def _plain(text: str) -> str:
-    """A name where there is no element to set it apart: without marks that turn the direction of what follows."""
-    return BIDI_CONTROLS.sub("", _without_controls(text))
-
-
-def _without_controls(text: str) -> str:
-    return "".join("\N{REPLACEMENT CHARACTER}" if unicodedata.category(c) == "Cc" else c for c in text)
+    """Text from outside, with a mark for each character that would not be seen."""
+    return "".join(
+        "\N{REPLACEMENT CHARACTER}" if unicodedata.category(c) in UNSEEN and c not in JOINERS else c
+        for c in text
+    )
 
 
 def _change(value: float) -> str:
-    written = cut(value, 3)
-    return written.replace("-", "−") if value < 0 else f"+{written}"
+    return decimals.change(value).replace("-", "−")
 
 
 def _component(value: float | None, component: str) -> str:
     """A component's value: a count whole, the others cut."""
     if value is None:
         return NO_NUMBER
-    return f"{int(value):,}" if component.startswith(COUNTS) else cut(value, 3)
+    return f"{int(value):,}" if component.startswith(COUNTS) else decimals.score(value)
 
 
 def _limit(value: float, component: str) -> str:
-    return f"{int(value):,}" if component.startswith(COUNTS) else cut(value, 2)
+    return f"{int(value):,}" if component.startswith(COUNTS) else decimals.limit(value)
 
 
 def now() -> datetime:
