@@ -92,9 +92,9 @@ def test_the_page_of_an_agent_with_a_broken_chain(sample):
     ]
     assert "Capacity 0.536, moderate. Status final, confidence high." in lines
     assert "broken chain of evidence i_chain I_int 0.205 #### 39" in map(squeezed, lines)
-    assert any("one window before: 0.635 -> 0.536, -0.099" in line for line in lines)
+    assert any("one window before: 0.635 -> 0.536, -0.098" in line for line in lines)
     assert (
-        "    by part: deferrals judged poor (q_deferral) -0.107, confidence that misleads (ece) +0.005,"
+        "    by part: deferrals judged poor (q_deferral) -0.106, confidence that misleads (ece) +0.005,"
         in lines
     )
     assert "  39 broken links: 28 gaps, 5 rewinds, 6 repeated, 0 without number or hash," in lines
@@ -376,8 +376,8 @@ def test_since_any_other_as_of_is_by_factor(sample, project, marts):
         for name in ("c_score", "i_int_score", "r_score", "i_inc_score", "s_score")
     }
     told = invoke(sample, "Paradox", "--since", "2026-06-01").stdout
-    assert "Since 2026-06-01T00:00:00Z, as asked: 0.279 -> 0.262, -0.017" in told
-    assert "by factor: C -0.044, I_int -0.006, R +0.001, I_inc +0.018, S +0.025" in told
+    assert "Since 2026-06-01T00:00:00Z, as asked: 0.279 -> 0.262, -0.016" in told
+    assert "by factor: C -0.043, I_int -0.006, R +0.000, I_inc +0.018, S +0.025" in told
     assert "(by part only one window before and one as-of before: fct_score_changes)" in told
 
 

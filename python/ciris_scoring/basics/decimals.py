@@ -22,8 +22,5 @@ def limit(value: float) -> str:
 
 
 def change(value: float) -> str:
-    """Write what a score gained or lost, with its sign; none where three decimals show nothing of it."""
-    written = score(abs(value))
-    if float(written) == 0:
-        return written
-    return ("-" if value < 0 else "+") + written
+    """Write what a score gained or lost, with its sign."""
+    return ("" if value < 0 else "+") + score(value)
