@@ -451,7 +451,7 @@ PROJECT = {
         """,
     "models/intermediate/intervals/int_score_intervals.sql": "select * from {{ ref('int_score_limits') }}",
     "models/marts/fct_capacity_scores.sql": """
-        select agent_id_hash, 'Ægir (agent)' as agent_label, as_of, window_days, 1::float8 as c_score,
+        select agent_id_hash, 'Ægir' as agent_name, as_of, window_days, 1::float8 as c_score,
             1::float8 as i_int_score,
             r_score, 1::float8 as i_inc_score, 1::float8 as s_score, r_score as capacity_score,
             'high_capacity' as category, 'final' as score_status, 'R' as weakest_factor,
@@ -459,7 +459,7 @@ PROJECT = {
         from {{ ref('int_resilience') }}
         """,
     "models/marts/fct_capacity_alerts.sql": """
-        select agent_id_hash, 'Ægir' as agent_name, agent_label, as_of, window_days, 'none' as kind,
+        select agent_id_hash, agent_name, as_of, window_days, 'none' as kind,
             'warning' as severity, '' as message,
             0::float8 as value, 0::float8 as threshold
         from {{ ref('fct_capacity_scores') }} where false
