@@ -58,6 +58,9 @@ def test_of_one_agent_and_a_window(loaded, folder):
         assert (exit_code, found["agents"], found["traces_in_files"]) == (0, [AGENT.hash], 6)
     missing = command(loaded, "audit", folder, "--agent", "Nobody")
     assert missing.exit_code == 2 and "no trace of an agent 'Nobody'" in missing.output
+    several = command(loaded, "audit", folder, "--agent", "Probe")
+    assert several.exit_code == 2 and "agents in the files are called 'Probe'" in several.output
+    assert AGENT.hash in several.output
 
 
 def test_without_the_key_nothing_is_confirmed(loaded, folder):

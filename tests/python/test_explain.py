@@ -141,7 +141,9 @@ def test_an_interval_is_shown_where_one_is_published(project):
 # --- whom it means ---------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("agent", [LINK, "4107", "Link", "Link (4107c26f)", f"Link ({LINK})", "(4107c26f)"])
+@pytest.mark.parametrize(
+    "agent", [LINK, "4107", "Link", "Link (4107c26f)", "Link 4107c26f", f"Link ({LINK})"]
+)
 def test_an_agent_is_a_hash_or_its_beginning_a_name_or_a_label(project, agent):
     assert explain(project, agent, None, None, None)["score"]["agent_id_hash"] == LINK
 

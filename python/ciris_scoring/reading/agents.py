@@ -3,7 +3,6 @@
 People are shown the name that an agent bears at the as-of, and the beginning of its hash: Link (4107c26f).
 """
 
-import re
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -11,8 +10,6 @@ from ciris_scoring.reading.marts import Marts
 
 HASH_SHOWN = 8
 """Characters of a hash that stand beside a name."""
-LABEL = re.compile(r"(?:.* )?\(([^()]+)\)", re.DOTALL)
-"""A name and a hash, or its beginning, as they are shown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,13 +37,12 @@ def find(marts: Marts, text: str) -> list[Agent]:
     """Find the agents that a text may mean: several when it is ambiguous, none when it means nobody.
 
     A whole hash, or the label of the marts, goes first. Else it may be a name, borne now or formerly, the beginning of
-    a hash, or a label as people are shown it, of which what is in brackets says who is meant.
+    a hash, or a name beside a hash as people are shown it, and then the hash says who is meant.
 
     :param text: what a person gave; one that the database cannot hold means nobody.
     """
     if not is_possible(text):
         return []
-    label = LABEL.fullmatch(text)
     return marts.rows(
         Agent,
         """
@@ -57,7 +53,7 @@ def find(marts: Marts, text: str) -> list[Agent]:
                     when agent_id_hash = %(text)s or agent_label = %(text)s then 1
                     when agent_name = %(text)s or %(text)s = any(former_names) then 2
                     when starts_with(agent_id_hash, %(text)s) then 2
-                    when %(in_brackets)s::text in (agent_id_hash, left(agent_id_hash, %(hash_shown)s)) then 2
+                    when %(beside_name)s in (agent_id_hash, left(agent_id_hash, %(hash_shown)s)) then 2
                 end as way
             from {dim_agents}
         )
@@ -68,7 +64,7 @@ def find(marts: Marts, text: str) -> list[Agent]:
         order by agent_id_hash
         """,
         text=text,
-        in_brackets=label and label[1],
+        beside_name=text.rpartition(" ")[2].strip("()"),
         hash_shown=HASH_SHOWN,
     )
 
