@@ -201,8 +201,8 @@ def page(fitness: Fitness) -> str:
         ]
         lines += ["", f"{source['table']}: {rows}", *aligned(("column", "type", "read as"), cells)]
     if fitness.parameters:
-        cells = [(name, str(value)) for name, value in fitness.parameters.items()]
-        lines += ["", *aligned(("scoring parameter", "value"), cells)]
+        values = [(name, str(value)) for name, value in fitness.parameters.items()]
+        lines += ["", *aligned(("scoring parameter", "value"), values)]
     lines += ["", *fitness.remarks]
     for fault in fitness.faults:
         lines += [
