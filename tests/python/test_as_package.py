@@ -226,7 +226,6 @@ def test_their_own_models_are_none_of_our_business(consumer, marts):
 def test_plain_dbt_builds_everything(consumer, marts):
     built = consumer.dbt("build", "--vars", f"{{ciris_as_of: '{SECOND.isoformat()}'}}")
     assert built.success, built.exception
-    assert not consumer.says_what_waits()
 
 
 def test_only_marts_may_be_read(consumer):
