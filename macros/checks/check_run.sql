@@ -7,19 +7,36 @@
       {%- do models.append(unique_id) -%}
     {%- endfor -%}
     {%- if models | length > 0 -%}
-      {%- do warn_of_old_names() -%}
-      {%- do check_encoding() -%}
-      {%- do check_scoring_parameters() -%}
-      {%- do check_as_of() -%}
-      {%- do lookback_periods() -%}
-      {%- do check_lock() -%}
-      {%- do check_sources() -%}
-      {%- do check_distribution() -%}
-      {%- do check_last_run(models) -%}
-      {%- do check_full_refresh(models) -%}
-      {%- do check_settings() -%}
+      {%- do check_run_of(models) -%}
     {%- endif -%}
   {%- endif -%}
+{% endmacro %}
+
+{#- The same for a run of these models; it writes nothing. -#}
+{% macro check_run_of(models) %}
+  {%- do warn_of_old_names() -%}
+  {%- do check_encoding() -%}
+  {%- do check_scoring_parameters() -%}
+  {%- do check_as_of() -%}
+  {%- do lookback_periods() -%}
+  {%- do check_lock() -%}
+  {%- do check_sources() -%}
+  {%- do check_distribution() -%}
+  {%- do check_last_run(models) -%}
+  {%- do check_full_refresh(models) -%}
+  {%- do check_settings() -%}
+{% endmacro %}
+
+{#- What ciris-scoring check asks for: the sources, the parameters in force but for secret ones, and up to when scores are
+    published. -#}
+{% macro fitness() %}
+  {%- set parameters = {} -%}
+  {%- for name, definition in scoring_parameter_definitions().items() if not definition.get('secret') -%}
+    {%- do parameters.update({name: scoring_parameter(name)}) -%}
+  {%- endfor -%}
+  {%- set published = last_publication() -%}
+  {{ return({'sources': source_report(), 'parameters': parameters,
+             'published_until': published['published_until'] if published else none}) }}
 {% endmacro %}
 
 {#- Names that variables had before 0.2.0 still count where this is the root project (setting). -#}

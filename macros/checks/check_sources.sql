@@ -1,27 +1,31 @@
-{#- Every table and column that the models read must be there, of a type that they can read (scoring.md §10). All that
-    is wrong with a table is said at once. -#}
+{#- Every table and column that the models read must be there, of a type that they can read (scoring.md §10). -#}
 {% macro check_sources() %}
+  {%- for table in source_report() if table.fault -%}
+    {{ exceptions.raise_compiler_error(table.fault) }}
+  {%- endfor -%}
+{% endmacro %}
+
+{#- Each source table: its columns as declared, what is read from them, and all that is wrong with it in one sentence. -#}
+{% macro source_report() %}
+  {%- set report = [] -%}
   {%- for node in graph.sources.values() if node.unique_id.startswith('source.ciris_scoring.') -%}
     {%- set table = node.schema ~ "." ~ node.identifier -%}
     {%- set variable = 'ciris_' ~ node.name ~ '_table' -%}
     {%- set types = source_types(node.name) -%}
-    {%- if types | length == 0 -%}
-      {{ exceptions.raise_compiler_error(
-        "Source table " ~ table ~ " is missing (or you may not see it). Set the variables ciris_source_schema and " ~ variable
-        ~ " to where it is.") }}
-    {%- endif -%}
+    {%- set columns = [] -%}
     {%- set missing = [] -%}
     {%- set mistyped = [] -%}
-    {%- for column in node.columns.values() -%}
-      {%- set wanted = column.data_type -%}
-      {%- if column.name in trace_components() and not scoring_parameter('replay_enabled') -%}
-        {#- not read -#}
-      {%- elif column.name not in types -%}
-        {%- do missing.append(column.name) -%}
-      {%- elif types[column.name].kind not in readable_kinds()[wanted] -%}
+    {%- for column in node.columns.values() if column.name not in unread_columns() -%}
+      {%- set name = signing_key_column(types) if column.name == 'signature_key_id' else column.name -%}
+      {%- set type = types.get(name) -%}
+      {%- do columns.append({
+        'column': name, 'type': type.declared if type else none, 'read_as': column.name, 'as_type': column.data_type}) -%}
+      {%- if not type -%}
+        {%- do missing.append(name) -%}
+      {%- elif type.kind not in readable_kinds()[column.data_type] -%}
         {%- do mistyped.append(
-          column.name ~ " is " ~ types[column.name].declared ~ " and must be " ~ wanted ~ ": "
-          ~ source_cast(wanted, types[column.name].kind, adapter.quote(column.name))) -%}
+          name ~ " is " ~ type.declared ~ " and must be " ~ column.data_type ~ ": "
+          ~ source_cast(column.data_type, type.kind, adapter.quote(name))) -%}
       {%- endif -%}
     {%- endfor -%}
     {%- set faults = [] -%}
@@ -32,14 +36,36 @@
       {%- do faults.append(
         "has columns of types that cannot be read (name, type, and what to select instead): " ~ mistyped | join('; ')) -%}
     {%- endif -%}
-    {%- if faults | length > 0 -%}
-      {{ exceptions.raise_compiler_error(
-        "Source table " ~ table ~ " " ~ faults | join(', and it ') ~ ". Set the variable " ~ variable ~ " to a "
+    {%- set fault = none -%}
+    {%- if types | length == 0 -%}
+      {%- set fault = "Source table " ~ table ~ " is missing (or you may not see it). Set the variables "
+        ~ "ciris_source_schema and " ~ variable ~ " to where it is" ~ accord_variables() ~ "." -%}
+    {%- elif faults | length > 0 -%}
+      {%- set fault = "Source table " ~ table ~ " " ~ faults | join(', and it ') ~ ". Set the variable " ~ variable ~ " to a "
         ~ ("table or view that has it" if mistyped | length == 0 else "view that selects them so")
         ~ (", or the scoring parameter replay_enabled to false" if missing and missing[0] in trace_components() else "")
-        ~ ".") }}
+        ~ "." -%}
+    {%- endif -%}
+    {%- do report.append({'name': node.name, 'table': table, 'columns': columns, 'fault': fault}) -%}
+  {%- endfor -%}
+  {{ return(report) }}
+{% endmacro %}
+
+{#- Columns of the sources that this configuration does not look at. -#}
+{% macro unread_columns() %}
+  {{ return([] if scoring_parameter('replay_enabled') else trace_components()) }}
+{% endmacro %}
+
+{#- Newer lenses call three of the tables accord_*: the option to paste, where those stand and the configured do not. -#}
+{% macro accord_variables() %}
+  {%- set found = [] -%}
+  {%- for name in ['covenant_traces', 'covenant_public_keys', 'covenant_trace_batches'] -%}
+    {%- set newer = name | replace('covenant_', 'accord_') -%}
+    {%- if source_types(name) | length == 0 and columns_of(setting('source_schema'), newer) | length > 0 -%}
+      {%- do found.append('ciris_' ~ name ~ '_table: ' ~ newer) -%}
     {%- endif -%}
   {%- endfor -%}
+  {{ return(", here --vars '{" ~ found | join(', ') ~ "}'" if found else '') }}
 {% endmacro %}
 
 {#- By the data_type that the sources' columns are declared with, which is production's: the kinds that can stand in. -#}

@@ -1,7 +1,12 @@
-{#- The columns of a source table or view as it stands: name to the type as declared and its kind; nothing where there
+{#- The columns of a source table as it stands. -#}
+{% macro source_types(table) %}
+  {{ return(columns_of(setting('source_schema'), setting(table ~ '_table'))) }}
+{% endmacro %}
+
+{#- The columns of a table or view: name to the type as declared and its kind; nothing where there
     is no such table. Read from pg_catalog, because dbt's own look at columns (information_schema) does not see
     materialized views. A domain is of its base type's kind, and every kind of string, enums too, is 'text'. -#}
-{% macro source_types(table) %}
+{% macro columns_of(schema, table) %}
   {%- set types = {} -%}
   {%- if not execute -%} {{ return(types) }} {%- endif -%}
   {%- set rows = run_query("
@@ -10,8 +15,8 @@
       from pg_attribute as a
       inner join pg_class as c on c.oid = a.attrelid
       inner join pg_namespace as n on n.oid = c.relnamespace
-      where n.nspname = '" ~ setting('source_schema') | replace("'", "''") ~ "'
-        and c.relname = '" ~ setting(table ~ '_table') | replace("'", "''") ~ "'
+      where n.nspname = '" ~ schema | replace("'", "''") ~ "'
+        and c.relname = '" ~ table | replace("'", "''") ~ "'
         and c.relkind in ('r', 'p', 'v', 'm', 'f')
         and a.attnum > 0 and not a.attisdropped
       union all
@@ -29,4 +34,10 @@
     {%- do types.update({row[0]: {'declared': row[1], 'kind': row[2]}}) -%}
   {%- endfor -%}
   {{ return(types) }}
+{% endmacro %}
+
+{#- The column of covenant_traces that names the signing key: the lens's migrations call it signer_key_id, its code
+    signature_key_id, which counts where both are there. -#}
+{% macro signing_key_column(types) %}
+  {{ return('signer_key_id' if 'signer_key_id' in types and 'signature_key_id' not in types else 'signature_key_id') }}
 {% endmacro %}

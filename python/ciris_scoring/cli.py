@@ -216,6 +216,30 @@ def run(
 
 
 @main.command()
+@click.option("--json", "for_machines", is_flag=True, help="Print a JSON object.")
+@database_options
+def check(for_machines: bool, place: Place) -> None:
+    """Say whether the database is fit for a run, and what a run would do.
+
+    Connection, rights, server and encoding; each source column with its type and what it is read as; rows and their
+    span; the scoring parameters; how many traces a run would score and about how long it takes. Nothing is written to
+    the database. The exit code is 0 where a run can begin, 1 where something would stop it, and 2 where the command,
+    the project or the profile is wrong.
+
+    \b
+    Examples:
+      ciris-scoring check
+      ciris-scoring check --target prod --json | jq '.faults'
+    """
+    from ciris_scoring.job.check import as_json, page
+    from ciris_scoring.job.check import check as look
+
+    fitness = look(place.project())
+    click.echo(as_json(fitness) if for_machines else page(fitness))
+    sys.exit(fitness.exit_code)
+
+
+@main.command()
 @click.argument("agent")
 @click.option(
     "--as-of", metavar="TIME", help="As-of of the score, as it is published. [default: the agent's newest]"

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -39,6 +40,8 @@ class Consumer:
 
     folder: Path
     database: Database
+    warnings: list[str] = field(default_factory=list)
+    """What dbt has warned of in the last command, or failed with."""
 
     def load(self, **variables: Any) -> Project:
         return load_project(self.folder, self.database.profiles_dir, cli_vars=variables)
@@ -46,12 +49,23 @@ class Consumer:
     def dbt(self, *command: str) -> Any:
         """A dbt command of theirs; it must not crash."""
         place = ["--project-dir", str(self.folder), "--profiles-dir", str(self.database.profiles_dir)]
-        return dbtRunner().invoke([*command, *place, "--quiet"])
+        self.warnings.clear()
+
+        def note(event: Any) -> None:
+            if event.info.level in ("warn", "error"):
+                self.warnings.append(event.info.msg)
+
+        return dbtRunner(callbacks=[note]).invoke([*command, *place, "--quiet"])
+
+    def says_what_waits(self) -> bool:
+        """Whether dbt has said how many scores wait for Python, and what publishes them."""
+        said = "[1-9][0-9]* scores wait for the Python step .* ciris-scoring run"
+        return any(re.search(said, warning) for warning in self.warnings)
 
 
 @pytest.fixture(scope="module")
 def consumer(embedded_postgres: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Consumer]:
-    """Scored as of FIRST, by their project and, for comparison, by ours."""
+    """Scored as of FIRST: plain dbt from an empty schema, then the command that it names."""
     folder = tmp_path_factory.mktemp("theirs") / "consumer"
     shutil.copytree(
         REPOSITORY / "integration_tests", folder, ignore=shutil.ignore_patterns("target", "dbt_packages")
@@ -70,6 +84,14 @@ def consumer(embedded_postgres: Server, tmp_path_factory: pytest.TempPathFactory
         connection.execute("alter schema cirislens rename to lens")
         theirs = Consumer(folder, database)
         assert theirs.dbt("deps").success
+        variables = ("--vars", f"{{ciris_as_of: '{FIRST.isoformat()}'}}")
+        built = theirs.dbt("build", *variables)
+        assert built.success, built.exception
+        assert not [result for result in built.result if result.node.resource_type == "unit_test"]
+        assert theirs.says_what_waits()
+        strict = ("--warn-error", "--select", "warn_scores_waiting_for_ciris_scoring_resilience")
+        assert not theirs.dbt("build", *strict, *variables).success
+        assert theirs.says_what_waits()
         run(theirs.load(), FIRST.isoformat(), full_refresh=False, allow_rescoring=False)
         yield theirs
 
@@ -202,15 +224,7 @@ def test_their_own_models_are_none_of_our_business(consumer, marts):
 
 
 def test_plain_dbt_builds_everything(consumer, marts):
-    built = consumer.dbt(
-        *(
-            "build",
-            "--exclude-resource-type",
-            "unit_test",
-            "--vars",
-            f"{{ciris_as_of: '{SECOND.isoformat()}'}}",
-        )
-    )
+    built = consumer.dbt("build", "--vars", f"{{ciris_as_of: '{SECOND.isoformat()}'}}")
     assert built.success, built.exception
 
 

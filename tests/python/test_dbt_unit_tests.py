@@ -20,8 +20,8 @@ def test_every_unit_test_passes(database: Database) -> None:
     score(database.profiles_dir, START + timedelta(days=3))
     with kept_parsed(database.profiles_dir):
         outcome = dbtRunner().invoke(
-            ["test", "--select", "test_type:unit", "--project-dir", str(REPOSITORY)]
-            + ["--profiles-dir", str(database.profiles_dir), "--quiet"]
+            ["test", "--select", "test_type:unit", "--vars", "ciris_unit_tests: true"]
+            + ["--project-dir", str(REPOSITORY), "--profiles-dir", str(database.profiles_dir), "--quiet"]
         )
     assert outcome.exception is None
     tests = [result for result in outcome.result if result.node.resource_type == "unit_test"]

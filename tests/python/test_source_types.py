@@ -162,7 +162,7 @@ def test_every_other_command_reads_json_and_numeric_too(database: Database) -> N
         with kept_parsed(database.profiles_dir):
             outcome = dbtRunner().invoke(
                 [*command, "--project-dir", str(REPOSITORY), "--profiles-dir", str(database.profiles_dir)]
-                + ["--quiet"]
+                + ["--vars", "ciris_unit_tests: true", "--quiet"]
             )
         assert outcome.exception is None
         bad = {

@@ -2,13 +2,15 @@
     into the query that reads it: a filter on traced_at reaches the source's index, and a column that nobody needs is
     not computed. What a column goes through depends on its type in the source; production's types need least. -#}
 {%- set types = source_types('covenant_traces') -%}
+{%- set signing_key = signing_key_column(types) -%}
 {%- set json_components = [] -%}
 {%- for component in trace_components() if types.get(component, {}).kind == 'json' -%}
   {%- do json_components.append(component) -%}
 {%- endfor -%}
 select
     {% for column in trace_text_columns() %}
-    {%- set text = column ~ '::text' -%}
+    {%- set read = signing_key if column == 'signature_key_id' else column -%}
+    {%- set text = read ~ '::text' -%}
     {% if column in ['agent_id_hash', 'trace_id'] %}
     {{ clean_id(text) }} as {{ column }},
     {% elif column in ['agent_name', 'idma_phase'] %}
@@ -16,7 +18,7 @@ select
     {% else %}
     {{ blank_to_null(text) }} as {{ column }},
     {% endif %}
-    {% if column != 'agent_id_hash' %}{{ column }} is not null and {% endif -%}
+    {% if column != 'agent_id_hash' %}{{ read }} is not null and {% endif -%}
     {{ blank_to_null(text) }} is null as is_blank_{{ column }},
     {% endfor %}
     {{ is_oversized_id('agent_id_hash::text') }} or {{ is_oversized_id('trace_id::text') }} as is_oversized_id,
@@ -36,7 +38,7 @@ select
     {% endfor %}
     {{ clean_non_negative('idma_k_eff') }} as idma_k_eff,
     idma_k_eff is not null and {{ clean_non_negative('idma_k_eff') }} is null as is_out_of_range_idma_k_eff,
-    num_nonnulls({{ repairable_columns() | join(', ') }}) as n_repairable_sent,
+    num_nonnulls({{ repairable_columns() | join(', ') | replace('signature_key_id', signing_key) }}) as n_repairable_sent,
     {{ row_version(source('cirislens', 'covenant_traces')) }} as row_version,
     idma_fragility_flag::boolean as idma_fragility_flag,
     conscience_passed::boolean as conscience_passed,

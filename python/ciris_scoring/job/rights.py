@@ -1,5 +1,7 @@
 """The rights that a run needs in the database."""
 
+from collections.abc import Iterator
+
 import psycopg
 from psycopg import sql
 
@@ -12,14 +14,23 @@ from ciris_scoring.basics.relations import Relations
 def check_rights(connection: psycopg.Connection, project: Project, relations: Relations) -> None:
     """Check, before anything is built, that the role may read the sources and write the project's schemas.
 
-    A source table that does not exist is left to dbt's own check, which names the variable to set.
-
     :raises DatabaseError: a right is missing; the hint is the statement that grants it.
+    """
+    for missing in missing_rights(connection, project, relations):
+        raise missing
+
+
+def missing_rights(
+    connection: psycopg.Connection, project: Project, relations: Relations
+) -> Iterator[DatabaseError]:
+    """Yield the rights that a run lacks, each as the error that it would be.
+
+    A source table that does not exist is left to dbt's own check, which names the variable to set.
     """
     role, database = one_row(connection.execute("select current_user, current_database()"))
 
-    def require(right: str, on: str, kind: str, statement: str) -> None:
-        raise DatabaseError(
+    def missing(right: str, on: str, kind: str, statement: str) -> DatabaseError:
+        return DatabaseError(
             f"Role {role!r} has no right to {right} {kind} {on} in {where(project)}.",
             f"As the owner or a superuser: {statement}",
         )
@@ -31,25 +42,25 @@ def check_rights(connection: psycopg.Connection, project: Project, relations: Re
     usage = schema_right(connection, source, "usage")
     if usage is False:
         grant = f"grant usage on schema {quoted(source)} to {quoted(role)}"
-        require("use", source, "schema", grant)
+        yield missing("use", source, "schema", grant)
     for table in project.source_tables.values() if usage else ():
         relation = quoted(source, table)
         query = "select has_table_privilege(to_regclass(%s)::oid, 'select')"
         [readable] = one_row(connection.execute(query, [relation]))
         if readable is False:
             grant = f"grant select on {relation} to {quoted(role)}"
-            require("read", f"{source}.{table}", "table", grant)
+            yield missing("read", f"{source}.{table}", "table", grant)
     for schema in relations.schemas:
         may_create = schema_right(connection, schema, "create")
         if may_create is False:
             grant = f"grant usage, create on schema {quoted(schema)} to {quoted(role)}"
-            require("create tables in", schema, "schema", grant)
+            yield missing("create tables in", schema, "schema", grant)
         if may_create is None and not _database_right(connection, "create"):
             grant = f"create schema {quoted(schema)} authorization {quoted(role)}"
-            require(f"create schema {schema} in", database, "database", grant)
+            yield missing(f"create schema {schema} in", database, "database", grant)
     if not _database_right(connection, "temporary"):
         grant = f"grant temporary on database {quoted(database)} to {quoted(role)}"
-        require("create temporary tables in", database, "database", grant)
+        yield missing("create temporary tables in", database, "database", grant)
 
 
 def _database_right(connection: psycopg.Connection, right: str) -> bool:

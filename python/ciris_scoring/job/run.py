@@ -234,6 +234,11 @@ def _remarks(
     connection: psycopg.Connection, project: Project, relations: Relations, moment: datetime
 ) -> list[str]:
     """What a person may wonder about: sources that hold nothing, and what came too late for scores that are final."""
+    return empty_sources(connection, project, moment) + _late_remarks(connection, relations)
+
+
+def empty_sources(connection: psycopg.Connection, project: Project, moment: datetime) -> list[str]:
+    """Say of each source that holds nothing what that means for a run."""
     empty = {
         "covenant_traces": f"no trace before {as_of_time.text(moment)}, so there is nothing to score",
         "wbd_deferrals": "no deferral, so the quality of deferrals counts as 1",
@@ -248,7 +253,7 @@ def _remarks(
         )
         if one_row(connection.execute(query)) == (False,):
             remarks.append(f"Note: {project.source_schema}.{project.source_tables[name]} holds {meaning}.")
-    return remarks + _late_remarks(connection, relations)
+    return remarks
 
 
 def _late_remarks(connection: psycopg.Connection, relations: Relations) -> list[str]:

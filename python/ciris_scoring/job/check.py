@@ -1,0 +1,224 @@
+"""Whether a database is fit for a run, and what the run would do; found out without writing anything to it."""
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from datetime import datetime
+from typing import Any
+
+import psycopg
+from psycopg import sql
+
+from ciris_scoring.basics import as_of as as_of_time
+from ciris_scoring.basics.connection import connect, has_right, one_row, where
+from ciris_scoring.basics.dbt import invoke, parse
+from ciris_scoring.basics.errors import CirisError
+from ciris_scoring.basics.project import Project
+from ciris_scoring.basics.relations import Relations, relations_of
+from ciris_scoring.basics.terminal import aligned, printable
+from ciris_scoring.job.rights import missing_rights
+from ciris_scoring.job.run import empty_sources, resolve_as_of
+
+READ_ONLY = "-c default_transaction_read_only=on"
+TIME_COLUMNS = {
+    "covenant_traces": "timestamp",
+    "wbd_deferrals": "created_at",
+    "covenant_public_keys": "created_at",
+    "covenant_trace_batches": "batch_timestamp",
+}
+# A machine with 2 cores: what dbt needs whatever there is to score, and what a trace adds to it (docs/measuring.md).
+SECONDS_OF_A_RUN = 12.0
+SECONDS_OF_A_TRACE = 4e-5
+
+
+@dataclass
+class Fitness:
+    """What is known of a target. Times are text in ISO 8601; what could not be looked at is None or missing."""
+
+    place: str
+    """The database, for people."""
+    role: str | None = None
+    server_version: str | None = None
+    encoding: str | None = None
+    sources: list[dict[str, Any]] = field(default_factory=list)
+    """Per source table: name, table, columns (column, type, read_as, as_type), fault, rows, first, last."""
+    parameters: dict[str, Any] = field(default_factory=dict)
+    """Scoring parameters in force, by name."""
+    run: dict[str, Any] | None = None
+    """What a run would do: as_of, published_until, traces (in no published score yet), seconds (a rough estimate)."""
+    faults: list[dict[str, str | None]] = field(default_factory=list)
+    """What would stop a run: message and hint."""
+    remarks: list[str] = field(default_factory=list)
+
+    @property
+    def exit_code(self) -> int:
+        """0 where a run can begin, else 1."""
+        return 1 if self.faults else 0
+
+    def add_fault(self, message: str, hint: str | None = None) -> None:
+        """Note what would stop a run."""
+        self.faults.append({"message": message, "hint": hint})
+
+
+def check(project: Project) -> Fitness:
+    """Look at the target of a project.
+
+    :raises CirisError: the project does not parse, or the as-of is wrong.
+    """
+    fitness = Fitness(where(project))
+    moment = resolve_as_of(project, None)
+    manifest = parse(project)
+    relations = relations_of(manifest, project.schema)
+    try:
+        with connect(project) as connection:
+            connection.execute("set default_transaction_read_only to on")
+            _look(connection, project, manifest, relations, moment, fitness)
+    except CirisError as error:
+        fitness.add_fault(error.message, error.hint)
+    return fitness
+
+
+def _look(
+    connection: psycopg.Connection,
+    project: Project,
+    manifest: Any,
+    relations: Relations,
+    moment: datetime,
+    fitness: Fitness,
+) -> None:
+    [fitness.role] = one_row(connection.execute("select current_user::text"))
+    fitness.server_version = connection.info.parameter_status("server_version")
+    fitness.encoding = connection.info.parameter_status("server_encoding")
+    for missing in missing_rights(connection, project, relations):
+        fitness.add_fault(missing.message, missing.hint)
+    found = _asked(project, manifest, "fitness() | tojson")
+    fitness.sources, fitness.parameters = found["sources"], found["parameters"]
+    for source in fitness.sources:
+        if source["fault"]:
+            fitness.add_fault(source["fault"])
+    if fitness.faults:
+        return
+    # The checks at the start of a run, but for those of sources, which are said above, all at once.
+    models = [node.unique_id for node in manifest.nodes.values() if node.resource_type == "model"]
+    _asked(project, manifest, f"check_run_of({json.dumps(models)}) or 'null'")
+    for source in fitness.sources:
+        source.update(_rows(connection, project, source["name"]))
+    fitness.run = _plan(connection, project, relations, moment, found["published_until"])
+    fitness.remarks = empty_sources(connection, project, moment)
+
+
+def _asked(project: Project, manifest: Any, expression: str) -> Any:
+    """The value of an expression of JSON in the language of dbt's macros, in a session that cannot write.
+
+    :raises RunRefused: the macro refuses.
+    """
+    inline = "{% if execute %}{{ " + expression + " }}{% endif %}"
+    with _read_only():
+        outcome = invoke(project, ["compile", "--inline", inline], project.cli_vars)
+    return json.loads(outcome.results[0].node.compiled_code)
+
+
+@contextmanager
+def _read_only() -> Iterator[None]:
+    before = os.environ.get("PGOPTIONS")
+    os.environ["PGOPTIONS"] = f"{before or ''} {READ_ONLY}".strip()
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["PGOPTIONS"]
+        else:
+            os.environ["PGOPTIONS"] = before
+
+
+def _source(project: Project, name: str) -> sql.Identifier:
+    return sql.Identifier(project.source_schema, project.source_tables[name])
+
+
+def _rows(connection: psycopg.Connection, project: Project, name: str) -> dict[str, Any]:
+    """Rows of a source table, and the first and last of their times; as text, for they may be infinite."""
+    query = sql.SQL("select count(*), min({0})::text, max({0})::text from {1}").format(
+        sql.Identifier(TIME_COLUMNS[name]), _source(project, name)
+    )
+    return dict(zip(("rows", "first", "last"), one_row(connection.execute(query)), strict=True))
+
+
+def _plan(
+    connection: psycopg.Connection,
+    project: Project,
+    relations: Relations,
+    moment: datetime,
+    published_until: str | None,
+) -> dict[str, Any]:
+    query = sql.SQL(
+        """select count(*) from {} where "timestamp" < %s and "timestamp" >= coalesce(%s::timestamptz, '-infinity')"""
+    ).format(_source(project, "covenant_traces"))
+    [n_traces] = one_row(connection.execute(query, [moment, published_until]))
+    last = None if published_until is None else _seconds_of_last_increment(connection, relations)
+    return {
+        "as_of": as_of_time.text(moment),
+        "published_until": published_until,
+        "traces": n_traces,
+        "seconds": round(last or SECONDS_OF_A_RUN + n_traces * SECONDS_OF_A_TRACE),
+    }
+
+
+def _seconds_of_last_increment(connection: psycopg.Connection, relations: Relations) -> float | None:
+    if not has_right(connection, *relations.places["int_run_attempts"]):
+        return None
+    query = sql.SQL(
+        """
+        select extract(epoch from ended_at - started_at)::float8
+        from {}
+        where outcome = 'published' and command = 'run'
+        order by started_at desc
+        limit 1
+        """
+    ).format(relations["int_run_attempts"])
+    row = connection.execute(query).fetchone()
+    return None if row is None else row[0]
+
+
+def as_json(fitness: Fitness) -> str:
+    """The fields of a :class:`Fitness`, and its exit code, as a JSON object."""
+    return json.dumps({"exit_code": fitness.exit_code, **asdict(fitness)}, indent=2, ensure_ascii=False)
+
+
+def page(fitness: Fitness) -> str:
+    """The same for people."""
+    lines = [fitness.place]
+    if fitness.role is not None:
+        lines[0] += f", role {fitness.role!r}, PostgreSQL {fitness.server_version}, {fitness.encoding}"
+    for source in fitness.sources:
+        rows = f"{source['rows']:,} rows" if "rows" in source else "rows not counted"
+        if source.get("first"):
+            rows += f", {source['first']} to {source['last']}"
+        cells = [
+            (printable(column["column"]), printable(column["type"] or "missing"), _read_as(column))
+            for column in source["columns"]
+        ]
+        lines += ["", f"{source['table']}: {rows}", *aligned(("column", "type", "read as"), cells)]
+    if fitness.parameters:
+        values = [(name, str(value)) for name, value in fitness.parameters.items()]
+        lines += ["", *aligned(("scoring parameter", "value"), values)]
+    lines += ["", *fitness.remarks]
+    for fault in fitness.faults:
+        lines += [
+            f"Not fit: {printable(fault['message'] or '')}",
+            *([f"  {fault['hint']}"] if fault["hint"] else []),
+        ]
+    if fitness.run is not None:
+        run = fitness.run
+        since = f"after {run['published_until']}" if run["published_until"] else "of the whole history"
+        lines.append(
+            f"Fit. A run would score {run['traces']:,} traces {since}, as of {run['as_of']}, "
+            f"in about {run['seconds']:,} s. Nothing was written."
+        )
+    return "\n".join(lines)
+
+
+def _read_as(column: dict[str, Any]) -> str:
+    name = "" if column["read_as"] == column["column"] else f"{column['read_as']}, "
+    return f"{name}{column['as_type']}"

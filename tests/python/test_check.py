@@ -1,0 +1,89 @@
+"""`ciris-scoring check`: what it finds out about a database, without writing to it."""
+
+from __future__ import annotations
+
+import json
+
+import psycopg
+
+from command_line import at, invoke, refused
+from conftest import Database
+from pipeline import create_loose_sources
+
+
+def relations_of(connection: psycopg.Connection) -> list[tuple]:
+    """Every schema and every relation, with the transaction that last changed its entry."""
+    return connection.execute(
+        "select nspname, relname, c.xmin::text from pg_namespace as n left join pg_class as c on relnamespace = n.oid"
+        " where nspname !~ '^pg_' order by 1, 2"
+    ).fetchall()
+
+
+def test_an_unfit_database_says_all_that_is_wrong_and_is_left_alone(database: Database) -> None:
+    with database.connect() as connection:
+        create_loose_sources(connection)
+        connection.execute(
+            "alter table cirislens.covenant_traces drop agent_name, alter audit_sequence_number type text;"
+            "drop table cirislens.wbd_deferrals"
+        )
+        before = relations_of(connection)
+        result = invoke("check", "--json", *at(database))
+        assert relations_of(connection) == before
+    assert result.exit_code == 1, result.output
+    found = json.loads(result.stdout)
+    messages = " ".join(fault["message"] for fault in found["faults"])
+    assert "covenant_traces has no column agent_name, and it has columns of types" in messages
+    assert "cirislens.wbd_deferrals is missing" in messages
+    assert found["run"] is None and found["encoding"] == "UTF8"
+    text = invoke("check", *at(database))
+    assert text.exit_code == 1
+    assert "agent_name                missing" in text.stdout and "Not fit: Source table" in text.stdout
+
+
+def test_a_fit_database_says_what_a_run_would_do(scored_sample: Database) -> None:
+    as_of = ("--vars", "{ciris_as_of: 2026-06-15}")
+    with scored_sample.connect() as connection:
+        [[n_traces]] = connection.execute("select count(*) from cirislens.covenant_traces").fetchall()
+        before = relations_of(connection)
+        result = invoke("check", "--json", *at(scored_sample), *as_of)
+        assert relations_of(connection) == before
+    assert result.exit_code == 0, result.output
+    found = json.loads(result.stdout)
+    assert found["faults"] == []
+    traces = found["sources"][0]
+    assert (traces["name"], traces["rows"]) == ("covenant_traces", n_traces)
+    first = {
+        "column": "trace_id",
+        "type": "character varying(128)",
+        "read_as": "trace_id",
+        "as_type": "text",
+    }
+    assert traces["columns"][0] == first
+    assert found["parameters"]["lambda_c"] == 5 and "replay_sample_salt" not in found["parameters"]
+    assert found["run"]["published_until"].startswith("2026-06-15") and found["run"]["traces"] == 0
+    assert found["run"]["seconds"] > 0
+    text = invoke("check", *at(scored_sample), *as_of)
+    assert text.exit_code == 0 and "Fit. A run would score 0 traces" in text.stdout
+
+
+def test_what_refuses_a_run_makes_it_unfit(scored_sample: Database) -> None:
+    place = at(scored_sample)
+    wrong = invoke("check", *place, "--vars", "{ciris_scoring_parameters: {lambda_c: 99}}")
+    assert wrong.exit_code == 1 and "lambda_c" in wrong.stdout
+    earlier = invoke("check", *place, "--vars", "{ciris_as_of: 2026-06-01}")
+    assert earlier.exit_code == 1 and "precedes the newest published one" in earlier.stdout
+    assert "ciris_source_shema" in refused(invoke("check", *place, "--vars", "{ciris_source_shema: x}"), 2)[0]
+
+
+def test_a_missing_right_is_said_with_its_grant(database: Database) -> None:
+    with database.connect() as connection:
+        create_loose_sources(connection)
+        connection.execute("create role looker login")
+        path = database.profiles_dir / "profiles.yml"
+        path.write_text(path.read_text().replace("user: postgres", "user: looker"))
+        try:
+            result = invoke("check", *at(database))
+        finally:
+            connection.execute("drop role looker")
+    assert result.exit_code == 1
+    assert "grant usage on schema" in result.stdout and "create schema" in result.stdout

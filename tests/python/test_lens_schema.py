@@ -1,0 +1,189 @@
+"""The database of a lens as its published migrations make it (CIRISAI/CIRISLens, sql/010 to 027), scored by a role that
+has no more rights than docs/installing.md gives it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+import yaml
+
+from ciris_scoring.basics.source_schema import SOURCE_TABLES
+from ciris_scoring.trial import embedded
+from ciris_scoring.trial.embedded import SCHEMA
+from ciris_scoring.trial.simulation.sample import sample_info
+from command_line import at, invoke, refused
+from conftest import Database, copy_of
+from pipeline import relation_differences, score
+
+ROLE = "scorer"
+RENAMED = ("covenant_traces", "covenant_public_keys", "covenant_trace_batches")
+# The lens's own types and defaults of what is read, a few of the columns beside them that it demands, and its keys.
+TABLES = """
+    create table cirislens.wbd_deferrals (
+        deferral_id uuid primary key default gen_random_uuid(),
+        agent_id varchar(255) not null,
+        agent_name varchar(255),
+        trigger_type varchar(50) not null default 'UNCERTAINTY',
+        affected_principles text[],
+        status varchar(50) default 'PENDING',
+        resolution_summary text,
+        resolved_at timestamptz,
+        created_at timestamptz default current_timestamp,
+        updated_at timestamptz default current_timestamp
+    );
+    create table cirislens.covenant_public_keys (
+        key_id varchar(64) primary key,
+        public_key_base64 varchar(128) not null,
+        algorithm varchar(20) default 'Ed25519' check (algorithm in ('Ed25519')),
+        created_at timestamptz default current_timestamp,
+        expires_at timestamptz,
+        revoked_at timestamptz,
+        added_by varchar(255)
+    );
+    create table cirislens.covenant_traces (
+        id bigserial,
+        trace_id varchar(128) not null,
+        thought_id varchar(128),
+        task_id varchar(128),
+        agent_id_hash varchar(64) not null,
+        agent_name varchar(255),
+        started_at timestamptz,
+        thought_start jsonb,
+        dma_results jsonb,
+        conscience_result jsonb,
+        action_result jsonb,
+        csdma_plausibility_score numeric(3, 2),
+        dsdma_domain_alignment numeric(3, 2),
+        conscience_passed boolean,
+        action_was_overridden boolean,
+        entropy_level numeric(5, 4),
+        coherence_level numeric(5, 4),
+        coherence_passed boolean,
+        selected_action varchar(50),
+        action_success boolean,
+        audit_entry_id uuid,
+        audit_sequence_number bigint,
+        audit_entry_hash varchar(64),
+        models_used text[],
+        signature text not null,
+        signer_key_id varchar(64) not null,
+        signature_verified boolean default false,
+        "timestamp" timestamptz not null,
+        received_at timestamptz default current_timestamp,
+        idma_k_eff numeric(5, 2),
+        idma_correlation_risk numeric(5, 4),
+        idma_fragility_flag boolean,
+        idma_phase varchar(20),
+        trace_level varchar(20) default 'generic',
+        primary key (trace_id, "timestamp")
+    );
+    create table cirislens.covenant_trace_batches (
+        batch_id uuid primary key default gen_random_uuid(),
+        batch_timestamp timestamptz not null,
+        consent_timestamp timestamptz not null,
+        traces_received integer not null,
+        traces_accepted integer not null,
+        traces_rejected integer not null,
+        rejection_reasons jsonb,
+        source_ip inet,
+        trace_level varchar(20) default 'generic'
+    );
+"""
+
+
+def build_lens(connection: psycopg.Connection) -> None:
+    """The lens's tables with the rows of the sample, renamed as its migration 022 does, and what came after it."""
+    connection.execute("alter schema cirislens rename to sample; create schema cirislens")
+    connection.execute(TABLES)
+    for table, description in SOURCE_TABLES.items():
+        columns = {name: f'"{name}"' for name in description.column_names}
+        if table == "covenant_traces":
+            del columns["signature_key_id"]
+            # The lens writes something even where an agent did not sign.
+            columns |= {
+                "signature": "coalesce(signature, '')",
+                "signer_key_id": "coalesce(signature_key_id, '')",
+            }
+            columns["idma_k_eff"] = "nullif(idma_k_eff, 'infinity')"  # which its type cannot hold
+        if "algorithm" in columns:
+            columns["algorithm"] = "'Ed25519'"  # the only spelling that the lens admits
+        written = ", ".join(f'"{name}"' for name in columns)
+        read = ", ".join(columns.values())
+        connection.execute(f"insert into cirislens.{table} ({written}) select {read} from sample.{table}")
+    for table in RENAMED:
+        newer = table.replace("covenant", "accord")
+        connection.execute(
+            f"alter table cirislens.{table} rename to {newer};"
+            f"create view cirislens.{table} as select * from cirislens.{newer}"
+        )
+    # Columns of accord_traces that the view, being older, has not.
+    connection.execute(
+        "alter table cirislens.accord_traces add thought_start_at timestamptz, add memory_count integer"
+    )
+
+
+@pytest.fixture(scope="module")
+def lens(scored_sample: Database, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
+    """The sample, scored, and its rows in the tables of a lens; the profile is that of a role with the rights of
+    docs/installing.md, which scores into a schema of its own."""
+    folder = tmp_path_factory.mktemp("lens")
+    with copy_of(scored_sample, folder) as database:
+        with database.connect() as connection:
+            build_lens(connection)
+            connection.execute(
+                f"create role {ROLE} login;"
+                f"grant connect, create, temporary on database {database.name} to {ROLE};"
+                f"grant usage on schema cirislens to {ROLE};"
+                f"grant select on all tables in schema cirislens to {ROLE}"
+            )
+        embedded.write_profile(
+            database.profiles_dir, database.server, database=database.name, schema="of_lens"
+        )
+        path = database.profiles_dir / "profiles.yml"
+        profile = yaml.safe_load(path.read_text())
+        profile["ciris_scoring"]["outputs"]["dev"]["user"] = ROLE
+        path.write_text(yaml.safe_dump(profile))
+        try:
+            yield database
+        finally:
+            with database.connect() as connection:
+                connection.execute(f"drop owned by {ROLE}; drop role {ROLE}")
+
+
+def scores(database: Database, schema: str) -> list[str]:
+    with database.connect() as connection:
+        columns = dict(
+            connection.execute(
+                "select column_name, data_type from information_schema.columns"
+                f" where table_schema = '{SCHEMA}' and table_name = 'fct_capacity_scores'"
+            ).fetchall()
+        )
+        return relation_differences(connection, SCHEMA, schema, {"fct_capacity_scores": columns})
+
+
+def test_the_lens_is_scored_as_it_stands(lens: Database, tmp_path: Path) -> None:
+    """By the older names, which are views with signer_key_id; then with both columns in the newer table."""
+    score(lens.profiles_dir, sample_info()["as_of"])
+    assert scores(lens, "of_lens") == []
+    with lens.connect() as connection:
+        connection.execute(
+            "alter table cirislens.accord_traces add signature_key_id varchar(64);"
+            "update cirislens.accord_traces set signature_key_id = signer_key_id, signer_key_id = 'other'"
+        )
+    newer = {f"ciris_{table}_table": table.replace("covenant", "accord") for table in RENAMED}
+    score(lens.profiles_dir, sample_info()["as_of"], newer, full_refresh=True, allow_rescoring=True)
+    assert scores(lens, "of_lens") == []
+
+
+def test_where_only_the_newer_names_stand_the_message_gives_the_variables(lens: Database) -> None:
+    with lens.connect() as connection:
+        for table in RENAMED:
+            connection.execute(f"drop view cirislens.{table}")
+    error, _ = refused(invoke("run", *at(lens)))
+    assert (
+        "--vars '{ciris_covenant_traces_table: accord_traces, ciris_covenant_public_keys_table: "
+        "accord_public_keys, ciris_covenant_trace_batches_table: accord_trace_batches}'" in error
+    )
