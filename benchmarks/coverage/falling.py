@@ -241,7 +241,7 @@ def _watch(
     events: bool,
 ) -> Booleans:
     """Where the alert is raised, (agents, DAYS_WATCHED), one as-of a day."""
-    agents, days = facts.n_traces.shape
+    agents, days = len(facts.n_traces), facts.n_traces.shape[1]
     effects = DayEffects(rng.uniform(0, MOST_ICC if days_differ else 0.0, agents))
     sums = draw(realised(behaviour, effects, rng), facts, effects, rng)
     as_ofs = list(range(days - DAYS_WATCHED - window.window_days + 1, days + 1))
