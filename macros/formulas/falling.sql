@@ -1,7 +1,7 @@
 {#- Whether an agent's behaviour got worse by more than chance, the alert falling (certainty.md §4). -#}
 
-{#- The nine parts that are behaviour. Episodes and deferrals are few and skewed: they are facts of a window, not chance
-    around a rate. -#}
+{#- The nine parts that are behaviour, s_score last. Episodes and deferrals are few and skewed: they are facts of a
+    window, not chance around a rate. -#}
 {% macro parts_of_behaviour() %}
   {{ return(attributed_parts() | reject('in', ['r_ceiling', 'mttr_hours', 'rho_regression', 'q_deferral']) | list) }}
 {% endmacro %}

@@ -114,8 +114,8 @@ compared_as_ofs as (
 
     select
         scoring_windows.window_days,
-        scoring_run.as_of - scoring_windows.window_length,
-        'before'
+        scoring_run.as_of - scoring_windows.window_length as as_of,
+        'before' as side
     from scoring_windows
     cross join scoring_run
 
@@ -130,12 +130,14 @@ compared_scores as (
         scores.window_days,
         scores.score_status,
         scores.unmeasured_components,
-        {% for part in parts_of_behaviour() %}
-        {%- set alias = 'scores' if part == 's_score' else 'components' %}
-        {{ alias }}.{{ part }},
-        {{ alias }}.{{ part }}_low,
-        {{ alias }}.{{ part }}_high{% if not loop.last %},{% endif %}
+        {% for part in parts_of_behaviour()[:-1] %}
+        components.{{ part }},
+        components.{{ part }}_low,
+        components.{{ part }}_high,
         {% endfor %}
+        scores.s_score,
+        scores.s_score_low,
+        scores.s_score_high
     from compared_as_ofs
     inner join {{ ref('fct_capacity_scores') }} as scores
         on
@@ -170,7 +172,11 @@ changes as (
             later.agent_id_hash = earlier.agent_id_hash
             and later.window_days = earlier.window_days
     cross join lateral unnest(
-        array['{{ parts_of_behaviour() | join("', '") }}'],
+        array[
+            {% for part in parts_of_behaviour() %}
+            '{{ part }}'{% if not loop.last %},{% endif %}
+            {% endfor %}
+        ],
         array[
             {% for part in parts_of_behaviour() %}
             {{ behaviour_loss(part, 'earlier.' ~ part) }}{% if not loop.last %},{% endif %}

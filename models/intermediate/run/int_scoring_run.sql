@@ -39,7 +39,11 @@ deciding_values as (
         value_digest as setting
     from {{ ref('int_scoring_parameters') }}
     where
-        parameter_name not in ('{{ parameters_of_later_versions() | join("', '") }}')
+        parameter_name not in (
+            {% for name in parameters_of_later_versions() %}
+            '{{ name }}'{% if not loop.last %},{% endif %}
+            {% endfor %}
+        )
         or parameter_value <> default_value
 
     union all
