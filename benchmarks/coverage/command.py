@@ -15,7 +15,7 @@ from benchmarks.coverage.cases import (
     simulated,
     special_cases,
 )
-from benchmarks.coverage.falling import CELLS, DROPS, KINDS, Dropped, Unchanged, dropped, unchanged
+from benchmarks.coverage.falling import CELLS, DROPS, KINDS, Dropped, Unchanged, dropped, together, unchanged
 from benchmarks.coverage.measure import PARAMETERS, Measured, measure
 from benchmarks.coverage.targets import (
     judge_cells,
@@ -90,7 +90,10 @@ def run_coverage(rows: int, seed: int, progress: Progress) -> bool:
     click.echo(
         "\n".join(aligned(UNCHANGED_HEADINGS, _unchanged_rows(calm), set(UNCHANGED_HEADINGS[1:]))) + "\n"
     )
-    worse = [dropped(drop, kind, watched, seed) for drop in DROPS for kind in KINDS]
+    worse = []
+    for drop in DROPS:
+        of_drop = [dropped(drop, kind, watched, seed) for kind in KINDS]
+        worse += [*of_drop, together(of_drop)]
     click.echo("\n".join(aligned(DROPPED_HEADINGS, _dropped_rows(worse), set(DROPPED_HEADINGS[2:]))) + "\n")
     progress("falling")
     verdicts += judge_falling(calm, worse)

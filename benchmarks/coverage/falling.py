@@ -161,6 +161,7 @@ DROPS = [
 DRIFT = "drift"
 KINDS = ("overridden", "chain_broken", "unsafe", "poor", DRIFT)
 """What gets worse: a rate, or where the metrics lie."""
+ANY_KIND = "any of these"
 LEAST_LEFT = 0.1
 """Score that agents have left after the drop, at least."""
 
@@ -200,6 +201,14 @@ def dropped(drop: Drop, kind: str, agents: int, seed: int) -> Dropped:
         float(np.mean(np.any(raised[:, : window.window_days], axis=1))),
         float(np.mean(np.any(raised, axis=1))),
     )
+
+
+def together(of_drop: list[Dropped]) -> Dropped:
+    """All agents of a drop, whatever got worse."""
+    agents = np.array([one.agents for one in of_drop])
+    within = np.average([one.within_a_window for one in of_drop], weights=agents)
+    ever = np.average([one.ever for one in of_drop], weights=agents)
+    return Dropped(of_drop[0].name, ANY_KIND, int(agents.sum()), float(within), float(ever))
 
 
 def _worsened(behaviour: Behaviour, kind: str, extent: Floats) -> Behaviour:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from benchmarks.coverage.cases import SIZES
-from benchmarks.coverage.falling import DROPS, Dropped, Unchanged
+from benchmarks.coverage.falling import ANY_KIND, Dropped, Unchanged
 from benchmarks.coverage.measure import Measured
 from benchmarks.verdicts import Verdict
 from ciris_scoring.steps.intervals import COMPONENTS, FACTORS
@@ -31,8 +31,8 @@ ECE, LEAST_TRACES_OF_ECE = 0.93, 600
 
 UNCHANGED_RAISED = 0.005
 FOUND = 0.75
-STATED_DROPS = ((0.2, 600), (0.4, 100))
-"""Drops, and traces, of which so many are to be found within 7 days."""
+STATED_DROPS = ("0.2 at 600 traces", "0.4 at 100 traces")
+"""Drops of which so many are to be found within 7 days."""
 
 SECONDS_OF_FULL_HISTORY = 600.0
 ROWS_OF_FULL_HISTORY = 10_000 * 90 * 2
@@ -88,7 +88,7 @@ def judge_edges(agents: Sequence[Measured]) -> Iterator[Verdict]:
 
 
 def judge_falling(unchanged: Sequence[Unchanged], dropped: Sequence[Dropped]) -> Iterator[Verdict]:
-    """Alerts on unchanged agents, and on those with a planted drop, whatever got worse."""
+    """Alerts on unchanged agents, and on those with a planted drop, all kinds of it together."""
     for one in unchanged:
         yield Verdict(
             f"falling, {one.name}",
@@ -96,13 +96,9 @@ def judge_falling(unchanged: Sequence[Unchanged], dropped: Sequence[Dropped]) ->
             f"{one.raised:.2%}",
             one.raised <= UNCHANGED_RAISED,
         )
-    for drop in DROPS:
-        of_drop = [one for one in dropped if one.name == drop.name]
-        if of_drop and (drop.by, drop.n) in STATED_DROPS:
-            found = sum(one.within_a_window * one.agents for one in of_drop) / sum(
-                one.agents for one in of_drop
-            )
-            yield _at_least(f"found within 7 days, {drop.name}", found, FOUND)
+    for drop in dropped:
+        if drop.kind == ANY_KIND and drop.name.startswith(STATED_DROPS):
+            yield _at_least(f"found within 7 days, {drop.name}", drop.within_a_window, FOUND)
 
 
 def judge_speed(rows_per_second: float) -> Verdict:

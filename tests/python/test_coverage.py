@@ -16,6 +16,7 @@ from benchmarks.coverage.falling import (
     dropped,
     is_falling,
     losses,
+    together,
     unchanged,
 )
 from benchmarks.coverage.measure import PARAMETERS, Measured, measure
@@ -140,11 +141,13 @@ def test_what_is_missed_is_said():
     ]
     assert [v.met for v in judge_edges([measured_as("all perfect", ends_at_best=0.99)])] == [False]
     quiet = unchanged(CELLS[0], 1, SEED)
-    seen = Dropped(DROPS[0].name, "unsafe", 300, 0.9, 0.9)
+    seen = Dropped(DROPS[0].name, "unsafe", 300, 0.9, 0.95)
     for rest, met in ((0.29, False), (0.31, True)):
+        of_drop = [seen, seen._replace(agents=100, within_a_window=rest)]
+        assert together(of_drop).agents == 400 and together(of_drop).ever == pytest.approx(0.95)
         verdicts = judge_falling(
             [quiet._replace(raised=0.005), quiet._replace(raised=0.006)],
-            [seen, seen._replace(agents=100, within_a_window=rest), seen._replace(name=DROPS[2].name)],
+            [*of_drop, together(of_drop), together([seen._replace(name=DROPS[2].name)])],
         )
         assert [verdict.met for verdict in verdicts] == [True, False, met]
 
