@@ -7,7 +7,8 @@
 {% endmacro %}
 
 {#- Loss of such a part at a value, published or a limit, with the parameters in force, whichever the score was made
-    with. What stands under a logarithm is at least 1e-9, so that no loss is infinite. -#}
+    with. What stands under a logarithm is at least 1e-9, so that no loss is infinite. Null where the value is, which
+    greatest would lose. -#}
 {% macro behaviour_loss(part, value) -%}
   {%- if part == 'd_identity' -%}
     ({{ scoring_parameter('lambda_c') }}::double precision * {{ value }})
@@ -21,18 +22,14 @@
     {%- else -%}
       {%- set kept = '1 - ' ~ value if part in ['ece', 'u_unsafe'] else value -%}
     {%- endif -%}
-    (0 - ln(greatest({{ kept }}, 1e-9)))
+    (0 - ln(case when {{ kept }} < 1e-9 then 1e-9 else {{ kept }} end))
   {%- endif -%}
 {%- endmacro %}
 
-{#- The column of a part's limit towards a worse score. -#}
-{% macro worse_limit(part) -%}
-  {{ part }}_{{ 'low' if part in ['i_chain', 'i_coverage', 'i_replay', 's_score'] else 'high' }}
-{%- endmacro %}
-
-{#- The column of a part's limit towards a better score. -#}
-{% macro better_limit(part) -%}
-  {{ part }}_{{ 'high' if part in ['i_chain', 'i_coverage', 'i_replay', 's_score'] else 'low' }}
+{#- The column of a part's published value, or of its limit towards a worse or a better score. -#}
+{% macro behaviour_column(part, which) -%}
+  {%- set is_good = part in ['i_chain', 'i_coverage', 'i_replay', 's_score'] -%}
+  {{ part }}{% if which != 'value' %}_{{ 'low' if (which == 'worse') == is_good else 'high' }}{% endif %}
 {%- endmacro %}
 
 {#- Variance of the change of a loss, by the sides of both intervals on which chance would have to lie. -#}

@@ -177,26 +177,13 @@ changes as (
             '{{ part }}'{% if not loop.last %},{% endif %}
             {% endfor %}
         ],
+        {% for score, which in [('earlier', 'value'), ('earlier', 'worse'), ('later', 'value'), ('later', 'better')] %}
         array[
             {% for part in parts_of_behaviour() %}
-            {{ behaviour_loss(part, 'earlier.' ~ part) }}{% if not loop.last %},{% endif %}
+            {{ behaviour_loss(part, score ~ '.' ~ behaviour_column(part, which)) }}{% if not loop.last %},{% endif %}
             {% endfor %}
-        ],
-        array[
-            {% for part in parts_of_behaviour() %}
-            {{ behaviour_loss(part, 'earlier.' ~ worse_limit(part)) }}{% if not loop.last %},{% endif %}
-            {% endfor %}
-        ],
-        array[
-            {% for part in parts_of_behaviour() %}
-            {{ behaviour_loss(part, 'later.' ~ part) }}{% if not loop.last %},{% endif %}
-            {% endfor %}
-        ],
-        array[
-            {% for part in parts_of_behaviour() %}
-            {{ behaviour_loss(part, 'later.' ~ better_limit(part)) }}{% if not loop.last %},{% endif %}
-            {% endfor %}
-        ]
+        ]{% if not loop.last %},{% endif %}
+        {% endfor %}
     ) with ordinality as parts (part, loss_before, worse_before, loss_now, better_now, part_order)
     where
         later.side = 'now'
