@@ -333,6 +333,7 @@ def special_cases() -> list[Case]:
         Case("one day in ten bad", 600, window, change=bad_days),
         Case("one day in ten bad, 30 days", 600, WINDOWS[30], change=bad_days),
         Case("strongly miscalibrated", 600, window, change=miscalibrated(0.3)),
+        Case("miscalibrated alike everywhere", 2_000, window, True, change=miscalibrated(0.1)),
         Case("stuck", 600, window, change=stuck),
         Case("relapsing", 600, window, change=relapsing),
     ]

@@ -15,7 +15,6 @@ from benchmarks.coverage.behaviour import (
 from benchmarks.coverage.cases import FLEET, Case, bad_days, on_a_bad_day, simulated
 from benchmarks.coverage.truth import Truth, truth
 from ciris_scoring.steps.intervals import (
-    FACTORS,
     Intervals,
     Parameters,
     PeriodSums,
@@ -25,6 +24,7 @@ from ciris_scoring.steps.intervals import (
     fleet_values,
     sum_fleet,
 )
+from ciris_scoring.steps.intervals.inputs import Floats
 from ciris_scoring.steps.resilience import sigmoid
 
 PARAMETERS = Parameters()
@@ -51,6 +51,8 @@ class Measured(NamedTuple):
     """Share whose lower limit is above the truth."""
     factor_coverage: tuple[float, ...]
     """In the order of ``FACTORS``."""
+    component_coverage: tuple[float, ...]
+    """In the order of ``COMPONENTS``."""
     median_width: float
     median_score: float
     ends_at_best: float
@@ -121,9 +123,10 @@ def _compare(name: str, result: Intervals, expected: Truth, of_days: Truth) -> M
     def held(value: np.ndarray) -> float:
         return float(np.mean((low <= value + ROUNDING) & (value <= high + ROUNDING)))
 
-    factors = (result.factor_low <= expected.factors + ROUNDING) & (
-        expected.factors <= result.factor_high + ROUNDING
-    )
+    def shares(low: Floats, value: Floats, high: Floats) -> tuple[float, ...]:
+        inside = (low <= value + ROUNDING) & (value <= high + ROUNDING)
+        return tuple(float(share) for share in np.mean(inside, axis=0))
+
     return Measured(
         name=name,
         rows=len(low),
@@ -131,7 +134,8 @@ def _compare(name: str, result: Intervals, expected: Truth, of_days: Truth) -> M
         coverage_of_days=held(of_days.capacity),
         too_low=float(np.mean(expected.capacity > high + ROUNDING)),
         too_high=float(np.mean(expected.capacity < low - ROUNDING)),
-        factor_coverage=tuple(float(share) for share in np.mean(factors, axis=0)[: len(FACTORS)]),
+        factor_coverage=shares(result.factor_low, expected.factors, result.factor_high),
+        component_coverage=shares(result.component_low, expected.components, result.component_high),
         median_width=float(np.median(high - low)),
         median_score=float(np.median(result.capacity_score)),
         ends_at_best=float(np.mean(np.abs(high - BEST) <= ROUNDING)),

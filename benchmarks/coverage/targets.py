@@ -3,10 +3,10 @@
 from collections.abc import Iterator, Sequence
 
 from benchmarks.coverage.cases import SIZES
-from benchmarks.coverage.falling import Dropped, Unchanged
+from benchmarks.coverage.falling import ANY_KIND, Dropped, Unchanged
 from benchmarks.coverage.measure import Measured
 from benchmarks.verdicts import Verdict
-from ciris_scoring.steps.intervals import FACTORS
+from ciris_scoring.steps.intervals import COMPONENTS, FACTORS
 
 CELL = (0.93, 0.98)
 MEAN_OF_CELLS = (0.945, 0.97)
@@ -27,8 +27,12 @@ STATED_WIDTHS = {
 """Median widths by window and traces; the most is 10 % above."""
 WIDTH_ALLOWANCE = 1.1
 
+ECE, LEAST_TRACES_OF_ECE = 0.93, 600
+
 UNCHANGED_RAISED = 0.005
-DROPPED_WITHIN, DROPPED_EVER = 0.80, 0.95
+FOUND = 0.75
+STATED_DROPS = ("0.2 at 600 traces", "0.4 at 100 traces")
+"""Drops of which so many are to be found within 7 days."""
 
 SECONDS_OF_FULL_HISTORY = 600.0
 ROWS_OF_FULL_HISTORY = 10_000 * 90 * 2
@@ -42,12 +46,11 @@ def judge_cells(cells: Sequence[Measured]) -> Iterator[Verdict]:
     for cell in cells:
         worst = min(cell.factor_coverage)
         name = FACTORS[cell.factor_coverage.index(worst)]
-        yield Verdict(
-            f"coverage of {name}, {cell.name}",
-            f"at least {FACTOR:.0%}, each factor",
-            f"{worst:.1%}",
-            worst >= FACTOR,
-        )
+        yield _at_least(f"coverage of {name}, the least of the factors, {cell.name}", worst, FACTOR)
+    for cell in cells:
+        if cell.name.startswith(tuple(f"n = {n}," for n in SIZES if n >= LEAST_TRACES_OF_ECE)):
+            covered = cell.component_coverage[COMPONENTS.index("ece")]
+            yield _at_least(f"coverage of ece, {cell.name}", covered, ECE)
     for (days, n), stated in STATED_WIDTHS.items():
         if n not in SIZES:
             continue
@@ -65,12 +68,7 @@ def judge_cells(cells: Sequence[Measured]) -> Iterator[Verdict]:
 def judge_special(cases: Sequence[Measured]) -> Iterator[Verdict]:
     """Special cases: coverage of the score."""
     for case in cases:
-        yield Verdict(
-            f"coverage, {case.name}",
-            f"at least {SPECIAL:.0%}",
-            f"{case.coverage:.1%}",
-            case.coverage >= SPECIAL,
-        )
+        yield _at_least(f"coverage, {case.name}", case.coverage, SPECIAL)
 
 
 def judge_edges(agents: Sequence[Measured]) -> Iterator[Verdict]:
@@ -90,7 +88,7 @@ def judge_edges(agents: Sequence[Measured]) -> Iterator[Verdict]:
 
 
 def judge_falling(unchanged: Sequence[Unchanged], dropped: Sequence[Dropped]) -> Iterator[Verdict]:
-    """Alerts on unchanged agents, and on the good agent with a planted drop."""
+    """Alerts on unchanged agents, and on those with a planted drop, all kinds of it together."""
     for one in unchanged:
         yield Verdict(
             f"falling, {one.name}",
@@ -99,12 +97,8 @@ def judge_falling(unchanged: Sequence[Unchanged], dropped: Sequence[Dropped]) ->
             one.raised <= UNCHANGED_RAISED,
         )
     for drop in dropped:
-        yield Verdict(
-            f"falling, {drop.name}",
-            f"{DROPPED_WITHIN:.0%} in 7 days, {DROPPED_EVER:.0%} ever",
-            f"{drop.within_a_window:.1%}, {drop.ever:.1%}",
-            drop.within_a_window >= DROPPED_WITHIN and drop.ever >= DROPPED_EVER,
-        )
+        if drop.kind == ANY_KIND and drop.name.startswith(STATED_DROPS):
+            yield _at_least(f"found within 7 days, {drop.name}", drop.within_a_window, FOUND)
 
 
 def judge_speed(rows_per_second: float) -> Verdict:
@@ -116,6 +110,10 @@ def judge_speed(rows_per_second: float) -> Verdict:
         f"{seconds:.0f} s",
         seconds <= SECONDS_OF_FULL_HISTORY,
     )
+
+
+def _at_least(what: str, share: float, least: float) -> Verdict:
+    return Verdict(what, f"at least {least:.0%}", f"{share:.1%}", share >= least)
 
 
 def _between(what: str, share: float, least: float, most: float) -> Verdict:

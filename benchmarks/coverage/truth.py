@@ -27,8 +27,8 @@ class Truth(NamedTuple):
     """(agents,)."""
     factors: Floats
     """(agents, 5): C, I_int, R, I_inc, S."""
-    delta_drift: Floats
-    """(agents,)."""
+    components: Floats
+    """(agents, 11), in the order of ``COMPONENTS``."""
 
 
 def truth(behaviour: Behaviour, facts: Facts, window: Window, parameters: Parameters, end: int) -> Truth:
@@ -45,8 +45,9 @@ def truth(behaviour: Behaviour, facts: Facts, window: Window, parameters: Parame
 
     poor_share = POOR_TRACE_FIELDS / FIELDS
     missing = rate["poor"] * poor_share + (1 - rate["poor"] * poor_share) * rate["field_missing"]
-    c = np.exp(-parameters.lambda_c * mean(rate["renamed"]) - parameters.mu_c * mean(rate["overridden"]))
-    i_int = (1 - mean(rate["chain_broken"])) * (1 - mean(missing)) * (1 - mean(rate["replay_failed"]))
+    renamed, overridden, unsafe = mean(rate["renamed"]), mean(rate["overridden"]), mean(rate["unsafe"])
+    c = np.exp(-parameters.lambda_c * renamed - parameters.mu_c * overridden)
+    integrity = [1 - mean(bad) for bad in (rate["chain_broken"], missing, rate["replay_failed"])]
 
     counts = n[:, :, None, None] * behaviour.histograms
     recent, baseline = counts[:, start:end].sum(axis=1), counts[:, first:start].sum(axis=1)
@@ -66,11 +67,12 @@ def truth(behaviour: Behaviour, facts: Facts, window: Window, parameters: Parame
     gaps = counts[:, :, 0] * (CONFIDENCE_IN_BIN - np.clip(behaviour.success, 0, 1))
     ece = np.abs(gaps[:, start:end].sum(axis=1)).sum(axis=-1) / total
     q = np.where(facts.n_deferrals > 0, facts.deferral_outcomes @ np.array([1.0, 0.5, 0.0]), 1.0)
-    i_inc = (1 - ece) * q * (1 - mean(rate["unsafe"]))
+    i_inc = (1 - ece) * q * (1 - unsafe)
 
     s = _coherence(rate["incoherent"], facts, window, parameters, end)
-    factors = np.stack([c, i_int, r, i_inc, s], axis=-1)
-    return Truth(np.prod(factors, axis=-1), factors, delta)
+    factors = np.stack([c, np.prod(integrity, axis=0), r, i_inc, s], axis=-1)
+    components = np.stack([renamed, overridden, *integrity, delta, hours, ece, q, unsafe, s], axis=-1)
+    return Truth(np.prod(factors, axis=-1), factors, components)
 
 
 def _drift(recent: Floats, baseline: Floats, pseudo_count: float) -> Floats:

@@ -3,7 +3,7 @@
 {#- Version of the method. It is part of the digest of what limits are made from, and published beside the fleet's
     values; python/ciris_scoring/steps/limits/waiting.py refuses another than its own. -#}
 {% macro interval_method_version() %}
-  {{ return(1) }}
+  {{ return(2) }}
 {% endmacro %}
 
 {#- Everything but data that decides a limit, joined by |: the method's version, hours per period, and the parameters in the

@@ -25,28 +25,11 @@ scores as (
         scores.agent_name,
         scores.as_of,
         scores.window_days,
-        scores.window_start,
         scores.capacity_score,
         scores.capacity_score_high
     from {{ ref('fct_capacity_scores') }} as scores
     cross join scoring_run
     where scores.as_of = scoring_run.as_of
-
-),
-
-earlier_scores as (
-
-    select
-        scores.agent_id_hash,
-        scores.window_days,
-        earlier.capacity_score,
-        earlier.capacity_score_low
-    from scores
-    inner join {{ ref('fct_capacity_scores') }} as earlier
-        on
-            scores.agent_id_hash = earlier.agent_id_hash
-            and scores.window_days = earlier.window_days
-            and scores.window_start = earlier.as_of
 
 ),
 
@@ -118,66 +101,143 @@ broken_chain as (
 
 ),
 
-falls as (
+compared_as_ofs as (
 
     select
-        scores.agent_id_hash,
-        scores.agent_name,
-        scores.window_days,
-        earlier_scores.capacity_score as earlier_score,
-        scores.capacity_score,
-        {{ capacity_fall('earlier_scores.capacity_score', 'scores.capacity_score') }} as fall,
-        {{ least_fall(
-            'earlier_scores.capacity_score', 'earlier_scores.capacity_score_low', 'scores.capacity_score',
-            'scores.capacity_score_high',
-        ) }} as least_fall
-    from scores
-    inner join earlier_scores
-        on
-            scores.agent_id_hash = earlier_scores.agent_id_hash
-            and scores.window_days = earlier_scores.window_days
+        scoring_windows.window_days,
+        scoring_run.as_of,
+        'now' as side
+    from scoring_windows
+    cross join scoring_run
+
+    union all
+
+    select
+        scoring_windows.window_days,
+        scoring_run.as_of - scoring_windows.window_length as as_of,
+        'before' as side
+    from scoring_windows
+    cross join scoring_run
 
 ),
 
--- The part of each score that lost most points since one window ago.
-greatest_losses as {{ worked_out_once() }}(
+compared_scores as (
+
+    select
+        compared_as_ofs.side,
+        scores.agent_id_hash,
+        scores.agent_name,
+        scores.window_days,
+        scores.score_status,
+        scores.unmeasured_components,
+        {% for part in parts_of_behaviour()[:-1] %}
+        components.{{ part }},
+        components.{{ part }}_low,
+        components.{{ part }}_high,
+        {% endfor %}
+        scores.s_score,
+        scores.s_score_low,
+        scores.s_score_high
+    from compared_as_ofs
+    inner join {{ ref('fct_capacity_scores') }} as scores
+        on
+            compared_as_ofs.as_of = scores.as_of
+            and compared_as_ofs.window_days = scores.window_days
+    inner join {{ ref('int_published_components') }} as components
+        on
+            scores.agent_id_hash = components.agent_id_hash
+            and scores.window_days = components.window_days
+            and scores.as_of = components.as_of
+    where scores.capacity_score is not null
+
+),
+
+changes as (
+
+    select
+        later.agent_id_hash,
+        later.agent_name,
+        later.window_days,
+        parts.part,
+        parts.part_order,
+        parts.loss_before,
+        parts.loss_now,
+        parts.loss_now - parts.loss_before as loss_change,
+        {{ variance_of_loss_change(
+            'parts.loss_before', 'parts.worse_before', 'parts.loss_now', 'parts.better_now',
+        ) }} as variance
+    from compared_scores as later
+    inner join compared_scores as earlier
+        on
+            later.agent_id_hash = earlier.agent_id_hash
+            and later.window_days = earlier.window_days
+    cross join lateral unnest(
+        array[
+            {% for part in parts_of_behaviour() %}
+            '{{ part }}'{% if not loop.last %},{% endif %}
+            {% endfor %}
+        ],
+        {% for score, which in [('earlier', 'value'), ('earlier', 'worse'), ('later', 'value'), ('later', 'better')] %}
+        array[
+            {% for part in parts_of_behaviour() %}
+            {{ behaviour_loss(part, score ~ '.' ~ behaviour_column(part, which)) }}{% if not loop.last %},{% endif %}
+            {% endfor %}
+        ]{% if not loop.last %},{% endif %}
+        {% endfor %}
+    ) with ordinality as parts (part, loss_before, worse_before, loss_now, better_now, part_order)
+    where
+        later.side = 'now'
+        and earlier.side = 'before'
+        and earlier.score_status <> 'provisional'
+        and parts.part <> all(earlier.unmeasured_components || later.unmeasured_components)
+
+),
+
+-- Without a limit that it takes, in rows of earlier versions, nothing is raised.
+falls as (
 
     select
         agent_id_hash,
+        agent_name,
         window_days,
-        part
-    from {{ ref('fct_score_changes') }}
-    where
-        as_of = (select run.as_of from scoring_run as run)
-        and compared_with = 'window'
-        and rank = 1
-        and points < 0
+        exp(-sum(loss_before)) as kept_before,
+        exp(-sum(loss_now)) as kept_now,
+        sum(loss_change) >= {{ scoring_parameter('falling_z_together') }} * sqrt(sum(variance)) as together,
+        bool_or(
+            loss_change > 0.02 and loss_change >= {{ scoring_parameter('falling_z_alone') }} * sqrt(variance)
+        ) as alone,
+        (array_agg(part order by loss_change desc, part_order asc))[1] as greatest_part
+    from changes
+    group by
+        agent_id_hash,
+        agent_name,
+        window_days
+    having count(variance) = count(*)
 
 ),
 
 falling as (
 
     select
-        falls.agent_id_hash,
-        falls.agent_name,
-        falls.window_days,
+        agent_id_hash,
+        agent_name,
+        window_days,
         'falling' as kind,
         'warning' as severity,
-        falls.fall::double precision as value,
-        falls.least_fall::double precision as threshold,
+        kept_before - kept_now as value,
+        ({{ scoring_parameter('falling_threshold') }}::numeric / 3)::double precision as threshold,
         format(
-            'Capacity fell from %s to %s in %s days, by more than chance%s.',
-            {{ shown_score('falls.earlier_score') }},
-            {{ shown_score('falls.capacity_score') }},
-            falls.window_days,
-            '. What cost most: ' || {{ named_part('greatest_losses.part') }}
+            'Capacity without episodes and deferrals fell from %s to %s in %s days, by more than chance. '
+            'What cost most: %s.',
+            {{ shown_score('kept_before') }},
+            {{ shown_score('kept_now') }},
+            window_days,
+            {{ named_part('greatest_part') }}
         ) as message
     from falls
-    left join greatest_losses
-        on
-            falls.agent_id_hash = greatest_losses.agent_id_hash
-            and falls.window_days = greatest_losses.window_days
-    where falls.fall >= falls.least_fall
+    where
+        (together or alone)
+        and kept_before - kept_now >= ({{ scoring_parameter('falling_threshold') }}::numeric / 3)::double precision
 
 ),
 

@@ -22,7 +22,6 @@ from brute_force import (  # noqa: E402
 )
 from brute_force.scoring import (  # noqa: E402
     DEFAULT_PARAMETERS,
-    _capacity_fall,
     _clean_trace,
     _drift,
     _replayable,
@@ -572,10 +571,11 @@ def test_alerts():
     traces += [trace(ago(3, minutes=i), i, agent="d" * 16) for i in range(29)]
     # E: one at T - 2 days exactly breaks the silence; without numbers I_chain = 0
     traces += [trace(ago(2, minutes=i), agent="e" * 16) for i in range(31)]
-    # F: 0.95 R at T - 7; at T 30 of 300 are overridden: 0.95 R / e, by more than chance
-    traces += [trace(ago(10, minutes=-i), i, agent="f" * 16) for i in range(300)]
+    # F: 0.95 at T - 7 but for R, and final; at T 30 of 300 are overridden: 0.95 / e, by more than chance
+    traces += [trace(ago(25), 0, agent="f" * 16)]
+    traces += [trace(ago(10, minutes=-i), 1 + i, agent="f" * 16) for i in range(300)]
     traces += [
-        trace(ago(1, minutes=-i), 300 + i, agent="f" * 16, action_was_overridden=i % 10 == 0)
+        trace(ago(1, minutes=-i), 301 + i, agent="f" * 16, action_was_overridden=i % 10 == 0)
         for i in range(300)
     ]
     options = {"run_as_of": T + timedelta(hours=9), "windows": WEEK, "parameters": {"replay_enabled": False}}
@@ -587,7 +587,7 @@ def test_alerts():
     assert len(raised) == len(found) == 8
     assert found == {
         ("a", "broken_chain"): ("critical", 7, 1),
-        ("f", "falling"): ("warning", 7, pytest.approx(capacity * (1 - math.exp(-1)), rel=1e-9)),
+        ("f", "falling"): ("warning", 7, pytest.approx(0.95 * (1 - math.exp(-1)), rel=1e-9)),
         ("b", "broken_chain"): ("critical", 7, 29),
         ("b", "low_capacity"): ("critical", 7, pytest.approx(capacity / 30, rel=1e-9)),
         ("b", "silent"): ("warning", 7, 30),
@@ -595,15 +595,6 @@ def test_alerts():
         ("d", "broken_chain"): ("critical", 7, 28),
         ("e", "low_capacity"): ("critical", 7, 0),
     }
-
-
-def test_a_fall_is_an_exact_decimal():
-    assert 0.95 - 0.80 < 0.15
-    assert _capacity_fall(0.95, 0.80) == Fraction(15, 100)
-    assert _capacity_fall(0.3, 0.15) == Fraction(15, 100)
-    assert _capacity_fall(0.9499999, 0.80) == Fraction(1499999, 10**7)
-    assert _capacity_fall(0.95, 0.8000000000001) == Fraction(15, 100)
-    assert _capacity_fall(0.95, 0.800000000001) == Fraction(149999999999, 10**12)
 
 
 def test_future_and_infinite_traces_and_blank_agents():

@@ -7,10 +7,23 @@ from click.testing import CliRunner
 from benchmarks.__main__ import main
 from benchmarks.coverage import command
 from benchmarks.coverage.cases import WINDOWS, Case, cells, edge_agents, simulated, special_cases
-from benchmarks.coverage.falling import PLANTED, POPULATIONS, dropped, unchanged
+from benchmarks.coverage.falling import (
+    CELLS,
+    DROPS,
+    PARTS,
+    Dropped,
+    Losses,
+    dropped,
+    is_falling,
+    losses,
+    together,
+    unchanged,
+)
 from benchmarks.coverage.measure import PARAMETERS, Measured, measure
 from benchmarks.coverage.targets import judge_cells, judge_edges, judge_falling, judge_special
 from benchmarks.coverage.truth import truth
+from ciris_scoring.steps.intervals import COMPONENTS, Intervals
+from ciris_scoring.steps.intervals.rows import GOOD_SHARES
 
 ROWS = 400
 SEED = 11
@@ -65,25 +78,58 @@ def test_the_truth_of_an_agent_worked_out_by_hand():
 
 
 def test_a_planted_drop_is_seen_and_unchanged_agents_seldom_raise_it():
-    overridden = dropped(PLANTED[0], 100, SEED)
-    assert overridden.within_a_window >= 0.95
-    quiet = unchanged(POPULATIONS[0], 600, WINDOWS[7], 100, SEED)
+    broken = dropped(DROPS[0], "chain_broken", 100, SEED)
+    assert (broken.name, broken.kind) == ("0.2 at 600 traces, days alike", "chain_broken")
+    assert 80 < broken.agents <= 100 and broken.ever >= broken.within_a_window >= 0.9
+    quiet = unchanged(CELLS[3], 100, SEED)
     assert quiet.agent_days == 2800
     assert quiet.raised <= 0.02
 
 
+def behaviour_of(rows: list[dict[str, tuple[float, float, float]]]) -> Losses:
+    """Losses of faultless agents with no width but for these components, (value, low, high)."""
+    one = np.ones((len(rows), len(COMPONENTS)))
+    value = one * [float(name in GOOD_SHARES) for name in COMPONENTS]
+    low, high = value.copy(), value.copy()
+    for i, row in enumerate(rows):
+        for name, three in row.items():
+            at = COMPONENTS.index(name)
+            value[i, at], low[i, at], high[i, at] = three
+    empty = np.zeros(len(rows))
+    return losses(Intervals(*[empty] * 3, *[one] * 3, value, low, high, one, empty.astype(np.int64)))
+
+
+def test_falling_by_hand():
+    """As the dbt unit test of fct_capacity_alerts: 2.8 standard deviations together, 3.8 alone, and 0.05."""
+    was = {"k_contradiction": (0.02, 0.02, 0.03176)}
+    unsure = was | {"i_chain": (np.exp(-0.2), np.exp(-0.788), 1.0)}
+
+    def now(k: float, side: float = 0.01568) -> dict[str, tuple[float, float, float]]:
+        return {"k_contradiction": (k, k - side, k)}
+
+    before = behaviour_of([was, was, unsure, unsure, *[{"k_contradiction": (0.02,) * 3}] * 2])
+    after = behaviour_of([now(0.0481), now(0.0479), now(0.059), now(0.057), now(0.027, 0), now(0.025, 0)])
+    assert before.loss[0].sum() == pytest.approx(0.2 + np.log1p(np.exp(-2.5)))
+    assert is_falling(before, after).tolist() == [True, False, True, False, True, False]
+    unmeasured = np.where(np.array(PARTS) == "k_contradiction", np.nan, after.loss)
+    assert not is_falling(before, after._replace(loss=unmeasured)).any()
+
+
 def measured_as(name: str, **changes) -> Measured:
-    return Measured(name, 100, 0.95, 0.95, 0.03, 0.02, (0.95,) * 5, 0.3, 0.5, 1.0)._replace(**changes)
+    return Measured(name, 100, 0.95, 0.95, 0.03, 0.02, (0.95,) * 5, (0.95,) * 11, 0.3, 0.5, 1.0)._replace(
+        **changes
+    )
 
 
 def test_what_is_missed_is_said():
-    cell = cells()[0].name
+    cell = cells()[3].name
     good = [verdict.met for verdict in judge_cells([measured_as(cell)])]
-    assert good == [True] * 4
+    assert good == [True] * 5
     for change in (
         {"coverage": 0.92},
         {"coverage": 0.99},
         {"factor_coverage": (0.95, 0.95, 0.91, 0.95, 0.95)},
+        {"component_coverage": (0.99,) * 7 + (0.92,) + (0.99,) * 3},
         {"median_width": 0.68},
     ):
         assert not all(verdict.met for verdict in judge_cells([measured_as(cell, **change)])), change
@@ -94,13 +140,16 @@ def test_what_is_missed_is_said():
         True,
     ]
     assert [v.met for v in judge_edges([measured_as("all perfect", ends_at_best=0.99)])] == [False]
-    quiet = unchanged(POPULATIONS[0], 30, WINDOWS[7], 1, SEED)
-    seen = dropped(PLANTED[0], 1, SEED)
-    verdicts = judge_falling(
-        [quiet._replace(raised=0.005), quiet._replace(raised=0.006)],
-        [seen._replace(within_a_window=0.8, ever=0.95), seen._replace(within_a_window=0.8, ever=0.94)],
-    )
-    assert [verdict.met for verdict in verdicts] == [True, False, True, False]
+    quiet = unchanged(CELLS[0], 1, SEED)
+    seen = Dropped(DROPS[0].name, "unsafe", 300, 0.9, 0.95)
+    for rest, met in ((0.29, False), (0.31, True)):
+        of_drop = [seen, seen._replace(agents=100, within_a_window=rest)]
+        assert together(of_drop).agents == 400 and together(of_drop).ever == pytest.approx(0.95)
+        verdicts = judge_falling(
+            [quiet._replace(raised=0.005), quiet._replace(raised=0.006)],
+            [*of_drop, together(of_drop), together([seen._replace(name=DROPS[2].name)])],
+        )
+        assert [verdict.met for verdict in verdicts] == [True, False, met]
 
 
 def test_the_command_prints_tables_and_says_what_it_missed(monkeypatch):
@@ -108,18 +157,15 @@ def test_the_command_prints_tables_and_says_what_it_missed(monkeypatch):
     monkeypatch.setattr(command, "cells", lambda: [case])
     monkeypatch.setattr(command, "special_cases", lambda: [])
     monkeypatch.setattr(command, "edge_agents", lambda: edge_agents()[:1])
-    monkeypatch.setattr(
-        command,
-        "all_unchanged",
-        lambda agents, seed: [unchanged(POPULATIONS[0], 30, WINDOWS[7], agents, seed)],
-    )
-    never = dropped(PLANTED[0], 1, SEED)._replace(ever=0.5)
-    monkeypatch.setattr(command, "all_dropped", lambda agents, seed: [never])
+    monkeypatch.setattr(command, "CELLS", CELLS[:1])
+    monkeypatch.setattr(command, "DROPS", DROPS[:1])
+    monkeypatch.setattr(command, "KINDS", ("unsafe",))
+    monkeypatch.setattr(command, "dropped", lambda drop, kind, *_: Dropped(drop.name, kind, 9, 0.7, 0.8))
     monkeypatch.setattr(command, "AS_OFS_TIMED", 2)
     result = CliRunner().invoke(main, ["coverage", "--rows", "200"])
     assert result.exit_code == 1, result.output
     assert case.name in result.stdout and "all perfect" in result.stdout
-    assert "falling, 12 % overridden, good agent" in result.stdout and "MISSED" in result.stdout
+    assert "found within 7 days, 0.2 at 600 traces" in result.stdout and "MISSED" in result.stdout
     assert "rows a second" in result.stdout and "Missed " in result.stdout.splitlines()[-1]
 
 

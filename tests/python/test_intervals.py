@@ -7,15 +7,12 @@ from brute_force import intervals as reference
 from ciris_scoring.steps.intervals import (
     COMPONENTS,
     FACTORS,
-    LEVEL_99,
     Parameters,
     PeriodSums,
     Rows,
     compute_intervals,
-    drop_limit,
     empty_fleet_sums,
     fleet_values,
-    is_falling,
     joined_sums,
     sum_fleet,
 )
@@ -306,16 +303,33 @@ def test_days_that_differ_widen_the_interval():
     assert widths[1] > 3 * widths[0]
 
 
-def test_another_level_is_wider():
-    rng = np.random.default_rng(7)
-    sums, _ = random_sums(rng, 20, 60)
-    rows = rows_of(rng, sums, [60], 1)
-    _, narrow = computed(sums, rows, Parameters())
-    _, wide = computed(sums, rows, Parameters(), level=LEVEL_99)
-    scored = ~np.isnan(narrow.capacity_score)
-    assert (wide.capacity_score_low[scored] <= narrow.capacity_score_low[scored]).all()
-    assert (wide.capacity_score_high[scored] >= narrow.capacity_score_high[scored]).all()
-    assert (wide.factor_low < narrow.factor_low).any()
+def test_published_limits_are_at_196_on_both_sides():
+    unsafe = np.zeros((1, 60), dtype=np.int64)
+    unsafe[0, -30:] = 10
+    _, result = computed(one_agent(n_unsafe=unsafe), one_row(), Parameters())
+    index = COMPONENTS.index("u_unsafe")
+    rate, n, z = 0.1, 3000 / result.design_effect[0, index], 1.96
+    spread = z * np.sqrt(rate * (1 - rate) / n + z * z / (4 * n * n))
+    expected = (rate + z * z / (2 * n) + np.array([-1, 1]) * spread) / (1 + z * z / n)
+    found = (result.component_low[0, index], result.component_high[0, index])
+    assert found == pytest.approx(expected, rel=1e-12)
+
+
+def test_the_published_worse_side_of_ece_is_wider_still():
+    """All 3,000 traces in one bin, 10 % more confident than right: centre sqrt(g^2 - s^2), and 1.6 * 1.96 * s."""
+    judged, confidence, successes = (np.zeros((1, 60, 10)) for _ in range(3))
+    judged[..., 9], confidence[..., 9], successes[..., 9] = 100, 100, 90
+    sums = one_agent(
+        n_judged=judged.astype(np.int64), sum_confidence=confidence, n_successes=successes.astype(np.int64)
+    )
+    _, result = computed(sums, one_row(), Parameters())
+    index = COMPONENTS.index("ece")
+    success = (2700 + 2 + 2 * 2702 / 3004) / (3000 + 4 + 2)
+    variance = result.design_effect[0, index] * success * (1 - success) / 3000
+    assert result.component[0, index] == pytest.approx(0.1)
+    assert result.component_high[0, index] == pytest.approx(
+        np.sqrt(0.01 - variance) + 1.6 * 1.96 * np.sqrt(variance), rel=1e-12
+    )
 
 
 def test_limits_follow_the_fleet_values_that_are_given():
@@ -350,32 +364,3 @@ def test_no_rows_give_no_limits():
     nothing = Rows._make(values[:0] for values in one_row())
     _, result = computed(one_agent(), nothing, Parameters())
     assert result.capacity_score.shape == (0,) and result.factor.shape == (0, 5)
-
-
-def test_a_drop_by_more_than_chance():
-    def limit(before, low, score, high):
-        return float(drop_limit(*(np.array([float(x)]) for x in (before, low, score, high)))[0])
-
-    # ln 2 less the hypotenuse of both sides, ln 1.1 and ln 1.2.
-    assert limit(0.8, 0.8 / 1.1, 0.4, 0.4 * 1.2) == pytest.approx(
-        np.log(2) - np.hypot(np.log(1.1), np.log(1.2))
-    )
-    assert limit(0.8, 0.3, 0.7, 0.9) < 0
-    assert limit(0.8, 0.0, 0.1, 0.2) == -np.inf  # the earlier score may have been anything
-    assert limit(0.8, 0.7, 0.0, 0.01) == pytest.approx(np.log(80))
-    assert limit(0.8, 0.7, 0.0, 0.0) == np.inf
-    assert limit(0.0, 0.0, 0.0, 0.0) == -np.inf
-    assert np.isnan(limit(np.nan, 0.1, 0.2, 0.3))
-
-
-def test_falling_needs_a_drop_that_is_large_and_certain():
-    def falling(before, low, score, high):
-        return bool(is_falling(*(np.array([float(x)]) for x in (before, low, score, high)), 0.15)[0])
-
-    assert falling(0.8, 0.79, 0.74, 0.75)  # 0.06, at 99 %
-    assert not falling(0.8, 0.79, 0.76, 0.765)  # 0.04 is less than a third of 0.15, however certain
-    assert falling(0.8, 0.69, 0.6, 0.71)  # 0.2, at 95 % and not at 99 %
-    assert not falling(0.8, 0.7, 0.66, 0.77)  # 0.14, at neither
-    assert not falling(0.8, 0.4, 0.5, 0.75)  # 0.3, by chance
-    assert not falling(np.nan, np.nan, 0.5, 0.6)
-    assert not falling(0.5, 0.45, 0.8, 0.85)

@@ -345,8 +345,16 @@ def _neg_log(x):
     return -math.log(x) if x > 0 else math.inf
 
 
-def limits(periods, facts, as_of, window, icc, cv, overrides=None, per_day=1, z_worse=1.645, z_better=1.96):
-    """One row: dict of scores, limits, components (value, low, high), design effects and driver."""
+def limits(periods, facts, as_of, window, icc, cv, overrides=None, per_day=1):
+    """One row: dict of scores, limits, components (value, low, high), design effects and driver.
+
+    The score is combined at 1.645 towards worse; what is published of factors and components is at 1.96.
+    """
+    row = (periods, facts, as_of, window, icc, cv, overrides, per_day)
+    return _limits(*row, 1.96) | {key: _limits(*row, 1.645)[key] for key in ("capacity", "drivers")}
+
+
+def _limits(periods, facts, as_of, window, icc, cv, overrides, per_day, z_worse, z_better=1.96):
     p = DEFAULTS | (overrides or {})
     parts = _parts(periods, as_of, window, per_day)
     in_window = [q for day in parts[0] for q in day]
@@ -563,7 +571,8 @@ def limits(periods, facts, as_of, window, icc, cv, overrides=None, per_day=1, z_
         components[name] = (1 - bad, 1 - high, 1 - low)
     components["delta_drift"] = (delta, max(0.0, d_low), d_high)
     components["mttr_hours"] = (facts.mttr_hours, mttr_low, mttr_high)
-    components["ece"] = (ece, min(1.0, max(0.0, ece_low)), min(1.0, ece_high))
+    wide = centre + 1.6 * (ece_high - centre)
+    components["ece"] = (ece, min(1.0, max(0.0, ece_low)), min(1.0, wide))
     components["q_deferral"] = (facts.q, 1 - deferral[2], 1 - deferral[1])
     for name, (value, low, high) in components.items():
         components[name] = (value, min(low, value), max(high, value))

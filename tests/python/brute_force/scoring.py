@@ -71,6 +71,8 @@ DEFAULT_PARAMETERS: dict[str, Any] = {
     "warm_up_days": 7,
     "low_capacity_threshold": 0.3,
     "falling_threshold": 0.15,
+    "falling_z_together": 2.8,
+    "falling_z_alone": 3.8,
     "silent_days": 2,
     "silent_min_traces": 30,
 }
@@ -1259,29 +1261,42 @@ def score_fleet(
     return rows
 
 
-def _capacity_fall(before: float, now: float) -> Fraction:
-    """scoring.md §8, ``falling``: how far a score fell, negative when it rose.
+# certainty.md §4: the parts whose published value is the better the higher it is, and the others.
+_GOOD = ("i_chain", "i_coverage", "i_replay", "s_score")
+_BEHAVIOUR = ("d_identity", "k_contradiction", *_GOOD, "delta_drift", "ece", "u_unsafe")
 
-    Reading: an exact decimal rounded to 12 places, so that a fall from 0.95 to 0.80 is 0.15.
+
+def _fall(before, before_limits, now, now_limits, p) -> float | None:
+    """certainty.md §4, ``falling``: D where it is raised, else None.
+
+    ``before`` and ``now`` are rows as ``Fleet.score`` has them, the limits (value, low, high) by component.
     """
-    return _round(_exact(before) - _exact(now), 12)
 
+    def loss(part, value):
+        if part in ("d_identity", "k_contradiction"):
+            return float(p["lambda_c" if part == "d_identity" else "mu_c"]) * value
+        if part == "delta_drift":
+            exponent = -float(p["norm_k"]) * (1 - value - float(p["norm_x0"]))
+            value = 1 / (1 + math.exp(exponent))
+        elif part not in _GOOD:
+            value = 1 - value
+        return -math.log(max(value, 1e-9))
 
-def _beyond_chance(
-    before: tuple[float, float, float], now: tuple[float, float, float], worse: float, better: float
-) -> bool:
-    """certainty.md §4: whether the interval of the difference on the log scale excludes 0.
-
-    Scores are (score, low, high). Sides are those of 95 % intervals, stretched by the factors ``worse`` and
-    ``better``. The side of a score of 0 is its upper limit's, which grows with the square.
-    """
-    if before[1] <= 0:
-        return False
-    if now[0] <= 0:
-        return now[2] <= 0 or math.log(before[0]) > math.log(now[2] * better**2)
-    side_before = worse * math.log(before[0] / before[1])
-    side_now = better * math.log(now[2] / now[0])
-    return math.log(before[0]) - math.log(now[0]) > math.hypot(side_before, side_now)
+    if before["score_status"] == "provisional":
+        return None
+    sums, alone = [0.0, 0.0, 0.0], False
+    for part in _BEHAVIOUR:
+        if part in before["unmeasured_components"] or part in now["unmeasured_components"]:
+            continue
+        was, was_worse = (loss(part, before_limits[part][i]) for i in (0, 1 if part in _GOOD else 2))
+        now_is, now_better = (loss(part, now_limits[part][i]) for i in (0, 2 if part in _GOOD else 1))
+        variance = ((was_worse - was) / 1.96) ** 2 + ((now_is - now_better) / 1.96) ** 2
+        change = now_is - was
+        alone |= change > 0.02 and change >= float(p["falling_z_alone"]) * math.sqrt(variance)
+        sums = [a + b for a, b in zip(sums, (was, now_is, variance), strict=True)]
+    together = sums[1] - sums[0] >= float(p["falling_z_together"]) * math.sqrt(sums[2])
+    fall = math.exp(-sums[0]) - math.exp(-sums[1])
+    return fall if (together or alone) and fall >= float(p["falling_threshold"]) / 3 else None
 
 
 def alerts(
@@ -1301,7 +1316,7 @@ def alerts(
     certainty.md §4, for the severity of low_capacity and for falling.
 
     Reading, ``value``: the capacity_score (low_capacity), the number of gaps, rewinds and duplicates in the
-    window (broken_chain), how far the score fell, as a positive number (falling), and the number of traces in the
+    window (broken_chain), D (falling), and the number of traces in the
     W before the silent days (silent).
     """
     fleet = Fleet(traces, deferrals, keys, run_as_of, parameters, period, deferral_outcomes)
@@ -1329,7 +1344,8 @@ def alerts(
             row = fleet.score(name, end, window)
             if row is not None:
                 capacity = row["capacity_score"]
-                limits = fleet_limits.row(name, end, window, row)["capacity"]
+                found = fleet_limits.row(name, end, window, row)
+                limits = found["capacity"]
                 threshold = float(p["low_capacity_threshold"])
                 if capacity is not None and capacity < threshold:
                     severity = "critical" if limits[2] < threshold else "warning"
@@ -1342,13 +1358,10 @@ def alerts(
                 before = fleet.score(name, end - length, window)
                 before_capacity = None if before is None else before["capacity_score"]
                 if capacity is not None and before_capacity is not None:
-                    fall = _capacity_fall(before_capacity, capacity)
-                    earlier = fleet_limits.row(name, end - length, window, before)["capacity"]
-                    likely = _beyond_chance(earlier, limits, 1.0, 1.0)
-                    certain = _beyond_chance(earlier, limits, 2.326 / 1.645, 2.576 / 1.96)
-                    least = _exact(p["falling_threshold"])
-                    if (certain and 3 * fall >= least) or (likely and fall >= least):
-                        alert("falling", "warning", name, window, float(fall))
+                    earlier = fleet_limits.row(name, end - length, window, before)["components"]
+                    fall = _fall(before, earlier, row, found["components"], p)
+                    if fall is not None:
+                        alert("falling", "warning", name, window, fall)
             silence = end - p["silent_days"] * _DAY
             n_before = len(agent.between(silence - length, silence))
             if len(agent.between(silence, end)) == 0 and n_before >= p["silent_min_traces"]:

@@ -47,9 +47,10 @@ order. A day is the 24 hours that end at the as-of or a whole number of days bef
 - With ``integrity_floor`` the limits of I_int are floored as its value is, where they enter the score's.
 - A component estimated as 0 drives the interval. An unmeasured S is 0, and so are both its limits.
 - Limits of factors and components exist for every row; those of the score are null (NaN) below ``min_traces``.
+- Published limits of factors and components are at 1.96 on both sides, and ``ece``'s worse side wider still; the
+  score's are combined from narrower ones, at 1.645 towards worse.
 """
 
-from ciris_scoring.steps.intervals.change import drop_limit, is_falling
 from ciris_scoring.steps.intervals.effects import (
     FleetSums,
     FleetValues,
@@ -59,10 +60,8 @@ from ciris_scoring.steps.intervals.effects import (
 )
 from ciris_scoring.steps.intervals.inputs import (
     LEAST_LOG_HOURS,
-    LEVEL_95,
-    LEVEL_99,
     METHOD_VERSION,
-    Level,
+    SCORE_LEVEL,
     Parameters,
     PeriodSums,
     Rows,
@@ -81,23 +80,19 @@ __all__ = [
     "COMPONENTS",
     "FACTORS",
     "LEAST_LOG_HOURS",
-    "LEVEL_95",
-    "LEVEL_99",
     "METHOD_VERSION",
     "FleetSums",
     "FleetValues",
     "Intervals",
-    "Level",
     "Parameters",
     "PeriodSums",
     "Rows",
+    "SCORE_LEVEL",
     "Window",
     "agents_per_chunk",
     "compute_intervals",
-    "drop_limit",
     "empty_fleet_sums",
     "fleet_values",
-    "is_falling",
     "joined_sums",
     "sum_fleet",
 ]

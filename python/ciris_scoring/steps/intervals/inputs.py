@@ -112,16 +112,19 @@ class Level(NamedTuple):
     """Standard normal quantiles of an interval's two sides."""
 
     z_worse: float
-    """Towards a worse score: one-sided, because losses are bounded below."""
+    """Towards a worse score."""
     z_better: float
     """Towards a better score."""
 
 
-METHOD_VERSION = 1
+METHOD_VERSION = 2
 """Version of the method. It is counted up when limits change, here and in the macro ``interval_method_version``."""
 
-LEVEL_95 = Level(1.645, 1.96)
-LEVEL_99 = Level(2.326, 2.576)
+SCORE_LEVEL = Level(1.645, 1.96)
+"""Of the components where the score's limits are combined from them: losses are bounded below."""
+
+PUBLISHED_LEVEL = Level(1.96, 1.96)
+"""Of the published limits of components and factors."""
 
 
 def check_inputs(sums: PeriodSums, rows: Rows, windows: tuple[Window, ...], periods_per_day: int) -> None:

@@ -34,8 +34,9 @@ from ciris_scoring.steps.intervals.effects import (
     histogram_effect,
 )
 from ciris_scoring.steps.intervals.inputs import (
-    LEVEL_95,
     METRICS,
+    PUBLISHED_LEVEL,
+    SCORE_LEVEL,
     Booleans,
     Floats,
     Integers,
@@ -48,6 +49,7 @@ from ciris_scoring.steps.intervals.inputs import (
 )
 from ciris_scoring.steps.intervals.limits import (
     Limits,
+    TwoCentred,
     calibration_limits,
     divergence,
     drift_limits,
@@ -86,6 +88,13 @@ COMPONENTS_BY_FACTOR = (
 COMPONENTS = tuple(component for components in COMPONENTS_BY_FACTOR for component in components)
 """The components that carry width, in the order of the arrays (``rho_regression`` is taken as observed)."""
 
+GOOD_SHARES = ("i_chain", "i_coverage", "i_replay", "s_score")
+"""Rates of which the share of good events is published."""
+
+WORSE_SIDE_OF_ECE = 1.6
+"""How many times as wide as its quantile says the published worse side of ``ece`` is: its truncated centre lies too low
+where gaps are no larger than their noise. In the score's limits the other components make up for that."""
+
 _RATE = {rate: index for index, rate in enumerate(RATES)}
 
 
@@ -113,6 +122,18 @@ class Intervals(NamedTuple):
     """(n, 11); null for ``mttr_hours``, ``q_deferral``, and what is unmeasured; of drift the metrics' mean."""
     interval_driver: NDArray[np.int64]
     """(n,) index into ``COMPONENTS`` of the one that widens the interval most; −1 where none does, or no score."""
+
+
+class _ComponentLimits(NamedTuple):
+    """Limits of the components of n rows at a level."""
+
+    rates: Limits
+    """(n, 7), of bad events, in the order of ``RATES``."""
+    gap: TwoCentred
+    deferrals: Limits
+    """Of what judged deferrals lost."""
+    drift: TwoCentred
+    recovery: Limits
 
 
 class _Totals(NamedTuple):
@@ -175,12 +196,10 @@ def compute_intervals(
     fleet: FleetValues,
     *,
     periods_per_day: int = 1,
-    level: Level = LEVEL_95,
 ) -> Intervals:
     """Second pass: limits of the rows of a chunk of agents.
 
     :param fleet: over all agents, from :func:`fleet_values`, or as stored.
-    :param level: of the limits.
     :raises ValueError: arrays do not fit together.
     """
     check_inputs(sums, rows, windows, periods_per_day)
@@ -221,7 +240,6 @@ def compute_intervals(
                 fleet.icc[part.window, part.as_of],
                 fleet.episode_cv[part.window, part.as_of],
                 parameters,
-                level,
             )
             for target, values in zip(result, computed, strict=True):
                 target[chunk] = values
@@ -285,7 +303,6 @@ def _limits(
     icc: Floats,
     episode_cv: Floats,
     parameters: Parameters,
-    level: Level,
 ) -> Intervals:
     """Scores and limits of n rows of one window.
 
@@ -311,26 +328,15 @@ def _limits(
         n_traces**2, replay[:, 1], out=np.zeros(len(n_traces)), where=replay[:, 1] > 0
     )
     trials[:, _RATE["s_score"]] = coherent.effective_signals
-    rate_limits = wilson(bad, trials / effects[:, :n_rates], level, bad <= 0, bad >= 1)
     unmeasured = np.zeros(bad.shape, dtype=np.bool_)
     unmeasured[:, _RATE["i_replay"]] = ~is_replayed
     unmeasured[:, _RATE["s_score"]] = ~is_coherence_measured
-    rate_limits = Limits(
-        np.where(unmeasured, bad, rate_limits.lower), np.where(unmeasured, bad, rate_limits.upper)
-    )
 
     # Calibration, deferrals, drift, recovery.
     n_judged = np.sum(moments.judged, axis=-1)
     ece = np.minimum(np.sum(np.abs(confidence - moments.successes), axis=-1) / np.maximum(n_judged, 1.0), 1.0)
-    gap = calibration_limits(moments.judged, confidence, moments.successes, effects[:, n_rates], level)
     n_deferrals = rows.n_judged_deferrals.astype(np.float64)
     lost_deferrals = 1 - rows.q_deferral
-    deferral_limits = wilson(lost_deferrals, n_deferrals, level, lost_deferrals <= 0, lost_deferrals >= 1)
-    no_deferral: Booleans = n_deferrals <= 0
-    deferral_limits = Limits(
-        np.where(no_deferral, lost_deferrals, deferral_limits.lower),
-        np.where(no_deferral, lost_deferrals, deferral_limits.upper),
-    )
     histogram_effects = [
         histogram_effect(
             _columns(moments.residuals, slice(n_rates + 1 + metric, n_rates + 2 + metric)),
@@ -345,53 +351,37 @@ def _limits(
         divergence(recent, baseline, effect, parameters.drift_pseudo_count, parameters.drift_min_sample)
         for recent, baseline, effect in zip(moments.recent, moments.baseline, histogram_effects, strict=True)
     ]
-    drifted = drift_limits(divergences, level)
     delta = drift(
         np.stack(moments.recent, axis=1),
         np.stack(moments.baseline, axis=1),
         parameters.drift_pseudo_count,
         max(parameters.drift_min_sample, 1),
     ).mean
-    recovery = recovery_limits(rows.mttr_hours, rows.n_episodes.astype(np.float64), episode_cv, level)
 
-    # Losses per factor.
-    def kept(rate: str) -> tuple[Floats, Floats, Limits]:
-        column = _RATE[rate]
-        return (
-            1 - bad[:, column],
-            1 - bad[:, column],
-            Limits(1 - rate_limits.upper[:, column], 1 - rate_limits.lower[:, column]),
-        )
-
-    penalty = np.array([parameters.lambda_c, parameters.mu_c])
-    identity = _additive_loss(
-        penalty * bad[:, :2], penalty * rate_limits.upper[:, :2], penalty * rate_limits.lower[:, :2]
-    )
-    resilience = _resilience_loss(
-        drifted.centre, drifted.upper, drifted.raw, drifted.raw_lower, recovery, rows, parameters
-    )
-    parts = [
-        identity,
-        _retained(kept("i_chain"), kept("i_coverage"), kept("i_replay")),
-        resilience,
-        _retained(
-            (1 - gap.centre, 1 - gap.raw, Limits(1 - gap.upper, 1 - gap.raw_lower)),
-            (
-                rows.q_deferral,
-                rows.q_deferral,
-                Limits(1 - deferral_limits.upper, 1 - deferral_limits.lower),
+    def at(level: Level) -> tuple[_ComponentLimits, list[Loss]]:
+        """Limits of the components at a level, and the losses of each factor's."""
+        limits = _ComponentLimits(
+            _held(wilson(bad, trials / effects[:, :n_rates], level, bad <= 0, bad >= 1), bad, unmeasured),
+            calibration_limits(moments.judged, confidence, moments.successes, effects[:, n_rates], level),
+            _held(
+                wilson(lost_deferrals, n_deferrals, level, lost_deferrals <= 0, lost_deferrals >= 1),
+                lost_deferrals,
+                n_deferrals <= 0,
             ),
-            kept("u_unsafe"),
-        ),
-        _retained(kept("s_score")),
-    ]
+            drift_limits(divergences, level),
+            recovery_limits(rows.mttr_hours, rows.n_episodes.astype(np.float64), episode_cv, level),
+        )
+        return limits, _losses(bad, limits, rows, parameters)
+
+    _, parts = at(SCORE_LEVEL)
+    published, published_parts = at(PUBLISHED_LEVEL)
 
     # Points, as published.
     raw_r = (1 - delta) / (1 + rows.mttr_hours / parameters.mttr_scale_hours) * (1 - rows.rho_regression)
     good = 1 - bad
     factor = np.stack(
         [
-            np.exp(-penalty[0] * bad[:, 0]) * np.exp(-penalty[1] * bad[:, 1]),
+            np.exp(-parameters.lambda_c * bad[:, 0]) * np.exp(-parameters.mu_c * bad[:, 1]),
             good[:, _RATE["i_chain"]] * good[:, _RATE["i_coverage"]] * good[:, _RATE["i_replay"]],
             sigmoid(raw_r, parameters.norm_k, parameters.norm_x0),
             (1 - ece) * rows.q_deferral * good[:, _RATE["u_unsafe"]],
@@ -407,9 +397,14 @@ def _limits(
     # Limits.
     best_r = sigmoid(1.0, parameters.norm_k, parameters.norm_x0)
     worst_r = sigmoid(0.0, parameters.norm_k, parameters.norm_x0)
-    combined = [combine(part) for part in parts]
-    combined[2] = _bounded(combined[2], loss(best_r), loss(worst_r))
-    factor_limits = [limits_of(one) for one in combined]
+
+    def combined_factors(losses: list[Loss]) -> list[Combined]:
+        combined = [combine(part) for part in losses]
+        combined[2] = _bounded(combined[2], loss(worst_r))
+        return combined
+
+    combined = combined_factors(parts)
+    factor_limits = [limits_of(one) for one in combined_factors(published_parts)]
     composite_parts = [
         floored(one, parameters.integrity_floor) if index == 1 else one for index, one in enumerate(combined)
     ]
@@ -430,26 +425,16 @@ def _limits(
     drivers = driver(parts, scales)
 
     # Components, in their own units; the order of rates' limits turns where the published value is the good share.
-    def good_share(rate: str) -> tuple[Floats, Floats, Floats]:
-        value, _, limits = kept(rate)
-        return value, limits.lower, limits.upper
-
-    def bad_share(rate: str) -> tuple[Floats, Floats, Floats]:
-        column = _RATE[rate]
-        return bad[:, column], rate_limits.lower[:, column], rate_limits.upper[:, column]
-
+    lower, upper = published.rates
+    gap, drifted = published.gap, published.drift
+    misled = gap.centre + WORSE_SIDE_OF_ECE * (gap.upper - gap.centre)
     components: dict[str, tuple[Floats, Floats, Floats]] = {
-        "d_identity": bad_share("d_identity"),
-        "k_contradiction": bad_share("k_contradiction"),
-        "i_chain": good_share("i_chain"),
-        "i_coverage": good_share("i_coverage"),
-        "i_replay": good_share("i_replay"),
+        **{rate: (bad[:, i], lower[:, i], upper[:, i]) for rate, i in _RATE.items()},
+        **{rate: (good[:, _RATE[rate]], *_kept(published.rates, rate)) for rate in GOOD_SHARES},
         "delta_drift": (delta, np.clip(drifted.raw_lower, 0.0, 1.0), np.clip(drifted.upper, 0.0, 1.0)),
-        "mttr_hours": (rows.mttr_hours, recovery.lower, recovery.upper),
-        "ece": (ece, np.clip(gap.raw_lower, 0.0, 1.0), np.clip(gap.upper, 0.0, 1.0)),
-        "q_deferral": (rows.q_deferral, 1 - deferral_limits.upper, 1 - deferral_limits.lower),
-        "u_unsafe": bad_share("u_unsafe"),
-        "s_score": good_share("s_score"),
+        "mttr_hours": (rows.mttr_hours, *published.recovery),
+        "ece": (ece, np.clip(gap.raw_lower, 0.0, 1.0), np.clip(misled, 0.0, 1.0)),
+        "q_deferral": (rows.q_deferral, 1 - published.deferrals.upper, 1 - published.deferrals.lower),
     }
     value, low, high = (
         np.stack([components[component][i] for component in COMPONENTS], axis=-1) for i in range(3)
@@ -487,6 +472,40 @@ def _limits(
 
 def _columns(residuals: Residuals, columns: slice) -> Residuals:
     return Residuals(*(values[:, columns] for values in residuals))
+
+
+def _held(limits: Limits, value: Floats, unmeasured: Booleans) -> Limits:
+    """Limits, which are the value where that is unmeasured and so carries no width."""
+    return Limits(np.where(unmeasured, value, limits.lower), np.where(unmeasured, value, limits.upper))
+
+
+def _kept(limits: Limits, rate: str) -> Limits:
+    """Limits of the good share of a rate, (n,)."""
+    return Limits(1 - limits.upper[:, _RATE[rate]], 1 - limits.lower[:, _RATE[rate]])
+
+
+def _losses(bad: Floats, limits: _ComponentLimits, rows: Rows, parameters: Parameters) -> list[Loss]:
+    """Losses of each factor's components, in the order of ``FACTORS``."""
+
+    def kept(rate: str) -> tuple[Floats, Floats, Limits]:
+        value = 1 - bad[:, _RATE[rate]]
+        return value, value, _kept(limits.rates, rate)
+
+    rates, gap, deferrals, drifted, recovery = limits
+    penalty = np.array([parameters.lambda_c, parameters.mu_c])
+    return [
+        _additive_loss(penalty * bad[:, :2], penalty * rates.upper[:, :2], penalty * rates.lower[:, :2]),
+        _retained(kept("i_chain"), kept("i_coverage"), kept("i_replay")),
+        _resilience_loss(
+            drifted.centre, drifted.upper, drifted.raw, drifted.raw_lower, recovery, rows, parameters
+        ),
+        _retained(
+            (1 - gap.centre, 1 - gap.raw, Limits(1 - gap.upper, 1 - gap.raw_lower)),
+            (rows.q_deferral, rows.q_deferral, Limits(1 - deferrals.upper, 1 - deferrals.lower)),
+            kept("u_unsafe"),
+        ),
+        _retained(kept("s_score")),
+    ]
 
 
 def _additive_loss(centre: Floats, worst: Floats, best: Floats) -> Loss:
@@ -539,7 +558,7 @@ def _resilience_loss(
     return Loss(*sides, zero=np.zeros(shape, dtype=np.bool_), upper=np.ones(shape))
 
 
-def _bounded(combined: Combined, least: Floats, most: Floats) -> Combined:
+def _bounded(combined: Combined, most: Floats) -> Combined:
     """R's loss on the worse side, no more than that of norm(0)."""
     return combined._replace(
         worse_distance=np.minimum(combined.worse_distance, np.maximum(most - combined.worse, 0))

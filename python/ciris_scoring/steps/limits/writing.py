@@ -6,7 +6,7 @@ from psycopg import sql
 from ciris_scoring.basics.connection import one_row
 from ciris_scoring.basics.relations import Relations
 from ciris_scoring.steps.fixed_copy import write_numbers
-from ciris_scoring.steps.intervals import COMPONENTS, LEVEL_95, METHOD_VERSION, FleetValues, Intervals
+from ciris_scoring.steps.intervals import COMPONENTS, METHOD_VERSION, SCORE_LEVEL, FleetValues, Intervals
 from ciris_scoring.steps.intervals.inputs import Floats, Integers
 from ciris_scoring.steps.intervals.residuals import EFFECTS
 from ciris_scoring.steps.limits.block import Block
@@ -101,4 +101,4 @@ def write_fleet_values(
         for fleet in block.fleets:
             at = (index_of[fleet.window_days], (fleet.as_of - block.origin) // setting.period)
             icc, episode_cv = values.icc[at].tolist(), float(values.episode_cv[at])
-            copy.write_row((*fleet, *icc, episode_cv, *LEVEL_95, METHOD_VERSION, now))
+            copy.write_row((*fleet, *icc, episode_cv, *SCORE_LEVEL, METHOD_VERSION, now))
