@@ -740,32 +740,3 @@ def test_whatever_is_received_the_database_takes_it(project, tmp_path):
     mutations, extremes = (load(project, [tmp_path / name], []) for name in ("mutated.jsonl", "odd.jsonl"))
     assert mutations.batches > 300 and mutations.n_problems > 300
     assert extremes.new == len(odd)
-
-
-# --- Without the extra -----------------------------------------------------------------------------------------------
-
-WITHOUT_EXTRA = """
-import importlib, pkgutil, sys
-for name in ("cryptography", "rfc8785"):
-    sys.modules[name] = None
-import ciris_scoring
-for module in pkgutil.walk_packages(ciris_scoring.__path__, "ciris_scoring."):
-    if not module.name.startswith("ciris_scoring.audit"):
-        importlib.import_module(module.name)
-from click.testing import CliRunner
-from ciris_scoring.cli import main
-for command in (["load", "x"], ["audit", "x"], ["init-db"], ["run", "--from-batches", "x"]):
-    result = CliRunner().invoke(main, command)
-    assert result.exit_code == 2, result.output
-    print(result.output)
-"""
-
-
-def test_the_core_does_without_the_extra(database):
-    environment = {**os.environ, "DBT_PROFILES_DIR": str(database.profiles_dir)}
-    done = subprocess.run(
-        [sys.executable, "-c", WITHOUT_EXTRA],
-        capture_output=True, text=True, check=False, cwd=REPOSITORY, env=environment,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.count("Hint: Install the extra: pip install 'ciris-scoring[audit]'") == 4
