@@ -29,6 +29,7 @@ from ciris_scoring.basics.errors import DatabaseError, InputError
 from ciris_scoring.basics.project import Project, load_project
 from ciris_scoring.basics.source_schema import SOURCE_TABLES, TRACE_COLUMNS
 from ciris_scoring.cli import main
+from command_line import at
 from conftest import REPOSITORY, Database
 from signed_batches import GENERATIONS, NEW, OLD, Agent, batch, deferral, standard, urlsafe_unpadded
 from test_signatures import mutated
@@ -88,8 +89,7 @@ def reasons(summary: Summary) -> list[str]:
 
 
 def command(database: Database, *arguments: object, given: bytes | None = None) -> Result:
-    options = ["--profiles-dir", str(database.profiles_dir), "--project-dir", str(REPOSITORY)]
-    return CliRunner().invoke(main, [*map(str, arguments), *options], input=given)
+    return CliRunner().invoke(main, [*map(str, arguments), *at(database)], input=given)
 
 
 # --- What is loaded --------------------------------------------------------------------------------------------------
@@ -267,8 +267,7 @@ def test_a_killed_load_goes_on(project, database, tmp_path):
     for number in range(600):
         write(tmp_path / "in", f"{number:04}.json", batch([agent.trace() for _ in range(2)]))
     keys = write_keys(tmp_path, agent)
-    options = ["--profiles-dir", str(database.profiles_dir), "--project-dir", str(REPOSITORY)]
-    arguments = ["load", str(tmp_path / "in"), "--keys", str(keys), *options]
+    arguments = ["load", str(tmp_path / "in"), "--keys", str(keys), *at(database)]
     code = "from ciris_scoring.audit import load; load.CHUNK_DOCUMENTS = 10; from ciris_scoring.cli import main; main()"
     workers: list[str] = []
     loader = subprocess.Popen([sys.executable, "-c", code, *arguments], stdout=subprocess.DEVNULL)

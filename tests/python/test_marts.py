@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import statistics
 from collections import defaultdict
 from collections.abc import Iterator
@@ -321,27 +320,6 @@ def test_every_score_has_the_components_of_the_design(connection, scores):
 
 
 # --- what a score is made of -----------------------------------------------------------------------------------------
-
-
-def test_the_composites_are_made_of_the_factors(scores):
-    assert len(scores) > 1000
-    assert {row["score_status"] for row in scores} == {"insufficient_data", "provisional", "final"}
-    for row in scores:
-        factors = [row[name] for name in ("c_score", "i_int_score", "r_score", "i_inc_score", "s_score")]
-        composites = [row["capacity_score"], row["capacity_score_geometric"], row["fragility_index"]]
-        if row["score_status"] == "insufficient_data":
-            assert row["n_traces"] < 30
-            assert composites == [None, None, None]
-            assert row["category"] is None
-        else:
-            product = math.prod(factors)
-            expected = [product, math.prod(f**0.2 for f in factors), 1 / (0.001 + product)]
-            assert composites == pytest.approx(expected, rel=1e-12, abs=1e-12)
-            limits = {"high_fragility": (0, 0.3), "moderate": (0.3, 0.6), "healthy": (0.6, 0.85)}
-            low, high = limits.get(row["category"], (0.85, 1.1))
-            assert low <= row["capacity_score"] < high
-        weakest = min(range(5), key=lambda i: factors[i])
-        assert row["weakest_factor"] == list(COMPONENTS)[weakest]
 
 
 def test_every_score_is_explained_by_its_traces(connection, scores, components):
