@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import statistics
 from collections import defaultdict
 from collections.abc import Iterator
 from typing import Any
@@ -377,28 +376,6 @@ def test_dim_agents_of_a_renamed_agent(connection, scores):
     assert set(now) == {agents[agent]["agent_name"]}
     then = {row["agent_name"] for row in scores if row["agent_id_hash"] == agent}
     assert then == {agents[agent]["agent_name"], *agents[agent]["former_names"]}
-
-
-def test_the_fleet_is_the_sum_of_its_scores(connection, scores):
-    fleet = {
-        (r["as_of"], r["window_days"]): r
-        for r in connection.execute("select * from fct_fleet_capacity").fetchall()
-    }
-    groups: dict[tuple, list[dict[str, Any]]] = defaultdict(list)
-    for row in scores:
-        groups[row["as_of"], row["window_days"]].append(row)
-    assert fleet.keys() == groups.keys()
-    for key, rows in groups.items():
-        found = fleet[key]
-        assert found["n_agents"] == len(rows) == len({row["agent_id_hash"] for row in rows})
-        for status in ("final", "provisional", "insufficient_data"):
-            assert found[f"n_{status}"] == sum(row["score_status"] == status for row in rows)
-        for category in ("high_fragility", "moderate", "healthy", "high_capacity"):
-            assert found[f"n_{category}"] == sum(row["category"] == category for row in rows)
-        values = [row["capacity_score"] for row in rows if row["capacity_score"] is not None]
-        expected = [statistics.mean(values), statistics.median(values), min(values)] if values else [None] * 3
-        summary = [found[f"{name}_capacity_score"] for name in ("mean", "median", "min")]
-        assert summary == (pytest.approx(expected, rel=1e-12) if values else expected)
 
 
 def test_the_published_dimensions(connection, scores):
