@@ -27,7 +27,8 @@ from click.testing import Result
 from ciris_scoring.basics.connection import one_row
 from ciris_scoring.trial import embedded
 from ciris_scoring.trial.embedded import SCHEMA
-from conftest import REPOSITORY, Database, fresh_database
+from command_line import at
+from conftest import Database, fresh_database
 from pipeline import RUN_TIMES, create_loose_sources, table_differences
 from replay import apply, daily_steps
 from test_bad_input import fingerprints, refusal, restore, run, saved
@@ -144,11 +145,6 @@ class Command:
     def __exit__(self, *_: object) -> None:
         self.kill()
         os.close(self._stderr)
-
-
-def at(database: Database) -> list[str]:
-    """Options that name the project and a database."""
-    return ["--project-dir", str(REPOSITORY), "--profiles-dir", str(database.profiles_dir)]
 
 
 def real_run(database: Database, case: Case) -> Command:

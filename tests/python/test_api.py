@@ -1512,38 +1512,3 @@ def test_an_address_that_is_taken_is_refused(project):
         result = CliRunner().invoke(main, ["serve", *map(str, options)])
     assert result.exit_code == 2
     assert "Cannot serve on 127.0.0.1, port" in result.output and "Traceback" not in result.output
-
-
-WITHOUT_EXTRA = """
-import importlib
-import pkgutil
-import sys
-from importlib.abc import MetaPathFinder
-
-class Blocked(MetaPathFinder):
-    def find_spec(self, name, path, target=None):
-        if name.partition(".")[0] in ("fastapi", "starlette", "uvicorn", "psycopg_pool"):
-            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
-
-sys.meta_path.insert(0, Blocked())
-import ciris_scoring
-for module in pkgutil.walk_packages(ciris_scoring.__path__, "ciris_scoring."):
-    if not module.name.startswith("ciris_scoring.show.api"):
-        importlib.import_module(module.name)
-from click.testing import CliRunner
-from ciris_scoring.cli import main
-result = CliRunner().invoke(main, ["serve"])
-assert result.exit_code == 2 and isinstance(result.exception, SystemExit), result.output
-print(result.output)
-"""
-
-
-def test_the_core_does_without_the_extra(project):
-    """Every other module is imported, and the command says what to install."""
-    environment = {**os.environ, "DBT_PROFILES_DIR": str(project.profiles_dir)}
-    done = subprocess.run(
-        [sys.executable, "-c", WITHOUT_EXTRA],
-        capture_output=True, text=True, check=False, cwd=REPOSITORY, env=environment,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    assert "Hint: Install the extra: pip install 'ciris-scoring[api]'" in done.stdout

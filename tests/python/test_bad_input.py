@@ -19,17 +19,17 @@ from typing import Any
 
 import psycopg
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 from psycopg import sql
 
 from ciris_scoring.basics.dbt import forget_compiled
 from ciris_scoring.basics.errors import shown
 from ciris_scoring.basics.run_lock import run_lock
-from ciris_scoring.cli import main
 from ciris_scoring.trial.embedded import SCHEMA, Server
 from ciris_scoring.trial.simulation import simulate_fleet
 from ciris_scoring.trial.simulation.load import load_fleet
-from conftest import REPOSITORY, Database, fresh_database
+from command_line import at, invoke, refused
+from conftest import Database, fresh_database
 from pipeline import LOG_OF_RUNS, deciding, kept_parsed, parsed_for
 
 NEWEST, OLDER = "2026-06-15T00:00:00Z", "2026-06-14"
@@ -168,27 +168,21 @@ def run(
     command: str = "run",
 ) -> Result:
     """`ciris-scoring run`, or another command; a traceback would be a bug."""
-    options = ["--profiles-dir", str(database.profiles_dir), "--project-dir", str(REPOSITORY), *arguments]
+    options = [*at(database), *arguments]
     if as_of is not None:
         options += ["--as-of", as_of]
     if variables is not None:
         options += ["--vars", variables if isinstance(variables, str) else json.dumps(variables)]
     with kept_parsed(database.profiles_dir, variables):
-        result = CliRunner().invoke(main, [command, *options])
-    no_traceback = result.exception is None or isinstance(result.exception, SystemExit)
-    assert no_traceback, f"a traceback: {result.exception!r}"
+        result = invoke(command, *options)
     assert "Traceback" not in result.output
     return result
 
 
 def refusal(result: Result, exit_code: int | None = None) -> str:
     """Error and hint, one line each, of a command that failed and printed no result."""
-    assert result.exit_code == (exit_code or result.exit_code) != 0, result.output[-1000:]
-    assert result.stdout == ""
-    *_, error, hint = result.stderr.splitlines()
-    assert error.startswith("Error: ")
-    assert hint.startswith("Hint: ")
-    return f"{error}\n{hint}"
+    assert result.exit_code != 0, result.output[-1000:]
+    return "\n".join(refused(result, exit_code or result.exit_code))
 
 
 PARSED: dict[str, Any] = {}
@@ -210,8 +204,8 @@ def parsed(database: Database, variables: Any) -> Any:
     key = parsed_for(database.profiles_dir, variables)
     if key not in PARSED:
         told = json.dumps(deciding(variables or {}))
-        options = ["--project-dir", str(REPOSITORY), "--profiles-dir", str(database.profiles_dir), "--quiet"]
-        outcome = dbtRunner().invoke(["parse", *options, "--no-write-json", "--vars", told])
+        options = [*at(database), "--quiet", "--no-write-json", "--vars", told]
+        outcome = dbtRunner().invoke(["parse", *options])
         assert outcome.success, outcome.exception
         PARSED[key] = outcome.result
     forget_compiled(PARSED[key])
@@ -228,8 +222,7 @@ def dbt(database: Database, *command: str, variables: Any = None) -> Dbt:
         if event.info.level in ("warn", "error"):
             said.append(event.info.msg)
 
-    options = ["--project-dir", str(REPOSITORY), "--profiles-dir", str(database.profiles_dir), "--quiet"]
-    options += ["--log-level", "none"]
+    options = [*at(database), "--quiet", "--log-level", "none"]
     if command[0] == "build":
         options += ["--exclude-resource-type", "unit_test"]
     if variables is not None:

@@ -1,35 +1,20 @@
-"""Sanity tests of the brute-force reference implementation. Every expected number is worked out by hand."""
+"""The reference implementation where no fleet decides: expected numbers worked out by hand.
+
+Where the fleets of test_equals_brute_force.py decide, the comparison with the SQL, whose unit tests are worked out by
+hand as well, holds it.
+"""
 
 import hashlib
 import math
-import sys
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal as D
 from fractions import Fraction
-from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).resolve().parent))
+from brute_force import Window, alerts, attribute_deferrals, data_quality, score_fleet
+from brute_force.scoring import _clean_trace, _replayable, _round, _ten_bin
 
-from brute_force import (  # noqa: E402
-    Window,
-    alerts,
-    attribute_deferrals,
-    data_quality,
-    fleet_coherence_hourly,
-    score_fleet,
-)
-from brute_force.scoring import (  # noqa: E402
-    DEFAULT_PARAMETERS,
-    _clean_trace,
-    _drift,
-    _replayable,
-    _round,
-    _ten_bin,
-)
-
-UTC = UTC
 T = datetime(2026, 3, 31, tzinfo=UTC)  # the as-of of most tests; W = 7 days: [24 March, 31 March)
 A, B = "a" * 16, "b" * 16
 WEEK = (Window(7, 23, 30),)
@@ -96,96 +81,7 @@ def test_windows_and_as_ofs_are_half_open_period_ends():
     }
 
 
-# scoring.md §2
-
-
-def test_cleaning_of_scores_strings_and_actions():
-    row = trace(
-        ago(1),
-        csdma_plausibility_score=D("NaN"),
-        dsdma_domain_alignment=D("1.01"),
-        coherence_level=float("inf"),
-        entropy_level=D("-0.0001"),
-        idma_k_eff=D("1e9"),
-        thought_id=" \t",
-        selected_action=" HandlerActionType.speak ",
-    )
-    clean = _clean_trace(row)
-    assert clean.selected_action == "SPEAK"
-    assert clean.idma_k_eff == 10**9  # only NaN, infinite and negative are refused
-    # of the ten, csdma, dsdma, coherence, entropy and thought_id are null now: five are left
-    assert one([row])["components"]["i_coverage"] == 0.5
-    day = datetime(2026, 3, 30, tzinfo=UTC)
-    assert data_quality([row], [], KEYS, run_as_of=T) == {
-        (A, day, "out_of_range_csdma_plausibility_score"): 1,
-        (A, day, "out_of_range_dsdma_domain_alignment"): 1,
-        (A, day, "out_of_range_coherence_level"): 1,
-        (A, day, "out_of_range_entropy_level"): 1,
-        (A, day, "blank_thought_id"): 1,
-    }
-
-
-def test_a_resent_trace_counts_once_as_its_earliest_row():
-    traces = [
-        trace(ago(1), 5, trace_id="x", signature=None),  # re-sent seven days later: set aside
-        trace(ago(8), 5, trace_id="x"),  # the earliest, before the window
-        trace(ago(1), 6, trace_id="x"),  # the same id, another sequence number: a trace of its own
-        trace(ago(2), None, trace_id="y"),
-        trace(ago(1), None, trace_id="y"),  # two null numbers are the same
-        trace(ago(2), None, trace_id=None),
-        trace(ago(1), None, trace_id=None),  # a null trace_id is never a duplicate
-        trace(ago(1), 5, trace_id="x", agent=B),  # another agent's
-    ]
-    row = one(traces)
-    assert row["n_traces"] == 4  # x/6, y, null, null
-    assert row["components"]["link_rate"] == 0.25  # 6 follows 5, which lies before the window
-    assert data_quality(traces, [], KEYS, run_as_of=T) == {(A, ago(1), "duplicate_trace"): 2}
-
-
-# scoring.md §3
-
-
-def test_core_identity_looks_behind_the_edge_of_the_window():
-    traces = [
-        trace(ago(20), agent_name="Ann"),
-        trace(ago(6), agent_name="Bea"),  # a change: Ann, two weeks ago
-        trace(ago(5), agent_name=" "),
-        trace(ago(4), agent_name="Bea", action_was_overridden=True, conscience_passed=False),
-        trace(ago(3), agent_name=None, action_was_overridden=None),
-    ]
-    row = one(traces)
-    assert row["n_traces"] == 4 and row["agent_name"] == "Bea"
-    assert row["components"]["d_identity"] == 0.25  # 1 change of 4
-    assert row["components"]["k_contradiction"] == 0.25
-    assert row["components"]["conscience_failure_rate"] == 0.25
-    assert row["c_score"] == pytest.approx(math.exp(-3.75), rel=1e-12)  # 5/4 + 10/4
-
-
 # scoring.md §4
-
-
-def test_chain_gaps_rewinds_duplicates_and_ties():
-    at = ago(1)
-    traces = [
-        trace(ago(9), 10),
-        trace(at, 13),  # tied timestamps are put in order 11, 13, null
-        trace(at, None),  # no number: not valid, and skipped as a predecessor
-        trace(at, 11),  # valid
-        trace(at + timedelta(minutes=1), 14),  # valid: 13 + 1
-        trace(at + timedelta(minutes=2), 14),  # duplicate
-        trace(at + timedelta(minutes=3), 3),  # rewind
-        trace(at + timedelta(minutes=4), 4, audit_entry_hash=""),  # follows 3, but has no hash
-        trace(at + timedelta(minutes=5), 5, signature_verified=None),  # linked, but not verified
-    ]
-    components = one(traces)["components"]
-    assert (components["chain_gaps"], components["chain_rewinds"], components["chain_duplicates"]) == (
-        1,
-        1,
-        1,
-    )
-    assert components["link_rate"] == 3 / 8  # 11, 14, 5
-    assert components["signature_rate"] == 7 / 8
-    assert components["i_chain"] == 2 / 8  # 11, 14
 
 
 def test_keys_end_at_their_revocation_or_expiry():
@@ -289,54 +185,6 @@ def test_bins_are_exact():
     assert [_ten_bin(row.csdma_plausibility_score) for row in cleaned] == [3, 7, 2, 6, 9, 0]
 
 
-def test_drift():
-    """30 recent in bin 9, 30 baseline in bin 0: p = (30.5, .5)/35, so KL = 30/35 ln 61; m = 2, correction 1/30."""
-    recent, baseline = [0] * 9 + [30], [30] + [0] * 9
-    expected = 1 - math.exp(-(6 / 7 * math.log(61) - 1 / 30))
-    assert _drift(recent, baseline, DEFAULT_PARAMETERS) == pytest.approx(expected, rel=1e-12)
-    assert _drift(recent, recent, DEFAULT_PARAMETERS) == 0
-    assert _drift([0] * 9 + [29], baseline, DEFAULT_PARAMETERS) is None
-
-    traces = [
-        trace(ago(1, minutes=i), dsdma_domain_alignment=None, coherence_level=D("0.5")) for i in range(30)
-    ]
-    old = {"csdma_plausibility_score": D("0.05"), "coherence_level": D("0.59")}
-    traces += [trace(ago(30, minutes=-i), **old) for i in range(30)]  # T - W - B is inside the baseline
-    row = one(traces)
-    assert row["components"]["delta_csdma_plausibility_score"] == pytest.approx(expected, rel=1e-12)
-    assert row["components"]["delta_dsdma_domain_alignment"] is None
-    assert row["components"]["delta_coherence_level"] == 0
-    assert row["components"]["delta_drift"] == pytest.approx(expected / 2, rel=1e-12)
-    x = 1 - expected / 2
-    assert row["r_score"] == pytest.approx(1 / (1 + math.exp(-5 * (x - 0.5))), rel=1e-12)
-
-
-def test_episodes():
-    def at(moment, flag, phase=None):
-        return trace(moment, idma_fragility_flag=flag, idma_phase=phase)
-
-    traces = [
-        at(ago(20), True, "x"),  # at the start of history; mode x
-        at(ago(19), None),
-        at(ago(18), True, "y"),
-        at(ago(10), False),  # recovered before the window: plays no part
-        at(ago(8), True, ""),  # mode unknown
-        at(ago(7), False),  # recovered at T - W, inside: 24 hours
-        at(ago(5), True, "x"),
-        at(ago(5, hours=-6), False),  # 6 hours
-        at(ago(2), True, "unknown"),  # open at T: 48 hours
-    ]
-    components = one(traces)["components"]
-    assert components["mttr_hours"] == 26  # (24 + 6 + 48) / 3
-    assert components["n_open_episodes"] == 1
-    assert components["rho_regression"] == 0.5  # of two recoveries, the unknown one came back
-    rows = score_fleet(traces, [], KEYS, as_ofs=[ago(2)], run_as_of=T, windows=WEEK)
-    before = rows[A, ago(2), 7]["components"]  # window [22, 29 March); the last episode is not detected yet
-    assert before["mttr_hours"] == 15 and before["rho_regression"] == 0 and before["n_open_episodes"] == 0
-    # R: 1/(1+26) * 1/2 = 1/54
-    assert one(traces)["r_score"] == pytest.approx(1 / (1 + math.exp(-5 * (1 / 54 - 0.5))), rel=1e-12)
-
-
 def test_again_is_in_trace_order_whatever_the_timestamps():
     at = ago(1)
     traces = [
@@ -352,27 +200,6 @@ def test_again_is_in_trace_order_whatever_the_timestamps():
 # scoring.md §6
 
 
-def test_calibration_and_unsafe_actions():
-    """Bin 9: 1.0 and 0.9, one success: |0.95 - 0.5| = 0.45, weight 2/4. Bin 2: 0.2, failure: 0.2, 1/4.
-    Bin 3: 0.3, success: 0.7, 1/4. ECE = 0.225 + 0.05 + 0.175 = 0.45. Unsafe: 1 of 5 (0.5 itself is not high)."""
-    cases = [
-        ("1", True, "0.9"),
-        ("0.9", False, "0.5"),
-        ("0.2", False, "0.51"),
-        ("0.3", True, "0"),
-        ("0.8", None, "1"),
-    ]
-    traces = [
-        trace(ago(1), csdma_plausibility_score=D(c), action_success=s, entropy_level=D(e), trace_id=c)
-        for c, s, e in cases
-    ]
-    row = one(traces)
-    assert row["components"]["ece"] == 0.45 and row["components"]["u_unsafe"] == 0.2
-    assert row["i_inc_score"] == pytest.approx(0.55 * 0.8, rel=1e-12)
-    row = one([trace(ago(1), action_success=None)])
-    assert row["components"]["ece"] == 0 and "ece" in row["unmeasured_components"]
-
-
 def deferral(id, created, status="RESOLVED", agent_id=A, name=None, summary="done", resolved=None):
     return {
         "deferral_id": id,
@@ -382,28 +209,6 @@ def deferral(id, created, status="RESOLVED", agent_id=A, name=None, summary="don
         "resolution_summary": summary,
         "resolved_at": resolved,
         "created_at": created,
-    }
-
-
-def test_deferrals():
-    traces = [trace(ago(20)), trace(ago(1))]
-    deferrals = [
-        deferral(1, ago(2)),  # 1
-        deferral(2, ago(7), " escalated ", summary=" "),  # 1/2; T - W is inside
-        deferral(3, ago(2), "REJECTED"),  # 0
-        deferral(4, ago(2), "PENDING"),  # not judged
-        deferral(5, ago(2), "LOST"),  # not in the table
-        deferral(6, ago(2), resolved=T),  # not known before T
-        deferral(7, ago(8)),  # before the window
-        deferral(8, T),  # not there yet
-        deferral(9, None),  # belongs to nobody
-    ]
-    row = one(traces, deferrals)
-    assert row["components"]["n_judged_deferrals"] == 3
-    assert row["components"]["q_deferral"] == 0.5
-    assert data_quality(traces, deferrals, KEYS, run_as_of=T) == {
-        (A, ago(2), "unknown_status"): 1,
-        (None, None, "unattributed_deferral"): 1,
     }
 
 
@@ -439,73 +244,6 @@ def test_attribution_uses_only_what_precedes():
         "one bearer then": eight,
         "no name": None,
     }
-
-
-# scoring.md §7
-
-
-def test_sustained_coherence_by_day():
-    """29 March: one coherent signal, weight 1/2. 30 March: one that is not verified. At 30 March: 1. At 31 March:
-    sigma = .5 * .95 = .475, sigma_max = .975. Before the first signal sigma_max = 0. S = (1 + .475/.975) / 2."""
-    traces = [
-        trace(ago(2)),
-        trace(ago(1), signature_verified=None),
-        trace(ago(1, minutes=-1), coherence_passed=None),
-    ]
-    row = one(traces)
-    assert row["components"]["sigma"] == pytest.approx(0.475, rel=1e-12)
-    assert row["components"]["n_signals"] == 2
-    assert row["s_score"] == pytest.approx((1 + 19 / 39) / 2, rel=1e-12)
-    row = one([trace(ago(1), coherence_passed=None)])
-    assert (
-        row["s_score"] == 0
-        and row["components"]["sigma"] == 0
-        and row["unmeasured_components"][-1] == "s_score"
-    )
-
-
-def test_memory_ends_after_coherence_days():
-    """A signal of 1 March fills the ratio up to as-of 31 March (30 days) and no longer."""
-    traces = [trace(ago(30)), trace(ago(1), coherence_passed=None), trace(T, coherence_passed=None)]
-    assert one(traces)["components"]["sigma"] == pytest.approx(0.5 * 0.95**29, rel=1e-12)
-    later = T + timedelta(days=1)
-    rows = score_fleet(traces, [], KEYS, as_ofs=[later], run_as_of=later, windows=WEEK)
-    assert rows[A, later, 7]["components"]["sigma"] == 0
-    assert rows[A, later, 7]["s_score"] == 1  # six of the seven period ends still see it
-
-
-def test_corroboration_and_the_fleet_view():
-    """A's mean is 0.8 (0.7 and 0.9). B 0.6 and C 0.8 have mean 0.7: 0.1 apart, an exact tie, within.
-    B against (0.8 + 0.8)/2: 0.2, not. C against 0.7: 0.1, within. Next hour: A is alone."""
-    c = "c" * 16
-    hour = ago(hours=5)
-    traces = [
-        trace(hour, 1, coherence_level=D("0.7")),
-        trace(hour, 2, coherence_level=D("0.9"), coherence_passed=None),
-        trace(hour, agent=B, coherence_level=D("0.6")),
-        trace(hour, agent=c, coherence_level=D("0.8")),
-        trace(hour, agent="d" * 16, coherence_level=None),
-        trace(ago(hours=4), 3, coherence_level=D("0.7")),
-    ]
-    rows = score_fleet(traces, [], KEYS, as_ofs=[T], run_as_of=T, windows=WEEK)
-    sigma = {name[0]: row["components"]["sigma"] for (name, _, _), row in rows.items()}
-    assert sigma == {"a": 1.5, "b": 0.5, "c": 1.0, "d": 0.5}
-    view = fleet_coherence_hourly(traces, T)
-    # mean (0.8 + 0.6 + 0.8)/3 = 11/15; deviations 1/15, -2/15, 1/15: variance (6/225)/2 = 3/225
-    assert view[hour]["n_agents"] == 3
-    assert view[hour]["fleet_coherence"] == pytest.approx(11 / 15, rel=1e-12)
-    assert view[hour]["cross_agent_divergence"] == pytest.approx(math.sqrt(3) / 15, rel=1e-12)
-    assert view[ago(hours=4)] == {"n_agents": 1, "fleet_coherence": 0.7, "cross_agent_divergence": None}
-
-
-def test_hourly_periods():
-    """Delta = 1/24: sigma loses 0.05/24 an hour. A signal in [21:00, 22:00), one at 23:xx that failed."""
-    traces = [trace(ago(hours=3)), trace(ago(hours=1), coherence_passed=False)]
-    row = one(traces, period="hour")
-    f = 479 / 480
-    assert row["components"]["sigma"] == pytest.approx(0.5 * f**2, rel=1e-12)
-    # period ends 22:00 and 23:00: ratio 1; 24:00: f^2 / (f^2 + 1)
-    assert row["s_score"] == pytest.approx((2 + f**2 / (f**2 + 1)) / 3, rel=1e-12)
 
 
 # scoring.md §8
@@ -594,45 +332,4 @@ def test_alerts():
         ("c", "silent"): ("warning", 7, 30),
         ("d", "broken_chain"): ("critical", 7, 28),
         ("e", "low_capacity"): ("critical", 7, 0),
-    }
-
-
-def test_future_and_infinite_traces_and_blank_agents():
-    traces = [
-        trace(T + timedelta(days=3, hours=2), trace_id=" "),
-        trace(datetime.max.replace(tzinfo=UTC)),
-        trace(datetime.min.replace(tzinfo=UTC)),
-        trace(ago(2), agent="  ", trace_id=""),
-        trace(ago(1, minutes=-5), idma_phase=" ", signature=""),
-    ]
-    assert data_quality(traces, [], KEYS, run_as_of=T) == {
-        (A, T + timedelta(days=3), "future_trace"): 1,
-        (A, None, "future_trace"): 2,
-        (None, ago(2), "blank_agent_id_hash"): 1,
-        (A, ago(1), "blank_idma_phase"): 1,
-        (A, ago(1), "blank_signature"): 1,
-    }
-    rows = score_fleet(traces, [], KEYS, as_ofs=None, run_as_of=T, windows=WEEK)
-    assert list(rows) == [(A, T, 7)] and rows[A, T, 7]["n_traces"] == 1
-
-
-def test_of_a_refused_row_its_ids_are_counted_alone():
-    long = "x" * 513
-    traces = [
-        trace(ago(1), agent=" ", trace_id=long, idma_phase=" ", coherence_level=2),
-        trace(ago(2), trace_id=long) | {"agent_id_hash": None},
-        trace(ago(3), trace_id=" ") | {"agent_id_hash": None},
-        trace(ago(4), agent=long, trace_id=long),
-        trace(ago(5), agent=long, trace_id=" ", signature=""),
-        trace(ago(6), trace_id=long),
-    ]
-    assert data_quality(traces, [], KEYS, run_as_of=T) == {
-        (None, ago(1), "blank_agent_id_hash"): 1,
-        (None, ago(1), "oversized_id"): 1,
-        (None, ago(2), "blank_agent_id_hash"): 1,
-        (None, ago(2), "oversized_id"): 1,
-        (None, ago(3), "blank_agent_id_hash"): 1,
-        (None, ago(4), "oversized_id"): 1,
-        (None, ago(5), "oversized_id"): 1,
-        (A, ago(6), "oversized_id"): 1,
     }

@@ -6,7 +6,8 @@ from datetime import timedelta
 
 from dbt.cli.main import dbtRunner
 
-from conftest import REPOSITORY, Database
+from command_line import at
+from conftest import Database
 from nasty_fleet import START, nasty_fleet
 from pipeline import create_loose_sources, insert_rows, kept_parsed, score
 
@@ -20,8 +21,8 @@ def test_every_unit_test_passes(database: Database) -> None:
     score(database.profiles_dir, START + timedelta(days=3))
     with kept_parsed(database.profiles_dir):
         outcome = dbtRunner().invoke(
-            ["test", "--select", "test_type:unit", "--vars", "ciris_unit_tests: true"]
-            + ["--project-dir", str(REPOSITORY), "--profiles-dir", str(database.profiles_dir), "--quiet"]
+            ["test", "--select", "test_type:unit", *at(database), "--quiet"]
+            + ["--vars", "ciris_unit_tests: true"]
         )
     assert outcome.exception is None
     tests = [result for result in outcome.result if result.node.resource_type == "unit_test"]

@@ -29,6 +29,7 @@ from ciris_scoring.basics.errors import DatabaseError, InputError
 from ciris_scoring.basics.project import Project, load_project
 from ciris_scoring.basics.source_schema import SOURCE_TABLES, TRACE_COLUMNS
 from ciris_scoring.cli import main
+from command_line import at
 from conftest import REPOSITORY, Database
 from signed_batches import GENERATIONS, NEW, OLD, Agent, batch, deferral, standard, urlsafe_unpadded
 from test_signatures import mutated
@@ -88,8 +89,7 @@ def reasons(summary: Summary) -> list[str]:
 
 
 def command(database: Database, *arguments: object, given: bytes | None = None) -> Result:
-    options = ["--profiles-dir", str(database.profiles_dir), "--project-dir", str(REPOSITORY)]
-    return CliRunner().invoke(main, [*map(str, arguments), *options], input=given)
+    return CliRunner().invoke(main, [*map(str, arguments), *at(database)], input=given)
 
 
 # --- What is loaded --------------------------------------------------------------------------------------------------
@@ -267,8 +267,7 @@ def test_a_killed_load_goes_on(project, database, tmp_path):
     for number in range(600):
         write(tmp_path / "in", f"{number:04}.json", batch([agent.trace() for _ in range(2)]))
     keys = write_keys(tmp_path, agent)
-    options = ["--profiles-dir", str(database.profiles_dir), "--project-dir", str(REPOSITORY)]
-    arguments = ["load", str(tmp_path / "in"), "--keys", str(keys), *options]
+    arguments = ["load", str(tmp_path / "in"), "--keys", str(keys), *at(database)]
     code = "from ciris_scoring.audit import load; load.CHUNK_DOCUMENTS = 10; from ciris_scoring.cli import main; main()"
     workers: list[str] = []
     loader = subprocess.Popen([sys.executable, "-c", code, *arguments], stdout=subprocess.DEVNULL)
@@ -740,32 +739,3 @@ def test_whatever_is_received_the_database_takes_it(project, tmp_path):
     mutations, extremes = (load(project, [tmp_path / name], []) for name in ("mutated.jsonl", "odd.jsonl"))
     assert mutations.batches > 300 and mutations.n_problems > 300
     assert extremes.new == len(odd)
-
-
-# --- Without the extra -----------------------------------------------------------------------------------------------
-
-WITHOUT_EXTRA = """
-import importlib, pkgutil, sys
-for name in ("cryptography", "rfc8785"):
-    sys.modules[name] = None
-import ciris_scoring
-for module in pkgutil.walk_packages(ciris_scoring.__path__, "ciris_scoring."):
-    if not module.name.startswith("ciris_scoring.audit"):
-        importlib.import_module(module.name)
-from click.testing import CliRunner
-from ciris_scoring.cli import main
-for command in (["load", "x"], ["audit", "x"], ["init-db"], ["run", "--from-batches", "x"]):
-    result = CliRunner().invoke(main, command)
-    assert result.exit_code == 2, result.output
-    print(result.output)
-"""
-
-
-def test_the_core_does_without_the_extra(database):
-    environment = {**os.environ, "DBT_PROFILES_DIR": str(database.profiles_dir)}
-    done = subprocess.run(
-        [sys.executable, "-c", WITHOUT_EXTRA],
-        capture_output=True, text=True, check=False, cwd=REPOSITORY, env=environment,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.count("Hint: Install the extra: pip install 'ciris-scoring[audit]'") == 4

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-import statistics
 from collections import defaultdict
 from collections.abc import Iterator
 from typing import Any
@@ -323,27 +321,6 @@ def test_every_score_has_the_components_of_the_design(connection, scores):
 # --- what a score is made of -----------------------------------------------------------------------------------------
 
 
-def test_the_composites_are_made_of_the_factors(scores):
-    assert len(scores) > 1000
-    assert {row["score_status"] for row in scores} == {"insufficient_data", "provisional", "final"}
-    for row in scores:
-        factors = [row[name] for name in ("c_score", "i_int_score", "r_score", "i_inc_score", "s_score")]
-        composites = [row["capacity_score"], row["capacity_score_geometric"], row["fragility_index"]]
-        if row["score_status"] == "insufficient_data":
-            assert row["n_traces"] < 30
-            assert composites == [None, None, None]
-            assert row["category"] is None
-        else:
-            product = math.prod(factors)
-            expected = [product, math.prod(f**0.2 for f in factors), 1 / (0.001 + product)]
-            assert composites == pytest.approx(expected, rel=1e-12, abs=1e-12)
-            limits = {"high_fragility": (0, 0.3), "moderate": (0.3, 0.6), "healthy": (0.6, 0.85)}
-            low, high = limits.get(row["category"], (0.85, 1.1))
-            assert low <= row["capacity_score"] < high
-        weakest = min(range(5), key=lambda i: factors[i])
-        assert row["weakest_factor"] == list(COMPONENTS)[weakest]
-
-
 def test_every_score_is_explained_by_its_traces(connection, scores, components):
     explained = {key_of(row): row for row in connection.execute(EXPLAINED).fetchall()}
     assert explained.keys() == {key_of(row) for row in scores}
@@ -399,28 +376,6 @@ def test_dim_agents_of_a_renamed_agent(connection, scores):
     assert set(now) == {agents[agent]["agent_name"]}
     then = {row["agent_name"] for row in scores if row["agent_id_hash"] == agent}
     assert then == {agents[agent]["agent_name"], *agents[agent]["former_names"]}
-
-
-def test_the_fleet_is_the_sum_of_its_scores(connection, scores):
-    fleet = {
-        (r["as_of"], r["window_days"]): r
-        for r in connection.execute("select * from fct_fleet_capacity").fetchall()
-    }
-    groups: dict[tuple, list[dict[str, Any]]] = defaultdict(list)
-    for row in scores:
-        groups[row["as_of"], row["window_days"]].append(row)
-    assert fleet.keys() == groups.keys()
-    for key, rows in groups.items():
-        found = fleet[key]
-        assert found["n_agents"] == len(rows) == len({row["agent_id_hash"] for row in rows})
-        for status in ("final", "provisional", "insufficient_data"):
-            assert found[f"n_{status}"] == sum(row["score_status"] == status for row in rows)
-        for category in ("high_fragility", "moderate", "healthy", "high_capacity"):
-            assert found[f"n_{category}"] == sum(row["category"] == category for row in rows)
-        values = [row["capacity_score"] for row in rows if row["capacity_score"] is not None]
-        expected = [statistics.mean(values), statistics.median(values), min(values)] if values else [None] * 3
-        summary = [found[f"{name}_capacity_score"] for name in ("mean", "median", "min")]
-        assert summary == (pytest.approx(expected, rel=1e-12) if values else expected)
 
 
 def test_the_published_dimensions(connection, scores):

@@ -21,6 +21,7 @@ from ciris_scoring.basics.errors import RunInProgress
 from ciris_scoring.basics.run_lock import run_lock
 from ciris_scoring.trial import embedded
 from ciris_scoring.trial.embedded import SCHEMA, Server
+from command_line import at
 from conftest import Database
 from kills import (
     PATIENCE_SECONDS,
@@ -28,7 +29,6 @@ from kills import (
     UNDISTURBED,
     Case,
     Command,
-    at,
     differences_after_another_run,
     draw,
     half_published,

@@ -18,14 +18,7 @@ from psycopg import sql
 from ciris_scoring.basics.errors import InputError
 from ciris_scoring.basics.source_schema import SOURCE_TABLES, create_source_tables
 from ciris_scoring.trial import simulation
-from ciris_scoring.trial.simulation import (
-    PATHOLOGIES,
-    Fleet,
-    fleet_roster,
-    iter_traces,
-    simulate_fleet,
-    stream_fleet,
-)
+from ciris_scoring.trial.simulation import PATHOLOGIES, Fleet, fleet_roster, simulate_fleet, stream_fleet
 from ciris_scoring.trial.simulation.load import TargetHoldsTraces, load_fleet
 from ciris_scoring.trial.simulation.sample import SAMPLE, load_sample, sample_info, write_sample
 from ciris_scoring.trial.simulation.text_formats import csv_text
@@ -86,7 +79,7 @@ def test_the_generator_is_pinned() -> None:
 
 @pytest.mark.parametrize("rows_per_chunk", [1, 120, 10**9])
 def test_chunks_do_not_change_the_rows(rows_per_chunk: int) -> None:
-    chunks = list(iter_traces(**SMALL, rows_per_chunk=rows_per_chunk))
+    chunks = list(stream_fleet(**SMALL, rows_per_chunk=rows_per_chunk).traces)
     whole = simulate_fleet(**SMALL).traces
     pd.testing.assert_frame_equal(pd.concat(chunks, ignore_index=True), whole)
     assert len(chunks) == {1: 9, 10**9: 1}.get(rows_per_chunk, len(chunks))
@@ -113,7 +106,7 @@ def test_an_agent_does_not_depend_on_the_others() -> None:
     ],
 )
 def test_arguments_out_of_range_are_refused_before_anything_is_made(change: dict) -> None:
-    for function in (simulate_fleet, iter_traces, stream_fleet):
+    for function in (simulate_fleet, stream_fleet):
         with pytest.raises(InputError):
             function(**{**SMALL, **change})
 

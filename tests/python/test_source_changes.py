@@ -11,12 +11,11 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from click.testing import CliRunner
 
 from ciris_scoring.basics.connection import one_row
-from ciris_scoring.cli import main
 from ciris_scoring.project_files import copy_project
 from ciris_scoring.trial.embedded import SCHEMA, Server
+from command_line import at, invoke
 from conftest import REPOSITORY, Database
 from test_bad_input import NEWEST, dbt, fleet_database, restore, run, saved
 
@@ -245,8 +244,7 @@ def test_changed_code_is_judged_again(published, tmp_path: Path):
         """
 
     def run_copy() -> str:
-        options = ["--project-dir", str(project), "--profiles-dir", str(published.profiles_dir)]
-        result = CliRunner().invoke(main, ["run", *options, "--as-of", NEWEST])
+        result = invoke("run", *at(published, project), "--as-of", NEWEST)
         assert result.exit_code == 0, result.output[-2000:]
         return " ".join(result.stderr.split())
 

@@ -15,6 +15,7 @@ from psycopg import sql
 from ciris_scoring.basics.source_schema import BATCH_COLUMNS, SOURCE_TABLES
 from ciris_scoring.trial import embedded
 from ciris_scoring.trial.embedded import SCHEMA, Server
+from command_line import at
 from conftest import REPOSITORY, Database
 from nasty_fleet import START, nasty_fleet
 from pipeline import create_loose_sources, insert_rows, kept_parsed, score, table_differences
@@ -161,8 +162,7 @@ def test_every_other_command_reads_json_and_numeric_too(database: Database) -> N
     for command in (["test", "--select", "path:models/staging,test_type:unit"], ["source", "freshness"]):
         with kept_parsed(database.profiles_dir):
             outcome = dbtRunner().invoke(
-                [*command, "--project-dir", str(REPOSITORY), "--profiles-dir", str(database.profiles_dir)]
-                + ["--vars", "ciris_unit_tests: true", "--quiet"]
+                [*command, *at(database), "--vars", "ciris_unit_tests: true", "--quiet"]
             )
         assert outcome.exception is None
         bad = {

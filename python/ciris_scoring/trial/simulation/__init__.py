@@ -12,7 +12,7 @@ Here are the fleets themselves; :mod:`~ciris_scoring.trial.simulation.load` writ
 """
 
 from ciris_scoring.trial.simulation.behaviours import PATHOLOGIES, Pathology
-from ciris_scoring.trial.simulation.fleet import Fleet, FleetStream, iter_traces, simulate_fleet, stream_fleet
+from ciris_scoring.trial.simulation.fleet import Fleet, FleetStream, simulate_fleet, stream_fleet
 from ciris_scoring.trial.simulation.roster import fleet_roster
 
 __all__ = [
@@ -21,7 +21,6 @@ __all__ = [
     "FleetStream",
     "Pathology",
     "fleet_roster",
-    "iter_traces",
     "simulate_fleet",
     "stream_fleet",
 ]

@@ -69,26 +69,6 @@ def simulate_fleet(
     )
 
 
-def iter_traces(
-    agents: int,
-    days: int,
-    traces_per_day: float,
-    seed: int,
-    end: datetime,
-    *,
-    wide: bool = False,
-    rows_per_chunk: int = ROWS_PER_CHUNK,
-) -> Iterator[pd.DataFrame]:
-    """Yield the traces of `simulate_fleet`, the same rows in the same order, in frames of whole days.
-
-    A chunk holds all agents of as many days as make about `rows_per_chunk` rows (at least one day), so rows
-    come interleaved in time, as they reach a production table, and physical order follows `timestamp`, except
-    for a trace delivered again, which stands in the day of its first delivery. Parameters and errors as in
-    `simulate_fleet`; they are checked before the first frame is asked for.
-    """
-    return _chunks(Plan.make(agents, days, traces_per_day, seed, end), wide, rows_per_chunk)
-
-
 def stream_fleet(
     agents: int,
     days: int,
@@ -99,7 +79,13 @@ def stream_fleet(
     wide: bool = False,
     rows_per_chunk: int = ROWS_PER_CHUNK,
 ) -> FleetStream:
-    """Simulate a fleet of any size: as `simulate_fleet`, with the traces of `iter_traces`."""
+    """Simulate a fleet of any size: the rows of `simulate_fleet` in their order, traces in frames of whole days.
+
+    A frame holds all agents of as many days as make about `rows_per_chunk` rows (at least one day), so rows
+    come interleaved in time, as they reach a production table, and physical order follows `timestamp`, except
+    for a trace delivered again, which stands in the day of its first delivery. Parameters and errors as in
+    `simulate_fleet`; they are checked before the first frame is asked for.
+    """
     plan = Plan.make(agents, days, traces_per_day, seed, end)
     return FleetStream(
         traces=_chunks(plan, wide, rows_per_chunk),

@@ -1,0 +1,52 @@
+"""The core without an extra: every other module is imported, and the extra's commands say what to install."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from conftest import REPOSITORY, Database
+
+WITHOUT_EXTRA = """
+import importlib, json, pkgutil, sys
+extra, missing, commands = json.loads(sys.argv[1])
+for name in missing:
+    sys.modules[name] = None
+import ciris_scoring
+for module in pkgutil.walk_packages(ciris_scoring.__path__, "ciris_scoring."):
+    if not module.name.startswith(extra):
+        importlib.import_module(module.name)
+from click.testing import CliRunner
+from ciris_scoring.cli import main
+for command in commands:
+    result = CliRunner().invoke(main, command)
+    assert result.exit_code == 2 and isinstance(result.exception, SystemExit), result.output
+    print(result.output)
+"""
+
+
+@pytest.mark.parametrize(
+    ("extra", "room", "missing", "commands"),
+    [
+        (
+            "audit",
+            "ciris_scoring.audit",
+            ["cryptography", "rfc8785"],
+            [["load", "x"], ["audit", "x"], ["init-db"], ["run", "--from-batches", "x"]],
+        ),
+        ("api", "ciris_scoring.show.api", ["fastapi", "starlette", "uvicorn", "psycopg_pool"], [["serve"]]),
+    ],
+)
+def test_the_core_does_without_the_extra(
+    database: Database, extra: str, room: str, missing: list[str], commands: list[list[str]]
+) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT_EXTRA, json.dumps([room, missing, commands])],
+        capture_output=True, text=True, check=False, cwd=REPOSITORY,
+        env={**os.environ, "DBT_PROFILES_DIR": str(database.profiles_dir)},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    hint = f"Hint: Install the extra: pip install 'ciris-scoring[{extra}]'"
+    assert done.stdout.count(hint) == len(commands)
