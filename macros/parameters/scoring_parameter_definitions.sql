@@ -1,5 +1,6 @@
 {#- The one list of parameters: default, allowed range and meaning. Users override values, never this list,
-    in the dictionary variable `ciris_scoring_parameters`. kind: number | integer | boolean | text. -#}
+    in the dictionary variable `ciris_scoring_parameters`. kind: number | integer | boolean | text. later: added after scores
+    were published, so that its default leaves their parameter_set_id as it was. -#}
 {% macro scoring_parameter_definitions() %}
   {{ return({
     'lambda_c': {'kind': 'number', 'default': 5, 'minimum': 2, 'maximum': 10, 'section': '3',
@@ -54,6 +55,8 @@
       'meaning': 'Weight of S in the geometric composite.'},
     'fragility_epsilon': {'kind': 'number', 'default': 0.001, 'minimum': 0.000000001, 'maximum': 1, 'section': '8',
       'meaning': 'epsilon in fragility_index = 1 / (epsilon + capacity_score).'},
+    'steady_days': {'later': true, 'kind': 'integer', 'default': 90, 'minimum': 1, 'maximum': 3650, 'section': '4b of certainty.md',
+      'meaning': 'Days over which capacity_score_steady averages deferrals and episodes, at least the window.'},
     'low_capacity_threshold': {'kind': 'number', 'default': 0.3, 'minimum': 0, 'maximum': 1, 'section': '8',
       'meaning': 'Alert low_capacity: capacity_score below this.'},
     'falling_threshold': {'kind': 'number', 'default': 0.15, 'minimum': 0, 'maximum': 1, 'section': '8',

@@ -37,6 +37,14 @@ deciding_values as (
         'parameter ' || parameter_name as item,
         value_digest as setting
     from {{ ref('int_scoring_parameters') }}
+    -- Left out where nobody set it: scores that were made before there was such a parameter keep their parameter set.
+    where
+        parameter_value is distinct from default_value
+        or parameter_name not in (
+            {%- for name, definition in scoring_parameter_definitions().items() if definition.get('later') -%}
+            '{{ name }}'{% if not loop.last %}, {% endif %}
+            {%- endfor -%}
+        )
 
     union all
 
@@ -46,7 +54,7 @@ deciding_values as (
 
     union all
 
-    -- Left out where nobody set it: scores that were made before it could be set keep their parameter set.
+    -- Left out likewise.
     select
         'traces_from' as item,
         extract(epoch from {{ traces_from() }})::text as setting

@@ -101,6 +101,10 @@ class Intervals(NamedTuple):
     """(n,), null below ``min_traces``, as are its limits."""
     capacity_score_low: Floats
     capacity_score_high: Floats
+    capacity_score_steady: Floats
+    """(n,), as ``capacity_score``, with the episodes and deferrals of the steady days, and its limits."""
+    capacity_score_steady_low: Floats
+    capacity_score_steady_high: Floats
     factor: Floats
     """(n, 5) in the order of ``FACTORS``, and their limits."""
     factor_low: Floats
@@ -185,7 +189,7 @@ def compute_intervals(
     """
     check_inputs(sums, rows, windows, periods_per_day)
     n = len(rows.agent)
-    widths = (None, None, None, 5, 5, 5, 11, 11, 11, 11)
+    widths = (*(None,) * 6, 5, 5, 5, 11, 11, 11, 11)
     result = Intervals._make(
         [
             *(np.empty(n if width is None else (n, width)) for width in widths),
@@ -323,14 +327,6 @@ def _limits(
     n_judged = np.sum(moments.judged, axis=-1)
     ece = np.minimum(np.sum(np.abs(confidence - moments.successes), axis=-1) / np.maximum(n_judged, 1.0), 1.0)
     gap = calibration_limits(moments.judged, confidence, moments.successes, effects[:, n_rates], level)
-    n_deferrals = rows.n_judged_deferrals.astype(np.float64)
-    lost_deferrals = 1 - rows.q_deferral
-    deferral_limits = wilson(lost_deferrals, n_deferrals, level, lost_deferrals <= 0, lost_deferrals >= 1)
-    no_deferral: Booleans = n_deferrals <= 0
-    deferral_limits = Limits(
-        np.where(no_deferral, lost_deferrals, deferral_limits.lower),
-        np.where(no_deferral, lost_deferrals, deferral_limits.upper),
-    )
     histogram_effects = [
         histogram_effect(
             _columns(moments.residuals, slice(n_rates + 1 + metric, n_rates + 2 + metric)),
@@ -352,7 +348,17 @@ def _limits(
         parameters.drift_pseudo_count,
         max(parameters.drift_min_sample, 1),
     ).mean
-    recovery = recovery_limits(rows.mttr_hours, rows.n_episodes.astype(np.float64), episode_cv, level)
+    weekly = _observed(
+        rows.mttr_hours, rows.n_episodes, rows.q_deferral, rows.n_judged_deferrals, episode_cv, level
+    )
+    steady = _observed(
+        rows.mttr_hours_steady,
+        rows.n_steady_episodes,
+        rows.q_deferral_steady,
+        rows.n_steady_deferrals,
+        episode_cv,
+        level,
+    )
 
     # Losses per factor.
     def kept(rate: str) -> tuple[Floats, Floats, Limits]:
@@ -367,53 +373,82 @@ def _limits(
     identity = _additive_loss(
         penalty * bad[:, :2], penalty * rate_limits.upper[:, :2], penalty * rate_limits.lower[:, :2]
     )
-    resilience = _resilience_loss(
-        drifted.centre, drifted.upper, drifted.raw, drifted.raw_lower, recovery, rows, parameters
-    )
-    parts = [
-        identity,
-        _retained(kept("i_chain"), kept("i_coverage"), kept("i_replay")),
-        resilience,
-        _retained(
-            (1 - gap.centre, 1 - gap.raw, Limits(1 - gap.upper, 1 - gap.raw_lower)),
-            (
-                rows.q_deferral,
-                rows.q_deferral,
-                Limits(1 - deferral_limits.upper, 1 - deferral_limits.lower),
+
+    def losses(observed: _Observed) -> list[Loss]:
+        """Per factor, with these episodes and deferrals."""
+        return [
+            identity,
+            integrity,
+            _resilience_loss(
+                drifted.centre,
+                drifted.upper,
+                drifted.raw,
+                drifted.raw_lower,
+                observed,
+                rows.rho_regression,
+                parameters,
             ),
-            kept("u_unsafe"),
-        ),
-        _retained(kept("s_score")),
-    ]
+            _retained(
+                (1 - gap.centre, 1 - gap.raw, Limits(1 - gap.upper, 1 - gap.raw_lower)),
+                (observed.q_deferral, observed.q_deferral, observed.deferrals),
+                kept("u_unsafe"),
+            ),
+            coherence_loss,
+        ]
+
+    integrity = _retained(kept("i_chain"), kept("i_coverage"), kept("i_replay"))
+    coherence_loss = _retained(kept("s_score"))
+    parts = losses(weekly)
 
     # Points, as published.
-    raw_r = (1 - delta) / (1 + rows.mttr_hours / parameters.mttr_scale_hours) * (1 - rows.rho_regression)
     good = 1 - bad
-    factor = np.stack(
-        [
-            np.exp(-penalty[0] * bad[:, 0]) * np.exp(-penalty[1] * bad[:, 1]),
-            good[:, _RATE["i_chain"]] * good[:, _RATE["i_coverage"]] * good[:, _RATE["i_replay"]],
-            sigmoid(raw_r, parameters.norm_k, parameters.norm_x0),
-            (1 - ece) * rows.q_deferral * good[:, _RATE["u_unsafe"]],
-            good[:, _RATE["s_score"]],
-        ],
-        axis=-1,
-    )
+
+    def values_of(observed: _Observed) -> Floats:
+        """The five factors, (n, 5), with these episodes and deferrals."""
+        x = (1 - delta) / (1 + observed.mttr_hours / parameters.mttr_scale_hours) * (1 - rows.rho_regression)
+        return np.stack(
+            [
+                np.exp(-penalty[0] * bad[:, 0]) * np.exp(-penalty[1] * bad[:, 1]),
+                good[:, _RATE["i_chain"]] * good[:, _RATE["i_coverage"]] * good[:, _RATE["i_replay"]],
+                sigmoid(x, parameters.norm_k, parameters.norm_x0),
+                (1 - ece) * observed.q_deferral * good[:, _RATE["u_unsafe"]],
+                good[:, _RATE["s_score"]],
+            ],
+            axis=-1,
+        )
+
+    def product(values: Floats) -> Floats:
+        """The composite."""
+        floors = np.array([0, parameters.integrity_floor, 0, 0, 0])
+        result: Floats = np.prod(np.maximum(values, floors), axis=-1)
+        return result
+
+    factor = values_of(weekly)
+    capacity, capacity_steady = product(factor), product(values_of(steady))
     is_scored: Booleans = n_traces >= parameters.min_traces
-    in_composite = factor.copy()
-    in_composite[:, 1] = np.maximum(factor[:, 1], parameters.integrity_floor)
-    capacity = np.prod(in_composite, axis=-1)
 
     # Limits.
     best_r = sigmoid(1.0, parameters.norm_k, parameters.norm_x0)
     worst_r = sigmoid(0.0, parameters.norm_k, parameters.norm_x0)
-    combined = [combine(part) for part in parts]
-    combined[2] = _bounded(combined[2], loss(best_r), loss(worst_r))
+
+    def composed(parts: list[Loss]) -> tuple[list[Combined], list[Combined]]:
+        """The factors, and the same as the composite takes them."""
+        combined = [combine(part) for part in parts]
+        combined[2] = _bounded(combined[2], loss(best_r), loss(worst_r))
+        return combined, [combined[0], floored(combined[1], parameters.integrity_floor), *combined[2:]]
+
+    def limits_of_score(parts: list[Combined], value: Floats) -> tuple[Floats, Floats]:
+        """Limits of a composite, which contain it; NaN with too few traces."""
+        whole = limits_of(combine_factors(parts))
+        return (
+            np.where(is_scored, np.minimum(whole.lower, value), np.nan),
+            np.where(is_scored, np.maximum(np.minimum(whole.upper, best_r), value), np.nan),
+        )
+
+    combined, composite_parts = composed(parts)
+    capacity_low, capacity_high = limits_of_score(composite_parts, capacity)
+    steady_low, steady_high = limits_of_score(composed(losses(steady))[1], capacity_steady)
     factor_limits = [limits_of(one) for one in combined]
-    composite_parts = [
-        floored(one, parameters.integrity_floor) if index == 1 else one for index, one in enumerate(combined)
-    ]
-    whole = limits_of(combine_factors(composite_parts))
     factor_low = np.stack([limits.lower for limits in factor_limits], axis=-1)
     factor_high = np.stack([limits.upper for limits in factor_limits], axis=-1)
     factor_low[:, 2] = np.maximum(factor_low[:, 2], worst_r)
@@ -445,9 +480,9 @@ def _limits(
         "i_coverage": good_share("i_coverage"),
         "i_replay": good_share("i_replay"),
         "delta_drift": (delta, np.clip(drifted.raw_lower, 0.0, 1.0), np.clip(drifted.upper, 0.0, 1.0)),
-        "mttr_hours": (rows.mttr_hours, recovery.lower, recovery.upper),
+        "mttr_hours": (weekly.mttr_hours, weekly.recovery.lower, weekly.recovery.upper),
         "ece": (ece, np.clip(gap.raw_lower, 0.0, 1.0), np.clip(gap.upper, 0.0, 1.0)),
-        "q_deferral": (rows.q_deferral, 1 - deferral_limits.upper, 1 - deferral_limits.lower),
+        "q_deferral": (weekly.q_deferral, weekly.deferrals.lower, weekly.deferrals.upper),
         "u_unsafe": bad_share("u_unsafe"),
         "s_score": good_share("s_score"),
     }
@@ -470,10 +505,11 @@ def _limits(
     )
     return Intervals(
         capacity_score=np.where(is_scored, capacity, np.nan),
-        capacity_score_low=np.where(is_scored, np.minimum(whole.lower, capacity), np.nan),
-        capacity_score_high=np.where(
-            is_scored, np.maximum(np.minimum(whole.upper, best_r), capacity), np.nan
-        ),
+        capacity_score_low=capacity_low,
+        capacity_score_high=capacity_high,
+        capacity_score_steady=np.where(is_scored, capacity_steady, np.nan),
+        capacity_score_steady_low=steady_low,
+        capacity_score_steady_high=steady_high,
         factor=factor,
         factor_low=np.minimum(factor_low, factor),
         factor_high=np.maximum(factor_high, factor),
@@ -505,34 +541,64 @@ def _retained(*components: tuple[Floats, Floats, Limits]) -> Loss:
     return retention_loss(stacked[0], stacked[1], limits)
 
 
+class _Observed(NamedTuple):
+    """Episodes and deferrals, which are taken as observed, over the window or over the steady days; (n,) each."""
+
+    mttr_hours: Floats
+    recovery: Limits
+    q_deferral: Floats
+    deferrals: Limits
+    """Of ``q_deferral``."""
+
+
+def _observed(
+    mttr_hours: Floats,
+    n_episodes: Integers,
+    q_deferral: Floats,
+    n_deferrals: Integers,
+    episode_cv: Floats,
+    level: Level,
+) -> _Observed:
+    """Limits of the mean time to recovery and of the quality of deferrals; where there was none, its value."""
+    lost = 1 - q_deferral
+    judged = n_deferrals.astype(np.float64)
+    limits = wilson(lost, judged, level, lost <= 0, lost >= 1)
+    none: Booleans = judged <= 0
+    return _Observed(
+        mttr_hours,
+        recovery_limits(mttr_hours, n_episodes.astype(np.float64), episode_cv, level),
+        q_deferral,
+        Limits(1 - np.where(none, lost, limits.upper), 1 - np.where(none, lost, limits.lower)),
+    )
+
+
 def _resilience_loss(
     centre: Floats,
     upper: Floats,
     raw: Floats,
     raw_lower: Floats,
-    recovery: Limits,
-    rows: Rows,
+    observed: _Observed,
+    rho_regression: Floats,
     parameters: Parameters,
 ) -> Loss:
     """Losses of R's two components, one at a time at its limit; R's own centre is in the first one only."""
+    mttr_hours, recovery = observed.mttr_hours, observed.recovery
 
     def loss_of_r(delta: Floats, hours: Floats) -> Floats:
-        x = (1 - delta) / (1 + hours / parameters.mttr_scale_hours) * (1 - rows.rho_regression)
+        x = (1 - delta) / (1 + hours / parameters.mttr_scale_hours) * (1 - rho_regression)
         result: Floats = np.logaddexp(0.0, -parameters.norm_k * (x - parameters.norm_x0))
         return result
 
-    worse, better = loss_of_r(centre, rows.mttr_hours), loss_of_r(raw, rows.mttr_hours)
+    worse, better = loss_of_r(centre, mttr_hours), loss_of_r(raw, mttr_hours)
     nothing = np.zeros_like(worse)
     sides = (
         Side(
             np.stack([worse, nothing], axis=-1),
-            np.stack([loss_of_r(upper, rows.mttr_hours), loss_of_r(centre, recovery.upper) - worse], axis=-1),
+            np.stack([loss_of_r(upper, mttr_hours), loss_of_r(centre, recovery.upper) - worse], axis=-1),
         ),
         Side(
             np.stack([better, nothing], axis=-1),
-            np.stack(
-                [loss_of_r(raw_lower, rows.mttr_hours), loss_of_r(raw, recovery.lower) - better], axis=-1
-            ),
+            np.stack([loss_of_r(raw_lower, mttr_hours), loss_of_r(raw, recovery.lower) - better], axis=-1),
         ),
     )
     shape = (len(worse), 2)
