@@ -365,7 +365,7 @@ select
     case
         when classified.capacity_score_steady is not null
             then {{ points_of_change(
-                'ln(classified.r_score) - ln(classified.r_score_steady)', '0', '1', 'classified.capacity_product',
+                '(ln(classified.r_score) - ln(classified.r_score_steady))', '0', '1', 'classified.capacity_product',
                 'classified.steady_product', 'classified.points_per_loss'
             ) }}
     end as mttr_hours_steady_minus_weekly,
