@@ -110,6 +110,7 @@ def limits_of_fleets(
                 np.tile(np.array(as_ofs, dtype=np.int64), n),
                 np.zeros(n * len(as_ofs), dtype=np.int64),
                 *(values[members].ravel() for values in given[:5]),
+                *(values[members].ravel() for values in (*given[:2], *given[3:5])),  # no steady days here
             ]
         )
         fleet_of = fleet_values(sum_fleet(part, rows, (window,)))

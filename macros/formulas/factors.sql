@@ -16,6 +16,15 @@
   ({{ i_chain }} * {{ i_coverage }} * {{ i_replay }})
 {%- endmacro %}
 
+{#- scoring.md §5: R = norm((1 - delta_drift) * 1 / (1 + MTTR / tau) * (1 - rho_regression)),
+    norm(x) = 1 / (1 + exp(-k (x - x0))). The Python step makes r_score of the same; this is for r_score_steady. -#}
+{% macro resilience(delta_drift, mttr_hours, rho_regression) -%}
+  (1 / (1 + exp(-{{ scoring_parameter('norm_k') }}::double precision * (
+    (1 - {{ delta_drift }}) / (1 + {{ mttr_hours }} / {{ scoring_parameter('mttr_scale_hours') }}::double precision)
+    * (1 - {{ rho_regression }}) - {{ scoring_parameter('norm_x0') }}::double precision
+  ))))
+{%- endmacro %}
+
 {#- scoring.md §6: ECE = sum over bins of (n_bin / N) * |mean confidence - success rate|, that is the sum of
     |confidences - successes| by bin over N. Null when nothing was judged. excess_confidence: an array of
     confidences less successes, by bin. -#}

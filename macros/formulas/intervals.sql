@@ -18,9 +18,10 @@
   {{ return(values | join('|')) }}
 {% endmacro %}
 
-{#- Columns of fct_capacity_scores that have limits, COLUMN_low and COLUMN_high: the score and its factors. -#}
+{#- Columns of fct_capacity_scores that have limits, COLUMN_low and COLUMN_high: the score, its factors and the steady
+    score. -#}
 {% macro scores_with_limits() %}
-  {{ return(['capacity_score', 'c_score', 'i_int_score', 'r_score', 'i_inc_score', 's_score']) }}
+  {{ return(['capacity_score', 'c_score', 'i_int_score', 'r_score', 'i_inc_score', 's_score', 'capacity_score_steady']) }}
 {% endmacro %}
 
 {#- Components that have limits; s_score is a factor as well, so its limits are among the factors'. -#}

@@ -55,6 +55,8 @@
       'meaning': 'Weight of S in the geometric composite.'},
     'fragility_epsilon': {'kind': 'number', 'default': 0.001, 'minimum': 0.000000001, 'maximum': 1, 'section': '8',
       'meaning': 'epsilon in fragility_index = 1 / (epsilon + capacity_score).'},
+    'steady_days': {'kind': 'integer', 'default': 90, 'minimum': 1, 'maximum': 3650, 'section': '8', 'since': '0.2.0',
+      'meaning': 'Days over which capacity_score_steady averages deferrals and episodes, at least the window.'},
     'low_capacity_threshold': {'kind': 'number', 'default': 0.3, 'minimum': 0, 'maximum': 1, 'section': '8',
       'meaning': 'Alert low_capacity: capacity_score below this.'},
     'falling_threshold': {'kind': 'number', 'default': 0.15, 'minimum': 0, 'maximum': 1, 'section': '8',

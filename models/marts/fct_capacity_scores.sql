@@ -57,6 +57,22 @@ select
     candidates.category_high,
     candidates.category_certainty,
     candidates.interval_driver,
-    agents.agent_label
+    agents.agent_label,
+    candidates.capacity_score_steady,
+    candidates.capacity_score_steady_low,
+    candidates.capacity_score_steady_high,
+    candidates.category_steady,
+    candidates.category_steady_low,
+    candidates.category_steady_high,
+    candidates.category_steady_certainty,
+    candidates.r_score_steady,
+    candidates.i_inc_score_steady,
+    candidates.mttr_hours_steady,
+    candidates.n_steady_episodes,
+    candidates.q_deferral_steady,
+    candidates.n_steady_deferrals,
+    candidates.mttr_hours_steady_minus_weekly,
+    candidates.q_deferral_steady_minus_weekly,
+    candidates.steady_missing_because
 from {{ ref('int_capacity_scores') }} as candidates
 left join agents on candidates.agent_id_hash = agents.agent_id_hash

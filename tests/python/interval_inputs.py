@@ -90,20 +90,30 @@ def rows_of(
     ]
     agent, as_of, index = np.array(keys, dtype=np.int64).reshape(-1, 3).T
     n = len(agent)
-    n_episodes = rng.choice([0, 0, 1, 4, 20], size=n)
-    n_deferrals = rng.choice([0, 0, 1, 3, 40], size=n)
-    halves = np.rint(rng.choice([0.0, 0.5, 1.0, 0.75], size=n) * 2 * n_deferrals)
+    n_episodes, n_steady_episodes = rng.choice([0, 0, 1, 4, 20], size=(2, n))
+    n_deferrals, n_steady_deferrals = rng.choice([0, 0, 1, 3, 40], size=(2, n))
+
+    def hours(episodes: np.ndarray) -> np.ndarray:
+        lasted = rng.lognormal(0, 1.2, n) * rng.choice([0.0, 1.0, 50.0], size=n)
+        return np.where(episodes > 0, lasted, 0.0)
+
+    def quality(deferrals: np.ndarray) -> np.ndarray:
+        halves = np.rint(rng.choice([0.0, 0.5, 1.0, 0.75], size=n) * 2 * deferrals)
+        return np.where(deferrals > 0, halves / (2 * np.maximum(deferrals, 1)), 1.0)
+
     return Rows(
         agent=agent,
         as_of=as_of,
         window=index,
-        mttr_hours=np.where(
-            n_episodes > 0, rng.lognormal(0, 1.2, n) * rng.choice([0.0, 1.0, 50.0], size=n), 0.0
-        ),
+        mttr_hours=hours(n_episodes),
         n_episodes=n_episodes,
         rho_regression=np.where(n_episodes > 0, rng.choice([0.0, 0.5, 1.0], size=n), 0.0),
-        q_deferral=np.where(n_deferrals > 0, halves / (2 * np.maximum(n_deferrals, 1)), 1.0),
+        q_deferral=quality(n_deferrals),
         n_judged_deferrals=n_deferrals,
+        mttr_hours_steady=hours(n_steady_episodes),
+        n_steady_episodes=n_steady_episodes,
+        q_deferral_steady=quality(n_steady_deferrals),
+        n_steady_deferrals=n_steady_deferrals,
     )
 
 
@@ -135,12 +145,20 @@ def as_lists(sums: PeriodSums, durations: list[list[list[float]]]) -> list[list[
     ]
 
 
-def facts_of(rows: Rows, row: int) -> Facts:
-    """A row's facts for the reference implementation."""
+def facts_of(rows: Rows, row: int, *, steady: bool = False) -> Facts:
+    """A row's facts for the reference implementation, over the window or over the steady days."""
+    hours, episodes = (
+        (rows.mttr_hours_steady, rows.n_steady_episodes) if steady else (rows.mttr_hours, rows.n_episodes)
+    )
+    quality, judged = (
+        (rows.q_deferral_steady, rows.n_steady_deferrals)
+        if steady
+        else (rows.q_deferral, rows.n_judged_deferrals)
+    )
     return Facts(
-        float(rows.mttr_hours[row]),
-        int(rows.n_episodes[row]),
+        float(hours[row]),
+        int(episodes[row]),
         float(rows.rho_regression[row]),
-        float(rows.q_deferral[row]),
-        int(rows.n_judged_deferrals[row]),
+        float(quality[row]),
+        int(judged[row]),
     )

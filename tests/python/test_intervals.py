@@ -78,6 +78,11 @@ def assert_sound(result, rows: Rows, sums: PeriodSums) -> None:
             result.capacity_score_low[scored],
             result.capacity_score_high[scored],
         ),
+        (
+            result.capacity_score_steady[scored],
+            result.capacity_score_steady_low[scored],
+            result.capacity_score_steady_high[scored],
+        ),
         (result.factor, result.factor_low, result.factor_high),
         (result.component, result.component_low, result.component_high),
     ):
@@ -135,6 +140,19 @@ def test_equals_the_reference_implementation(name, periods_per_day):
                 assert np.isnan(result.design_effect[row, i]), component
             else:
                 assert result.design_effect[row, i] == pytest.approx(effect, rel=1e-8), component
+        steady = facts_of(rows, row, steady=True)
+        expected_steady = reference.limits(
+            lists[rows.agent[row]], steady, as_of, window, icc, cv, overrides, periods_per_day
+        )["capacity"]
+        got = (
+            result.capacity_score_steady[row],
+            result.capacity_score_steady_low[row],
+            result.capacity_score_steady_high[row],
+        )
+        if expected_steady is None:
+            assert np.isnan(got).all()
+        else:
+            assert got == pytest.approx(expected_steady, abs=TOLERANCE)
         driver = result.interval_driver[row]
         assert (None if driver < 0 else COMPONENTS[driver]) in expected["drivers"]
 
@@ -221,9 +239,9 @@ def one_row(window: int = 1, as_of: int = 60, **facts: float) -> Rows:
         "q_deferral": 1.0,
         "n_judged_deferrals": 0,
     } | facts
-    return Rows(
-        np.array([0]), np.array([as_of]), np.array([window]), *(np.array([v]) for v in values.values())
-    )
+    steady = [values[name] for name in values if name != "rho_regression"]
+    columns = [0, as_of, window, *values.values(), *steady]
+    return Rows(*(np.array([value]) for value in columns))
 
 
 def test_the_perfect_agents_interval_ends_at_its_score():

@@ -15,11 +15,23 @@
     'capacity_score_geometric': 'power(c_score, weight_c) * power(floored_integrity, weight_i_int)'
         ~ ' * power(r_score, weight_r) * power(i_inc_score, weight_i_inc) * power(s_score, weight_s)',
     'fragility_index': '1 / (fragility_epsilon + capacity_score)',
+    'r_score_steady': '1 / (1 + exp(-norm_k * ('
+        ~ '(1 - delta_drift) / (1 + mttr_hours_steady / mttr_scale_hours) * (1 - rho_regression) - norm_x0)))',
+    'i_inc_score_steady': '(1 - ece) * q_deferral_steady * (1 - u_unsafe)',
+    'capacity_score_steady': 'c_score * floored_integrity * r_score_steady * i_inc_score_steady * s_score',
+    'mttr_hours_steady_minus_weekly': 'capacity_score_steady - capacity_score - q_deferral_steady_minus_weekly',
 } %}
 {#- What is shown of a candidate that breaks the rule, and the rule. -#}
 {%- set rules = {
     'category holds the score': ('category', "capacity_score is null or (listed_category is not null"
         ~ " and coalesce(capacity_score >= lower_bound, true) and coalesce(capacity_score < upper_bound, true))"),
+    'the steady score has a category, or a reason why it is missing': ('category_steady',
+        '(capacity_score_steady is null) = (category_steady is null)'
+        ~ ' and (capacity_score_steady is null) = (category_steady_certainty is null)'
+        ~ ' and (capacity_score_steady is null) = (steady_missing_because is not null)'),
+    'without an event in the window the steady score is the weekly one': ('capacity_score_steady',
+        'n_steady_episodes > 0 or n_steady_deferrals > 0 or n_traces < min_traces'
+        ~ ' or capacity_score_steady = capacity_score'),
     'weakest factor is the first of the smallest': ('weakest_factor', "weakest_factor ="
         ~ " case least(c_score, i_int_score, r_score, i_inc_score, s_score) when c_score then 'C'"
         ~ " when i_int_score then 'I_int' when r_score then 'R' when i_inc_score then 'I_inc' else 'S' end"),
@@ -52,7 +64,7 @@
 {%- for name in scores_with_limits() + components_with_limits() %}
 {%- set slack = '1e-9 * greatest(1, ' ~ name ~ ')' %}
 {%- do rules.update({'limits of ' ~ name ~ ' hold it': (name, 'has_limits is null'
-    ~ (' or capacity_score is null' if name == 'capacity_score' else '') ~ ' or ('
+    ~ (' or ' ~ name ~ ' is null' if name.startswith('capacity_score') else '') ~ ' or ('
     ~ name ~ '_computed_low between 0 and ' ~ name ~ ' + ' ~ slack
     ~ ' and ' ~ name ~ '_computed_high >= ' ~ name ~ ' - ' ~ slack
     ~ ' and ' ~ name ~ '_computed_high <= ' ~ ("'Infinity'" if name == 'mttr_hours' else '1') ~ ')')}) %}
@@ -143,7 +155,7 @@ select
     ({{ expected }})::text as expected,
     {{ name }}::text as found
 from candidates
-where abs({{ name }} - {{ expected }}) > 1e-12 * greatest(1, abs({{ name }}))
+where abs({{ name }} - ({{ expected }})) > 1e-12 * greatest(1, abs({{ name }}))
 
 union all
 

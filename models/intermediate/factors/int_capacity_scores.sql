@@ -32,7 +32,10 @@ resilience as (
         resilience.mttr_hours,
         resilience.n_open_episodes,
         resilience.rho_regression,
-        resilience.r_score
+        resilience.r_score,
+        resilience.mttr_hours_steady,
+        resilience.n_steady_episodes,
+        resilience.r_score_steady
     from {{ ref('int_resilience') }} as resilience
     where {{ to_be_published('resilience', in_reach) }}
 
@@ -91,7 +94,10 @@ incompleteness_awareness as (
         q_deferral,
         n_judged_deferrals,
         u_unsafe,
-        i_inc_score
+        i_inc_score,
+        q_deferral_steady,
+        n_steady_deferrals,
+        i_inc_score_steady
     from {{ ref('int_incompleteness_awareness') }}
     where {{ in_reach }}
 
@@ -167,11 +173,17 @@ scored as (
         resilience.n_open_episodes,
         resilience.rho_regression,
         resilience.r_score,
+        resilience.mttr_hours_steady,
+        resilience.n_steady_episodes,
+        resilience.r_score_steady,
         incompleteness_awareness.ece,
         incompleteness_awareness.q_deferral,
         incompleteness_awareness.n_judged_deferrals,
         incompleteness_awareness.u_unsafe,
         incompleteness_awareness.i_inc_score,
+        incompleteness_awareness.q_deferral_steady,
+        incompleteness_awareness.n_steady_deferrals,
+        incompleteness_awareness.i_inc_score_steady,
         sustained_coherence.sigma,
         sustained_coherence.n_signals,
         sustained_coherence.s_score,
@@ -224,7 +236,10 @@ composed as (
         *,
         n_traces >= {{ scoring_parameter('min_traces') }} as has_enough_traces,
         {{ capacity_score('c_score', 'i_int_score', 'r_score', 'i_inc_score', 's_score') }} as capacity_product,
-        {{ capacity_score_geometric('c_score', 'i_int_score', 'r_score', 'i_inc_score', 's_score') }} as capacity_mean
+        {{ capacity_score_geometric('c_score', 'i_int_score', 'r_score', 'i_inc_score', 's_score') }} as capacity_mean,
+        {{ capacity_score(
+            'c_score', 'i_int_score', 'r_score_steady', 'i_inc_score_steady', 's_score'
+        ) }} as steady_product
     from scored
 
 ),
@@ -238,7 +253,14 @@ bounded as (
         end as lowest_capacity,
         case
             when has_enough_traces then {{ high_limit('capacity_score_high', 'capacity_product') }}
-        end as highest_capacity
+        end as highest_capacity,
+        case
+            when has_enough_traces then {{ low_limit('capacity_score_steady_low', 'steady_product') }}
+        end as lowest_steady,
+        case
+            when has_enough_traces then {{ high_limit('capacity_score_steady_high', 'steady_product') }}
+        end as highest_steady,
+        {{ logarithmic_mean('capacity_product', 'steady_product') }} as points_per_loss
     from composed
 
 ),
@@ -255,6 +277,12 @@ classified as (
         case when bounded.has_enough_traces then categories.category end as category,
         lowest.category as category_low,
         highest.category as category_high,
+        case when bounded.has_enough_traces then bounded.steady_product end as capacity_score_steady,
+        case when bounded.has_enough_traces then steady.category end as category_steady,
+        lowest_steady.category as category_steady_low,
+        highest_steady.category as category_steady_high,
+        {{ loss_of_value('bounded.q_deferral') }} as deferral_loss,
+        {{ loss_of_value('bounded.q_deferral_steady') }} as steady_deferral_loss,
         case
             when not bounded.has_enough_traces then 'insufficient_data'
             when bounded.first_traced_at > bounded.window_start - {{ days(scoring_parameter('warm_up_days')) }}
@@ -268,6 +296,12 @@ classified as (
         on {{ is_in_category('bounded.lowest_capacity', 'lowest') }}
     left join {{ ref('capacity_categories') }} as highest
         on {{ is_in_category('bounded.highest_capacity', 'highest') }}
+    left join {{ ref('capacity_categories') }} as steady
+        on {{ is_in_category('bounded.steady_product', 'steady') }}
+    left join {{ ref('capacity_categories') }} as lowest_steady
+        on {{ is_in_category('bounded.lowest_steady', 'lowest_steady') }}
+    left join {{ ref('capacity_categories') }} as highest_steady
+        on {{ is_in_category('bounded.highest_steady', 'highest_steady') }}
 
 )
 
@@ -301,7 +335,7 @@ select
     now() as scored_at,
     classified.lowest_capacity as capacity_score_low,
     classified.highest_capacity as capacity_score_high,
-    {% for name in scores_with_limits()[1:] + components_with_limits() %}
+    {% for name in scores_with_limits()[1:-1] + components_with_limits() %}
     {{ low_limit('classified.' ~ name ~ '_low', 'classified.' ~ name) }} as {{ name }}_low,
     {{ high_limit('classified.' ~ name ~ '_high', 'classified.' ~ name) }} as {{ name }}_high,
     {% endfor %}
@@ -312,6 +346,41 @@ select
     classified.category_high,
     {{ category_certainty('classified.category', 'classified.category_low', 'classified.category_high') }}
     as category_certainty,
-    classified.interval_driver
+    classified.interval_driver,
+    classified.capacity_score_steady,
+    classified.lowest_steady as capacity_score_steady_low,
+    classified.highest_steady as capacity_score_steady_high,
+    classified.category_steady,
+    classified.category_steady_low,
+    classified.category_steady_high,
+    {{ category_certainty(
+        'classified.category_steady', 'classified.category_steady_low', 'classified.category_steady_high'
+    ) }} as category_steady_certainty,
+    classified.r_score_steady,
+    classified.i_inc_score_steady,
+    classified.mttr_hours_steady,
+    classified.n_steady_episodes,
+    classified.q_deferral_steady,
+    classified.n_steady_deferrals,
+    case
+        when classified.capacity_score_steady is not null
+            then {{ points_of_change(
+                '(ln(classified.r_score) - ln(classified.r_score_steady))', '0', '1', 'classified.capacity_product',
+                'classified.steady_product', 'classified.points_per_loss'
+            ) }}
+    end as mttr_hours_steady_minus_weekly,
+    case
+        when classified.capacity_score_steady is not null
+            then {{ points_of_change(
+                change_of_loss('classified.deferral_loss', 'classified.steady_deferral_loss'),
+                has_turned('classified.deferral_loss', 'classified.steady_deferral_loss'), '1',
+                'classified.capacity_product', 'classified.steady_product', 'classified.points_per_loss'
+            ) }}
+    end as q_deferral_steady_minus_weekly,
+    case
+        when classified.capacity_score_steady is not null then null
+        when classified.has_enough_traces then 'scored_by_an_earlier_version'
+        else 'too_few_traces'
+    end as steady_missing_because
 from classified
 cross join scoring_run

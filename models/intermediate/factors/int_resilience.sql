@@ -12,6 +12,8 @@ with inputs as (
         mttr_hours,
         n_open_episodes,
         rho_regression,
+        mttr_hours_steady,
+        n_steady_episodes,
         inputs_digest
     from {{ ref('int_resilience_inputs') }}
 
@@ -46,7 +48,13 @@ select
     inputs.mttr_hours,
     inputs.n_open_episodes,
     inputs.rho_regression,
-    scores.r_score
+    scores.r_score,
+    inputs.mttr_hours_steady,
+    inputs.n_steady_episodes,
+    case
+        when inputs.mttr_hours_steady = inputs.mttr_hours then scores.r_score
+        else {{ resilience('scores.delta_drift', 'inputs.mttr_hours_steady', 'inputs.rho_regression') }}
+    end as r_score_steady
 from inputs
 inner join scores
     on

@@ -20,7 +20,11 @@ with window_sums as (
         baseline_{{ metric }}_histogram as {{ metric }}_baseline,
         {% endfor %}
         n_recoveries,
-        recovery_microseconds
+        recovery_microseconds,
+        steady_n_recoveries,
+        steady_recovery_microseconds,
+        before_n_recoveries,
+        before_recovery_microseconds
     from {{ ref('int_window_sums') }}
     where baseline_start is not null
 
@@ -34,7 +38,8 @@ window_episodes as (
         window_days,
         open_detected_at,
         n_modes,
-        n_modes_open
+        n_modes_open,
+        n_modes_before
     from {{ ref('int_window_episodes') }}
 
 ),
@@ -45,7 +50,8 @@ with_episodes as (
         window_sums.*,
         window_sums.as_of - window_episodes.open_detected_at as open_for,
         coalesce(window_episodes.n_modes, 0) as n_modes,
-        coalesce(window_episodes.n_modes_open, 0) as n_modes_open
+        coalesce(window_episodes.n_modes_open, 0) as n_modes_open,
+        coalesce(window_episodes.n_modes_before, 0) as n_modes_before
     from window_sums
     left join window_episodes
         on
@@ -61,7 +67,15 @@ inputs as (
         *,
         (open_for is not null)::integer as n_open_episodes,
         coalesce({{ mean_time_to_recovery('recovery_microseconds', 'n_recoveries', 'open_for') }}, 0) as mttr_hours,
-        coalesce({{ rate('(n_recoveries - n_modes + n_modes_open)', 'nullif(n_recoveries, 0)') }}, 0) as rho_regression
+        coalesce({{ rate('(n_recoveries - n_modes + n_modes_open)', 'nullif(n_recoveries, 0)') }}, 0) as rho_regression,
+        n_recoveries > 0 or open_for is not null as has_episode,
+        {{ mean_time_to_recovery(
+            'steady_recovery_microseconds', 'steady_n_recoveries', 'open_for'
+        ) }} as mttr_hours_steady,
+        {{ mean_time_to_recovery(
+            'before_recovery_microseconds', 'before_n_recoveries', 'null::interval'
+        ) }} as mttr_hours_before,
+        {{ rate('(before_n_recoveries - n_modes_before)', 'nullif(before_n_recoveries, 0)') }} as rho_before
     from with_episodes
 
 )
@@ -88,5 +102,10 @@ select
         encode(float8send(rho_regression), 'hex'),
         '{{ step_parameters }}'
     )) as inputs_digest,
-    '{{ step_parameters }}'::text as step_parameters
+    '{{ step_parameters }}'::text as step_parameters,
+    case when has_episode then mttr_hours_steady else 0 end as mttr_hours_steady,
+    (case when has_episode then steady_n_recoveries + n_open_episodes else 0 end)::integer as n_steady_episodes,
+    mttr_hours_before,
+    before_n_recoveries::integer as n_episodes_before,
+    rho_before
 from inputs

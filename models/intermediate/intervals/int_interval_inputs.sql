@@ -32,6 +32,8 @@ resilience_inputs as (
         window_days,
         n_recoveries,
         n_open_episodes,
+        mttr_hours_steady,
+        n_steady_episodes,
         inputs_digest
     from {{ ref('int_resilience_inputs') }}
     where {{ in_scored_range('as_of') }}
@@ -45,7 +47,9 @@ deferrals as (
         as_of,
         window_days,
         q_deferral,
-        n_judged_deferrals
+        n_judged_deferrals,
+        q_deferral_steady,
+        n_steady_deferrals
     from {{ ref('int_incompleteness_awareness') }}
     where {{ in_scored_range('as_of') }}
 
@@ -63,6 +67,10 @@ row_hashes as (
             resilience_inputs.n_open_episodes,
             deferrals.q_deferral,
             deferrals.n_judged_deferrals,
+            resilience_inputs.mttr_hours_steady,
+            resilience_inputs.n_steady_episodes,
+            deferrals.q_deferral_steady,
+            deferrals.n_steady_deferrals,
             {{ epoch('window_sums.baseline_start') }},
             window_sums.coherence_days,
             window_sums.memory_hash,

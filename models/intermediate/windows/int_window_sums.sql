@@ -8,7 +8,8 @@
 }}
 {#- The rows of every factor (scoring.md §1): the as-ofs T that this run scores, those after the cutoff, and windows [T
     - W, T) that hold a trace. Each with who the agent was at T and what its traces add up to in the window and, where
-    drift and the signs compare, in the baseline before it: differences of running totals.
+    drift and the signs compare, in the baseline before it: differences of running totals. And what episodes ended in the
+    steady days and in as many before the window (certainty.md §4 and 4b).
     Grain and key: agent, as-of, window. agent_name is null while the agent has sent no name. -#}
 {%- set totals = ref('int_agent_totals') -%}
 with scored_windows as (
@@ -60,6 +61,10 @@ window_sums as (
         {% for name in baseline_sums() %}
         {{ window_sum(name, 'at_start', 'at_baseline_start') }} as baseline_{{ name }},
         {% endfor %}
+        {% for name in ['n_recoveries', 'recovery_microseconds'] %}
+        {{ window_sum(name, 'at_end', 'at_steady_start') }} as steady_{{ name }},
+        {{ window_sum(name, 'at_start', 'at_before_start') }} as before_{{ name }},
+        {% endfor %}
         {{ window_sum('sums_hash', 'at_end', 'at_memory_start') }} as memory_hash
     from scored_windows
     cross join lateral {{ totals_before(totals, 'scored_windows.agent_id_hash', 'scored_windows.as_of') }} as at_end
@@ -73,6 +78,15 @@ window_sums as (
         totals, 'scored_windows.agent_id_hash',
         'least(scored_windows.baseline_start, scored_windows.window_start - ' ~ days('scored_windows.coherence_days') ~ ')'
     ) }} as at_memory_start
+        on true
+    left join lateral {{ totals_before(
+        totals, 'scored_windows.agent_id_hash',
+        'least(scored_windows.window_start, scored_windows.as_of - ' ~ days(scoring_parameter('steady_days')) ~ ')'
+    ) }} as at_steady_start
+        on true
+    left join lateral {{ totals_before(
+        totals, 'scored_windows.agent_id_hash', 'scored_windows.window_start - ' ~ days(scoring_parameter('steady_days'))
+    ) }} as at_before_start
         on true
 
 )
@@ -92,7 +106,11 @@ select
     {% for name in baseline_sums() %}
     window_sums.baseline_{{ name }},
     {% endfor %}
-    window_sums.memory_hash
+    window_sums.memory_hash,
+    window_sums.steady_n_recoveries,
+    window_sums.steady_recovery_microseconds,
+    window_sums.before_n_recoveries,
+    window_sums.before_recovery_microseconds
 from window_sums
 inner join agents on window_sums.agent_id_hash = agents.agent_id_hash
 left join agent_names

@@ -140,19 +140,30 @@ class FleetLimits:
             parts["q_deferral"],
             parts["n_judged_deferrals"],
         )
+        steady = intervals.Facts(
+            score["mttr_hours_steady"],
+            score["n_steady_episodes"],
+            parts["rho_regression"],
+            score["q_deferral_steady"],
+            score["n_steady_deferrals"],
+        )
         overrides = {key: p[key] for key in LIMITED_PARAMETERS}
         overrides = {key: v if isinstance(v, bool) else float(v) for key, v in overrides.items()}
         icc, episode_cv = self.shared(end, window)
-        return intervals.limits(
-            self.periods[name],
-            facts,
-            self._index(end),
-            _lengths(window),
-            icc,
-            episode_cv,
-            overrides,
-            self.per_day,
+        found, found_steady = (
+            intervals.limits(
+                self.periods[name],
+                observed,
+                self._index(end),
+                _lengths(window),
+                icc,
+                episode_cv,
+                overrides,
+                self.per_day,
+            )
+            for observed in (facts, steady)
         )
+        return found | {"steady": found_steady["capacity"]}
 
     def _index(self, end: int) -> int:
         return (end - self.origin) // self.fleet.period_us
@@ -197,7 +208,12 @@ def limit_fleet(
 
 def _published(found: Mapping[str, Any], score: Mapping[str, Any]) -> dict[str, Any]:
     capacity = found["capacity"]
+    steady = found["steady"]
     row: dict[str, Any] = {
+        "capacity_score_steady_low": None if steady is None else steady[1],
+        "capacity_score_steady_high": None if steady is None else steady[2],
+        "category_steady_low": None if steady is None else _category(steady[1]),
+        "category_steady_high": None if steady is None else _category(steady[2]),
         "capacity_score_low": None if capacity is None else capacity[1],
         "capacity_score_high": None if capacity is None else capacity[2],
         "drivers": found["drivers"],

@@ -50,6 +50,7 @@ DEFAULT_PARAMETERS: dict[str, Any] = {
     "replay_sample_salt": "",
     "replay_min_sample": 30,
     # scoring.md §5
+    "steady_days": 90,
     "mttr_scale_hours": 1,
     "norm_k": 5,
     "norm_x0": 0.5,
@@ -818,10 +819,21 @@ def _regression(episodes: list[Episode], start: int, end: int) -> Fraction:
     return Fraction(regressions, recoveries) if recoveries else Fraction(0)
 
 
+def _norm(delta_drift: float, mttr: Fraction, rho: Fraction, p: Mapping[str, Any]) -> float:
+    """scoring.md §5: R = norm((1 - drift) / (1 + MTTR/tau) (1 - rho))."""
+    x = (1 - delta_drift) * float(1 / (1 + mttr / _exact(p["mttr_scale_hours"]))) * float(1 - rho)
+    return 1 / (1 + math.exp(-float(p["norm_k"]) * (x - float(p["norm_x0"]))))
+
+
+def _ended(episodes: list[Episode], start: int, end: int) -> list[Episode]:
+    """Episodes whose recovery lies in [start, end)."""
+    return [e for e in episodes if e.recovered is not None and start <= e.recovered < end]
+
+
 def _resilience(
     agent: Agent, window: range, baseline: range, start: int, end: int, p: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """scoring.md §5: R = norm((1 - drift) / (1 + MTTR/tau) (1 - rho)) (an unmeasured drift is 0, scoring.md §7)."""
+    """scoring.md §5: R (an unmeasured drift is 0, scoring.md §7), and certainty.md §4b: the same over steady_days."""
     deltas = {
         metric: _drift(_histogram(agent, window, metric), _histogram(agent, baseline, metric), p)
         for metric in _DRIFT_METRICS
@@ -830,10 +842,16 @@ def _resilience(
     delta_drift = math.fsum(measurable) / len(measurable) if measurable else 0.0
     mttr, n_open = _mttr(agent.episodes, start, end)
     rho = _regression(agent.episodes, start, end)
-    x = (1 - delta_drift) * float(1 / (1 + mttr / _exact(p["mttr_scale_hours"]))) * float(1 - rho)
-    r_score = 1 / (1 + math.exp(-float(p["norm_k"]) * (x - float(p["norm_x0"]))))
+    steady, n_steady = Fraction(0), 0
+    if n_open or _ended(agent.episodes, start, end):
+        steady_start = min(start, end - p["steady_days"] * _DAY)
+        steady, _ = _mttr(agent.episodes, steady_start, end)
+        n_steady = len(_ended(agent.episodes, steady_start, end)) + n_open
     return {
-        "r_score": r_score,
+        "r_score": _norm(delta_drift, mttr, rho, p),
+        "r_score_steady": _norm(delta_drift, steady, rho, p),
+        "mttr_hours_steady": float(steady),
+        "n_steady_episodes": n_steady,
         "delta_drift": delta_drift,
         **{f"delta_{metric}": delta for metric, delta in deltas.items()},
         "mttr_hours": float(mttr),
@@ -960,11 +978,15 @@ def _incompleteness(
     outcomes: Mapping[str, Fraction | None],
     start: int,
     end: int,
+    steady_days: int,
 ) -> dict[str, Any]:
-    """scoring.md §6: I_inc = (1 - ECE) Q (1 - U) (an unmeasured ECE is 0, scoring.md §7)."""
+    """scoring.md §6: I_inc = (1 - ECE) Q (1 - U) (an unmeasured ECE is 0, scoring.md §7); certainty.md §4b likewise."""
     measured = _calibration_error(traces)
     ece = Fraction(0) if measured is None else measured
     q_deferral, n_judged = _deferral_quality(deferrals, outcomes, start, end)
+    q_steady, n_steady = q_deferral, n_judged
+    if n_judged:
+        q_steady, n_steady = _deferral_quality(deferrals, outcomes, min(start, end - steady_days * _DAY), end)
     unsafe = sum(
         trace.entropy_level is not None
         and trace.entropy_level > Fraction(1, 2)
@@ -974,6 +996,9 @@ def _incompleteness(
     u_unsafe = Fraction(unsafe, len(traces))
     return {
         "i_inc_score": float((1 - ece) * q_deferral * (1 - u_unsafe)),
+        "i_inc_score_steady": float((1 - ece) * q_steady * (1 - u_unsafe)),
+        "q_deferral_steady": float(q_steady),
+        "n_steady_deferrals": n_steady,
         "ece": float(ece),
         "q_deferral": float(q_deferral),
         "n_judged_deferrals": n_judged,
@@ -1126,6 +1151,30 @@ def _composite(factors: Mapping[str, float], p: Mapping[str, Any]) -> tuple[floa
     return capacity, geometric
 
 
+_STEADY = (
+    "r_score_steady",
+    "i_inc_score_steady",
+    "mttr_hours_steady",
+    "n_steady_episodes",
+    "q_deferral_steady",
+    "n_steady_deferrals",
+)
+
+
+def _steady_minus_weekly(weekly: float, steady: float, values: Mapping[str, Any]) -> dict[str, float]:
+    """certainty.md §4b: the difference of the scores by component, shared as certainty.md §2 shares a change."""
+    before, now = values["q_deferral"], values["q_deferral_steady"]
+    if weekly > 0 and steady > 0:
+        ratio = math.log(steady / weekly)
+        mean = weekly if abs(ratio) < 1e-12 else (steady - weekly) / ratio
+        q_points = math.log(now / before) * mean
+        mttr_points = math.log(values["r_score_steady"] / values["r_score"]) * mean
+    else:
+        mttr_points = 0.0
+        q_points = steady - weekly if (before == 0) != (now == 0) else 0.0
+    return {"mttr_hours_steady_minus_weekly": mttr_points, "q_deferral_steady_minus_weekly": q_points}
+
+
 class Fleet:
     """Everything that one run read, ready to be scored at any period end."""
 
@@ -1169,7 +1218,7 @@ class Fleet:
             **_core_identity(agent, positions, p),
             **_integrity(agent, positions, start, end, p),
             **_resilience(agent, positions, baseline, start, end, p),
-            **_incompleteness(traces, self.deferrals_of[name], self.outcomes, start, end),
+            **_incompleteness(traces, self.deferrals_of[name], self.outcomes, start, end, p["steady_days"]),
             "sigma": coherence.state(end, window.coherence_days)[0],
             "n_signals": sum(trace.coherence_passed is not None for trace in traces),
         }
@@ -1193,13 +1242,20 @@ class Fleet:
             "I_inc": values["i_inc_score"],
             "S": s_score,
         }
-        capacity = geometric = fragility = category = None
+        capacity = geometric = fragility = category = steady = None
+        changes = {"mttr_hours_steady_minus_weekly": None, "q_deferral_steady_minus_weekly": None}
         if n < p["min_traces"]:
             status = "insufficient_data"
         else:
             capacity, geometric = _composite(factors, p)
             fragility = 1 / (float(p["fragility_epsilon"]) + capacity)
             category = _category(capacity)
+            steady_factors = factors | {
+                "R": values["r_score_steady"],
+                "I_inc": values["i_inc_score_steady"],
+            }
+            steady, _ = _composite(steady_factors, p)
+            changes = _steady_minus_weekly(capacity, steady, values)
             warm = agent.times[0] <= start - p["warm_up_days"] * _DAY
             status = "final" if warm else "provisional"
         return {
@@ -1219,6 +1275,11 @@ class Fleet:
             "confidence": _confidence(n),
             "weakest_factor": min(_FACTORS, key=factors.__getitem__),  # min keeps the first of equals
             "unmeasured_components": unmeasured,
+            "capacity_score_steady": steady,
+            "category_steady": None if steady is None else _category(steady),
+            **{name: values[name] for name in _STEADY},
+            **changes,
+            "steady_missing_because": "too_few_traces" if steady is None else None,
             "components": {component: values[component] for component in _COMPONENTS},
         }
 

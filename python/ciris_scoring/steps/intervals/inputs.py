@@ -74,6 +74,11 @@ class Rows(NamedTuple):
     q_deferral: Floats
     """As published; 1 where nothing was judged."""
     n_judged_deferrals: Integers
+    mttr_hours_steady: Floats
+    """The same four over the steady days (certainty.md §4b), where the window has such an event; else as above."""
+    n_steady_episodes: Integers
+    q_deferral_steady: Floats
+    n_steady_deferrals: Integers
 
 
 class Window(NamedTuple):

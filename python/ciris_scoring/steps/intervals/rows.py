@@ -110,6 +110,10 @@ class Intervals(NamedTuple):
     """(n,), null below ``min_traces``, as are its limits."""
     capacity_score_low: Floats
     capacity_score_high: Floats
+    capacity_score_steady: Floats
+    """(n,), as ``capacity_score``, with the episodes and deferrals of the steady days, and its limits."""
+    capacity_score_steady_low: Floats
+    capacity_score_steady_high: Floats
     factor: Floats
     """(n, 5) in the order of ``FACTORS``, and their limits."""
     factor_low: Floats
@@ -204,7 +208,7 @@ def compute_intervals(
     """
     check_inputs(sums, rows, windows, periods_per_day)
     n = len(rows.agent)
-    widths = (None, None, None, 5, 5, 5, 11, 11, 11, 11)
+    widths = (*(None,) * 6, 5, 5, 5, 11, 11, 11, 11)
     result = Intervals._make(
         [
             *(np.empty(n if width is None else (n, width)) for width in widths),
@@ -335,8 +339,6 @@ def _limits(
     # Calibration, deferrals, drift, recovery.
     n_judged = np.sum(moments.judged, axis=-1)
     ece = np.minimum(np.sum(np.abs(confidence - moments.successes), axis=-1) / np.maximum(n_judged, 1.0), 1.0)
-    n_deferrals = rows.n_judged_deferrals.astype(np.float64)
-    lost_deferrals = 1 - rows.q_deferral
     histogram_effects = [
         histogram_effect(
             _columns(moments.residuals, slice(n_rates + 1 + metric, n_rates + 2 + metric)),
@@ -363,36 +365,47 @@ def _limits(
         limits = _ComponentLimits(
             _held(wilson(bad, trials / effects[:, :n_rates], level, bad <= 0, bad >= 1), bad, unmeasured),
             calibration_limits(moments.judged, confidence, moments.successes, effects[:, n_rates], level),
-            _held(
-                wilson(lost_deferrals, n_deferrals, level, lost_deferrals <= 0, lost_deferrals >= 1),
-                lost_deferrals,
-                n_deferrals <= 0,
-            ),
+            _deferral_limits(rows, level),
             drift_limits(divergences, level),
             recovery_limits(rows.mttr_hours, rows.n_episodes.astype(np.float64), episode_cv, level),
         )
         return limits, _losses(bad, limits, rows, parameters)
 
-    _, parts = at(SCORE_LEVEL)
+    score_limits, parts = at(SCORE_LEVEL)
     published, published_parts = at(PUBLISHED_LEVEL)
+    steady = _over_the_steady_days(rows)
+    steady_limits = score_limits._replace(
+        deferrals=_deferral_limits(steady, SCORE_LEVEL),
+        recovery=recovery_limits(
+            steady.mttr_hours, steady.n_episodes.astype(np.float64), episode_cv, SCORE_LEVEL
+        ),
+    )
 
     # Points, as published.
-    raw_r = (1 - delta) / (1 + rows.mttr_hours / parameters.mttr_scale_hours) * (1 - rows.rho_regression)
     good = 1 - bad
-    factor = np.stack(
-        [
-            np.exp(-parameters.lambda_c * bad[:, 0]) * np.exp(-parameters.mu_c * bad[:, 1]),
-            good[:, _RATE["i_chain"]] * good[:, _RATE["i_coverage"]] * good[:, _RATE["i_replay"]],
-            sigmoid(raw_r, parameters.norm_k, parameters.norm_x0),
-            (1 - ece) * rows.q_deferral * good[:, _RATE["u_unsafe"]],
-            good[:, _RATE["s_score"]],
-        ],
-        axis=-1,
-    )
+
+    def factors(rows: Rows) -> Floats:
+        raw_r = (1 - delta) / (1 + rows.mttr_hours / parameters.mttr_scale_hours) * (1 - rows.rho_regression)
+        return np.stack(
+            [
+                np.exp(-parameters.lambda_c * bad[:, 0]) * np.exp(-parameters.mu_c * bad[:, 1]),
+                good[:, _RATE["i_chain"]] * good[:, _RATE["i_coverage"]] * good[:, _RATE["i_replay"]],
+                sigmoid(raw_r, parameters.norm_k, parameters.norm_x0),
+                (1 - ece) * rows.q_deferral * good[:, _RATE["u_unsafe"]],
+                good[:, _RATE["s_score"]],
+            ],
+            axis=-1,
+        )
+
+    def product(factor: Floats) -> Floats:
+        in_composite = factor.copy()
+        in_composite[:, 1] = np.maximum(factor[:, 1], parameters.integrity_floor)
+        result: Floats = np.prod(in_composite, axis=-1)
+        return result
+
     is_scored: Booleans = n_traces >= parameters.min_traces
-    in_composite = factor.copy()
-    in_composite[:, 1] = np.maximum(factor[:, 1], parameters.integrity_floor)
-    capacity = np.prod(in_composite, axis=-1)
+    factor = factors(rows)
+    capacity, capacity_steady = product(factor), product(factors(steady))
 
     # Limits.
     best_r = sigmoid(1.0, parameters.norm_k, parameters.norm_x0)
@@ -403,12 +416,23 @@ def _limits(
         combined[2] = _bounded(combined[2], loss(worst_r))
         return combined
 
+    def in_composite(combined: list[Combined]) -> list[Combined]:
+        return [combined[0], floored(combined[1], parameters.integrity_floor), *combined[2:]]
+
+    def limits_of_score(composite_parts: list[Combined], value: Floats) -> tuple[Floats, Floats]:
+        whole = limits_of(combine_factors(composite_parts))
+        return (
+            np.where(is_scored, np.minimum(whole.lower, value), np.nan),
+            np.where(is_scored, np.maximum(np.minimum(whole.upper, best_r), value), np.nan),
+        )
+
     combined = combined_factors(parts)
     factor_limits = [limits_of(one) for one in combined_factors(published_parts)]
-    composite_parts = [
-        floored(one, parameters.integrity_floor) if index == 1 else one for index, one in enumerate(combined)
-    ]
-    whole = limits_of(combine_factors(composite_parts))
+    composite_parts = in_composite(combined)
+    capacity_low, capacity_high = limits_of_score(composite_parts, capacity)
+    steady_low, steady_high = limits_of_score(
+        in_composite(combined_factors(_losses(bad, steady_limits, steady, parameters))), capacity_steady
+    )
     factor_low = np.stack([limits.lower for limits in factor_limits], axis=-1)
     factor_high = np.stack([limits.upper for limits in factor_limits], axis=-1)
     factor_low[:, 2] = np.maximum(factor_low[:, 2], worst_r)
@@ -455,10 +479,11 @@ def _limits(
     )
     return Intervals(
         capacity_score=np.where(is_scored, capacity, np.nan),
-        capacity_score_low=np.where(is_scored, np.minimum(whole.lower, capacity), np.nan),
-        capacity_score_high=np.where(
-            is_scored, np.maximum(np.minimum(whole.upper, best_r), capacity), np.nan
-        ),
+        capacity_score_low=capacity_low,
+        capacity_score_high=capacity_high,
+        capacity_score_steady=np.where(is_scored, capacity_steady, np.nan),
+        capacity_score_steady_low=steady_low,
+        capacity_score_steady_high=steady_high,
         factor=factor,
         factor_low=np.minimum(factor_low, factor),
         factor_high=np.maximum(factor_high, factor),
@@ -472,6 +497,22 @@ def _limits(
 
 def _columns(residuals: Residuals, columns: slice) -> Residuals:
     return Residuals(*(values[:, columns] for values in residuals))
+
+
+def _over_the_steady_days(rows: Rows) -> Rows:
+    """Rows whose episodes and deferrals are those of the steady days."""
+    return rows._replace(
+        mttr_hours=rows.mttr_hours_steady,
+        n_episodes=rows.n_steady_episodes,
+        q_deferral=rows.q_deferral_steady,
+        n_judged_deferrals=rows.n_steady_deferrals,
+    )
+
+
+def _deferral_limits(rows: Rows, level: Level) -> Limits:
+    """Limits of what judged deferrals lost."""
+    lost, judged = 1 - rows.q_deferral, rows.n_judged_deferrals.astype(np.float64)
+    return _held(wilson(lost, judged, level, lost <= 0, lost >= 1), lost, judged <= 0)
 
 
 def _held(limits: Limits, value: Floats, unmeasured: Booleans) -> Limits:

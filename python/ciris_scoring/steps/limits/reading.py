@@ -57,6 +57,10 @@ ROW_COLUMNS = {
     "n_episodes": Numbers("int8"),
     **dict.fromkeys(("rho_regression", "q_deferral"), Numbers("float8")),
     "n_judged_deferrals": Numbers("int8"),
+    "mttr_hours_steady": Numbers("float8"),
+    "n_steady_episodes": Numbers("int8"),
+    "q_deferral_steady": Numbers("float8"),
+    "n_steady_deferrals": Numbers("int8"),
 }
 """Columns of ``ciris_rows``, as they are read: agent, as-of and window by their places in the block."""
 
@@ -75,7 +79,8 @@ def create_row_tables(cursor: psycopg.Cursor) -> None:
         """
         create temporary table ciris_rows (
             row_id int8, agent_number int8, agent_id_hash text, as_of timestamptz, window_days int4, inputs_digest text,
-            mttr_hours float8, n_episodes int8, rho_regression float8, q_deferral float8, n_judged_deferrals int8
+            mttr_hours float8, n_episodes int8, rho_regression float8, q_deferral float8, n_judged_deferrals int8,
+            mttr_hours_steady float8, n_steady_episodes int8, q_deferral_steady float8, n_steady_deferrals int8
         ) on commit drop;
         create temporary table ciris_agents (agent_number int8, agent_id_hash text) on commit drop;
         """
@@ -96,7 +101,9 @@ def number_rows(cursor: psycopg.Cursor, relations: Relations, block: Block) -> i
             dense_rank() over (order by agent_id_hash) - 1,
             agent_id_hash, as_of, window_days, fleets.inputs_digest,
             inputs.mttr_hours, inputs.n_recoveries + inputs.n_open_episodes, inputs.rho_regression,
-            awareness.q_deferral, awareness.n_judged_deferrals
+            awareness.q_deferral, awareness.n_judged_deferrals,
+            inputs.mttr_hours_steady, inputs.n_steady_episodes,
+            awareness.q_deferral_steady, awareness.n_steady_deferrals
         from ciris_fleets as fleets
         inner join {inputs} as inputs using (as_of, window_days)
         inner join {awareness} as awareness using (agent_id_hash, as_of, window_days)
@@ -178,7 +185,7 @@ def _read_rows(
         select
             row_id, agent_number - %(first)s, (extract(epoch from as_of - %(origin)s) / %(period)s)::int8,
             array_position(%(windows)s::int4[], window_days)::int8 - 1, mttr_hours, n_episodes, rho_regression,
-            q_deferral, n_judged_deferrals
+            q_deferral, n_judged_deferrals, mttr_hours_steady, n_steady_episodes, q_deferral_steady, n_steady_deferrals
         from ciris_rows
         where agent_number >= %(first)s and agent_number < %(last)s
         order by row_id

@@ -38,7 +38,12 @@ def add_limits(cursor: psycopg.Cursor, row_ids: Integers, limits: Intervals) -> 
 
 def _limit_columns() -> list[str]:
     """Columns of limits and design effects, in the order in which they are written."""
-    limited = ["capacity_score", *FACTOR_SCORES, *(c for c in COMPONENTS if c not in FACTOR_SCORES)]
+    limited = [
+        "capacity_score",
+        *FACTOR_SCORES,
+        "capacity_score_steady",
+        *(c for c in COMPONENTS if c not in FACTOR_SCORES),
+    ]
     return [f"{name}_{side}" for name in limited for side in ("low", "high")] + [
         f"{component}_design_effect" for component in COMPONENTS if component not in WITHOUT_DESIGN_EFFECT
     ]
@@ -50,6 +55,8 @@ def _columns_of(limits: Intervals) -> dict[str, Integers | Floats]:
         "driver": limits.interval_driver,
         "capacity_score_low": limits.capacity_score_low,
         "capacity_score_high": limits.capacity_score_high,
+        "capacity_score_steady_low": limits.capacity_score_steady_low,
+        "capacity_score_steady_high": limits.capacity_score_steady_high,
     }
     for index, component in enumerate(COMPONENTS):
         columns[f"{component}_low"] = limits.component_low[:, index]
