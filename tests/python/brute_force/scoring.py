@@ -956,17 +956,21 @@ def _calibration_error(traces: list[Trace]) -> Fraction | None:
 
 
 def _deferral_quality(
-    deferrals: list[Deferral], outcomes: Mapping[str, Fraction | None], start: int, end: int
+    deferrals: list[Deferral],
+    outcomes: Mapping[str, Fraction | None],
+    start: int,
+    end: int,
+    known_by: int | None = None,
 ) -> tuple[Fraction, int]:
-    """scoring.md §6, Q_deferral over one agent's deferrals, and how many were judged at T (``end``)."""
-    worth = []
+    """scoring.md §6, Q_deferral over one agent's deferrals, and how many were judged by T (``known_by``)."""
+    worth, known_by = [], end if known_by is None else known_by
     for deferral in deferrals:
         if deferral.created is None or not start <= deferral.created < end:
             continue
         correctness = None if deferral.status is None else outcomes.get(deferral.status)
         if correctness is None:
             continue  # not judged, or not in the table
-        if deferral.resolved is not None and deferral.resolved >= end:
+        if deferral.resolved is not None and deferral.resolved >= known_by:
             continue  # not known yet at T
         worth.append(correctness * (Fraction(1) if deferral.has_summary else Fraction(1, 2)))
     return (sum(worth) / len(worth) if worth else Fraction(1)), len(worth)
@@ -1360,6 +1364,48 @@ def _fall(before, before_limits, now, now_limits, p) -> float | None:
     return fall if (together or alone) and fall >= float(p["falling_threshold"]) / 3 else None
 
 
+def _rose(share: float, n: int, before: float, n_before: int) -> bool:
+    """certainty.md §4, episode: whether a share is above the earlier one's Wilson limit by more than chance."""
+    if not n or not n_before:
+        return False
+    z = _EPISODE_Z / math.sqrt(2)
+    middle = before + z * z / (2 * n_before)
+    half = z * math.sqrt(before * (1 - before) / n_before + (z / (2 * n_before)) ** 2)
+    highest = (middle + half) / (1 + z * z / n_before)
+    return share - highest > _EPISODE_Z * math.sqrt(highest * (1 - highest) / n)
+
+
+_EPISODE_Z = 2.935
+"""certainty.md §4: three comparisons that together hold at 99 %."""
+
+
+def _worse_events(
+    fleet: Fleet, name: str, end: int, window: Window, row: Mapping[str, Any], cv: float
+) -> float | None:
+    """certainty.md §4, episode: what the window has instead of the agent's own days before it; None: no worse."""
+    parts = row["components"]
+    start = end - window.window_days * _DAY
+    first = start - fleet.parameters["steady_days"] * _DAY
+    episodes = fleet.agents[name].episodes
+    ended, ended_before = _ended(episodes, start, end), _ended(episodes, first, start)
+    n, n_before = len(ended) + parts["n_open_episodes"], len(ended_before)
+    hours = parts["mttr_hours"]
+    before = sum(e.recovered - e.detected for e in ended_before) / max(n_before, 1) / _HOUR
+    if hours > 0 and before > 0:
+        spread = math.sqrt(math.log1p(cv * cv / n) + math.log1p(cv * cv / n_before))
+        if math.log(hours / before) > _EPISODE_Z * spread:
+            return hours
+    again = n_before - len({e.mode for e in ended_before})
+    if _rose(parts["rho_regression"], len(ended), again / max(n_before, 1), n_before):
+        return parts["rho_regression"]
+    quality, n_quality = _deferral_quality(
+        fleet.deferrals_of[name], fleet.outcomes, first, start, known_by=end
+    )
+    if _rose(1 - parts["q_deferral"], parts["n_judged_deferrals"], 1 - float(quality), n_quality):
+        return parts["q_deferral"]
+    return None
+
+
 def alerts(
     traces,
     deferrals,
@@ -1374,10 +1420,10 @@ def alerts(
 ) -> list[dict]:
     """scoring.md §8, alerts, at the run's as-of cut down to a period end (``as_ofs`` is not used).
 
-    certainty.md §4, for the severity of low_capacity and for falling.
+    certainty.md §4, for the severity of low_capacity, for falling and for episode.
 
     Reading, ``value``: the capacity_score (low_capacity), the number of gaps, rewinds and duplicates in the
-    window (broken_chain), D (falling), and the number of traces in the
+    window (broken_chain), D (falling), hours, share or quality in the window (episode), and the number of traces in the
     W before the silent days (silent).
     """
     fleet = Fleet(traces, deferrals, keys, run_as_of, parameters, period, deferral_outcomes)
@@ -1423,6 +1469,11 @@ def alerts(
                     fall = _fall(before, earlier, row, found["components"], p)
                     if fall is not None:
                         alert("falling", "warning", name, window, fall)
+            if row is not None:
+                cv = fleet_limits.shared(end, window)[1]
+                worse = _worse_events(fleet, name, end, window, row, cv)
+                if worse is not None:
+                    alert("episode", "warning", name, window, worse)
             silence = end - p["silent_days"] * _DAY
             n_before = len(agent.between(silence - length, silence))
             if len(agent.between(silence, end)) == 0 and n_before >= p["silent_min_traces"]:

@@ -306,7 +306,7 @@ class Alert(Described):
     agent_name: Name
     as_of: AsOf
     window_days: WindowDays
-    kind: str = Field(description="low_capacity, broken_chain, falling or silent.")
+    kind: str = Field(description="low_capacity, broken_chain, falling, episode or silent.")
     severity: str = Field(description="critical or warning.")
     value: float | None = Field(description="What was measured.")
     threshold: float | None = Field(description="What it was compared with.")

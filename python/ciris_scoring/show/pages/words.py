@@ -11,6 +11,7 @@ ALERTS: Mapping[str, str] = {
     "low_capacity": "Low capacity",
     "broken_chain": "Broken chain",
     "falling": "Falling",
+    "episode": "Episode",
     "silent": "Silent",
 }
 EVENTS: Mapping[str, str] = {

@@ -1,0 +1,39 @@
+{#- The alert episode (certainty.md §4): whether the window's episodes or deferrals are worse than the agent's own in the
+    steady days before it, by the interval of the difference. Three comparisons are made, which together hold at 99 %, so
+    each is made at 2.935 standard deviations. Arguments are SQL expressions; null or false where one of the two has no
+    event. -#}
+{% macro episode_z() %}
+  {{ return('2.935') }}
+{% endmacro %}
+
+{#- Whether the mean of n durations is longer than that of n_before: means of log-normal durations with a coefficient of
+    variation cv, that of the fleet. -#}
+{% macro lasts_longer(mean_hours, n, mean_hours_before, n_before, cv) -%}
+  (case
+    when {{ n }} > 0 and {{ n_before }} > 0 and {{ mean_hours }} > 0 and {{ mean_hours_before }} > 0
+      then ln({{ mean_hours }} / {{ mean_hours_before }}) > {{ episode_z() }} * sqrt(
+        ln(1 + power({{ cv }}, 2) / {{ n }}) + ln(1 + power({{ cv }}, 2) / {{ n_before }})
+      )
+  end)
+{%- endmacro %}
+
+{#- Upper Wilson limit of a share. -#}
+{% macro upper_wilson_limit(share, n, z) -%}
+  (({{ share }} + {{ z }} ^ 2 / (2 * {{ n }})
+    + {{ z }} * sqrt({{ share }} * (1 - {{ share }}) / {{ n }} + ({{ z }} / (2 * {{ n }})) ^ 2))
+    / (1 + {{ z }} ^ 2 / {{ n }}))
+{%- endmacro %}
+
+{#- Whether a share of bad events among n is larger than that among n_before: further above the upper limit of the earlier
+    share than chance would bring it there (score interval, since both may rest on a few events). -#}
+{% macro share_rose(share, n, share_before, n_before) -%}
+  (case
+    when {{ n }} > 0 and {{ n_before }} > 0
+      then (
+        select {{ share }} - earlier.highest > {{ episode_z() }} * sqrt(earlier.highest * (1 - earlier.highest) / {{ n }})
+        from (
+          select {{ upper_wilson_limit(share_before, n_before, '(' ~ episode_z() ~ ' / sqrt(2::double precision))') }} as highest
+        ) as earlier
+      )
+  end)
+{%- endmacro %}
