@@ -151,7 +151,7 @@ REFUSED = {
     ),
     "another version": (
         "update int_interval_inputs set inputs_digest = 'new',"
-        " step_parameters = regexp_replace(step_parameters, '^1', '2')",
+        " step_parameters = regexp_replace(step_parameters, '^[0-9]+', '0')",
         "another version of the project",
     ),
     "a row that is gone": (
