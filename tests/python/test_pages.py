@@ -172,10 +172,14 @@ def test_the_fleet_is_that_of_the_marts(marts, window_days):
         assert row[0] == f"{mart['agent_name']} {mart['agent_id_hash'][:8]}"
         interval = f" [{cut(mart['capacity_score_low'], 2)}, {cut(mart['capacity_score_high'], 2)}]"
         assert row[1] == shown(mart["capacity_score"]) + interval
-        assert row[3:8] == [shown(mart[name]) for name in FACTORS]
-        assert row[8].split(" unsure")[0] == mart["label"]
-        assert ("unsure" in row[8]) == (mart["category_certainty"] == "uncertain")
-        assert row[9:12] == [mart["score_status"], mart["confidence"], f"{mart['n_traces']:,}"]
+        steady = (
+            f" [{cut(mart['capacity_score_steady_low'], 2)}, {cut(mart['capacity_score_steady_high'], 2)}]"
+        )
+        assert row[3] == shown(mart["capacity_score_steady"]) + steady
+        assert row[4:9] == [shown(mart[name]) for name in FACTORS]
+        assert row[9].split(" unsure")[0] == mart["label"]
+        assert ("unsure" in row[9]) == (mart["category_certainty"] == "uncertain")
+        assert row[10:12] == [mart["score_status"], f"{mart['n_traces']:,} {mart['confidence']}"]
         if mart["change"] is None:
             assert row[12] == words.NOT_COMPARABLE[mart["not_comparable_because"]]
         else:

@@ -47,6 +47,14 @@ class Score:
     s_score: float
     s_score_low: float | None
     s_score_high: float | None
+    capacity_score_steady: float | None
+    capacity_score_steady_low: float | None
+    capacity_score_steady_high: float | None
+    category_steady: str | None
+    category_steady_certainty: str | None
+    mttr_hours_steady_minus_weekly: float | None
+    q_deferral_steady_minus_weekly: float | None
+    steady_missing_because: str | None
     parameter_set_id: str
     scored_at: datetime
     missing_traces: int | None
@@ -103,7 +111,9 @@ def scores(
                 r_score, r_score_low, r_score_high,
                 i_inc_score, i_inc_score_low, i_inc_score_high,
                 s_score, s_score_low, s_score_high,
-                parameter_set_id, scored_at
+                capacity_score_steady, capacity_score_steady_low, capacity_score_steady_high, category_steady,
+                category_steady_certainty, mttr_hours_steady_minus_weekly, q_deferral_steady_minus_weekly,
+                steady_missing_because, parameter_set_id, scored_at
             from {fct_capacity_scores}
             where
                 as_of = %(as_of)s

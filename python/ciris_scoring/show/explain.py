@@ -432,11 +432,33 @@ def _score_lines(score: Row) -> list[str]:
                 f"The category is {score.get('category_certainty')}."
                 + (f" What widens the interval most: {named(driver)}." if driver else "")
             )
+    lines += _steady_lines(score)
     factors = "  ".join(f"{name} {decimals.score(score[column])}" for name, column in FACTORS.items())
     lines.append(f"Factors: {factors}; weakest {score['weakest_factor']}.")
     if score["unmeasured_components"]:
         lines += _wrapped(map(named, score["unmeasured_components"]), "Too little data to measure: ")
     return lines
+
+
+def _steady_lines(score: Row) -> list[str]:
+    """The score to decide by, and what the averaging changed."""
+    steady = score.get("capacity_score_steady")
+    if steady is None:
+        old = score.get("steady_missing_because") == "scored_by_an_earlier_version"
+        return (
+            ["No steady score: the row was scored by an earlier version; a rescore fills it."] if old else []
+        )
+    low, high = (decimals.limit(score[f"capacity_score_steady_{end}"]) for end in ("low", "high"))
+    changes = [
+        f"{named(part)} {decimals.change(score[f'{part}_steady_minus_weekly'])}"
+        for part in ("q_deferral", "mttr_hours")
+        if score[f"{part}_steady_minus_weekly"]
+    ]
+    return [
+        f"Steady score, to decide by: {decimals.score(steady)}, {score['category_steady']}, "
+        f"{score['category_steady_certainty']}; 95 % interval: {low} to {high}.",
+        *_wrapped(changes, "Averaged over 90 days: " if changes else ""),
+    ]
 
 
 def _part_lines(parts: Sequence[Row], score: Row) -> list[str]:

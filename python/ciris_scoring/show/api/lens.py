@@ -98,6 +98,12 @@ class Lens:
             yield {
                 **outline(score),
                 "agent_id_hash": score.agent_id_hash,
+                "composite_score_steady": score.capacity_score_steady,
+                "composite_score_steady_low": score.capacity_score_steady_low,
+                "composite_score_steady_high": score.capacity_score_steady_high,
+                "category_steady": score.category_steady,
+                "category_steady_certainty": score.category_steady_certainty,
+                "steady_missing_because": score.steady_missing_because,
                 "composite_score_geometric": score.capacity_score_geometric,
                 "category_certainty": score.category_certainty,
                 "interval_driver": score.interval_driver and lens_name(score.interval_driver),

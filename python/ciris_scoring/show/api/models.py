@@ -157,6 +157,18 @@ class ScoreBase(Outline):
     """A score of an agent at an as-of."""
 
     agent_id_hash: Hash
+    composite_score_steady: Share | None = Field(
+        description="The score to decide by: deferrals and episodes are averaged over 90 days (steady_days)."
+    )
+    composite_score_steady_low: Share | None = Field(
+        description="Lower limit of its 95 % interval; null with it."
+    )
+    composite_score_steady_high: Share | None = Field(description="Upper limit; null with it.")
+    category_steady: Category | None = Field(description="Category of composite_score_steady; null with it.")
+    category_steady_certainty: Certainty
+    steady_missing_because: str | None = Field(
+        description="Why it is null: too_few_traces, or scored_by_an_earlier_version, which a rescore fills."
+    )
     composite_score_geometric: Share | None = Field(description="Weighted geometric mean of the factors.")
     category_certainty: Certainty
     interval_driver: str | None = Field(

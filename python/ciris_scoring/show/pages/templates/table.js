@@ -63,7 +63,7 @@ if (table) {
       sortBy(column, heading, heading.getAttribute("aria-sort") === "ascending"));
   });
 
-  const categoryColumn = 8;
+  const categoryColumn = 9;
   function filter() {
     const wanted = search.value.trim().toLocaleLowerCase(), members = {};
     let shown = 0, agents = 0;
