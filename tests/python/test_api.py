@@ -200,6 +200,14 @@ def expected_score(marts: psycopg.Connection, row: dict[str, Any]) -> dict[str, 
         "composite_score": row["capacity_score"],
         "composite_score_low": row["capacity_score_low"],
         "composite_score_high": row["capacity_score_high"],
+        **{
+            f"composite_score_steady{end}": row[f"capacity_score_steady{end}"]
+            for end in ("", "_low", "_high")
+        },
+        **{
+            name: row[name]
+            for name in ("category_steady", "category_steady_certainty", "steady_missing_because")
+        },
         "composite_score_geometric": row["capacity_score_geometric"],
         "fragility_index": row["fragility_index"],
         "category": row["category"],

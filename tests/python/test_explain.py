@@ -138,6 +138,26 @@ def test_an_interval_is_shown_where_one_is_published(project):
         assert "95 % interval: no interval published." in page({**explanation, "score": row})
 
 
+def test_the_steady_score_says_what_averaging_changed(project):
+    explanation = explain(project, LINK, None, None, None)
+    steady = {
+        "capacity_score_steady": 0.6428,
+        "capacity_score_steady_low": 0.551,
+        "capacity_score_steady_high": 0.709,
+        "category_steady": "healthy",
+        "category_steady_certainty": "uncertain",
+        "q_deferral_steady_minus_weekly": 0.1069,
+        "mttr_hours_steady_minus_weekly": 0.0,
+        "steady_missing_because": None,
+    }
+    told = page({**explanation, "score": {**explanation["score"], **steady}}).splitlines()
+    assert "Steady score, to decide by: 0.642, healthy, uncertain; 95 % interval: 0.55 to 0.70." in told
+    assert "What averaging over 90 days changed: deferrals judged poor (q_deferral) +0.106" in told
+    older = dict.fromkeys(steady) | {"steady_missing_because": "scored_by_an_earlier_version"}
+    told = page({**explanation, "score": {**explanation["score"], **older}})
+    assert "No steady score: the row was scored by an earlier version; a rescore fills it." in told
+
+
 # --- whom it means ---------------------------------------------------------------------------------------------------
 
 

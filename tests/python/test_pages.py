@@ -363,7 +363,9 @@ def test_too_few_traces_say_how_many_are_missing(marts):
         update fct_capacity_scores set
             n_traces = 12, confidence = 'low', score_status = 'insufficient_data', capacity_score = null,
             capacity_score_low = null, capacity_score_high = null, category = null, category_certainty = null,
-            capacity_score_geometric = null, fragility_index = null, category_low = null, category_high = null
+            capacity_score_geometric = null, fragility_index = null, category_low = null, category_high = null,
+            capacity_score_steady = null, capacity_score_steady_low = null, capacity_score_steady_high = null,
+            category_steady = null, category_steady_certainty = null, steady_missing_because = 'too_few_traces'
         where agent_id_hash = %s and as_of = %s and window_days = 7
         """,
         [LINK, AS_OF],
@@ -371,7 +373,7 @@ def test_too_few_traces_say_how_many_are_missing(marts):
     [row] = [
         row for row in Parsed(pages.fleet_page(marts, MARTS)).table_rows(15) if row[0].startswith("Link")
     ]
-    assert row[1] == "–" and row[8:10] == ["too few traces", "too few traces, 18 missing"]
+    assert row[1] == "–" and row[9:11] == ["too few traces", "too few traces, 18 missing"]
     assert "12 traces in the window, 18 too few." in pages.agent_page(marts, MARTS, LINK)
     assert pages.report_page(marts, MARTS)
 

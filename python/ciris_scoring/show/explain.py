@@ -457,7 +457,7 @@ def _steady_lines(score: Row) -> list[str]:
     return [
         f"Steady score, to decide by: {decimals.score(steady)}, {score['category_steady']}, "
         f"{score['category_steady_certainty']}; 95 % interval: {low} to {high}.",
-        *_wrapped(changes, "Averaged over 90 days: " if changes else ""),
+        *(_wrapped(changes, "What averaging over 90 days changed: ") if changes else ()),
     ]
 
 
