@@ -181,14 +181,22 @@ class RowFacts(NamedTuple):
     rho_regression: Floats
     q_deferral: Floats
     n_judged_deferrals: Integers
+    mttr_hours_steady: Floats
+    """The same over the steady days, as the next three."""
+    n_steady_episodes: Integers
+    q_deferral_steady: Floats
+    n_steady_deferrals: Integers
     n_recoveries: Integers
     """(agents, days), as the next two."""
     log_hours: Floats
     log_hours_squared: Floats
 
 
-def draw_facts(facts: Facts, rng: np.random.Generator) -> RowFacts:
-    """Durations of the episodes, all recovered on the last day, and what the judged deferrals were worth."""
+def draw_facts(facts: Facts, window_days: int, rng: np.random.Generator) -> RowFacts:
+    """Durations of the episodes, all recovered on the last day, and what the judged deferrals were worth.
+
+    Before the window, in the rest of the steady days, the same agents have as many events a day as the fleet has in it.
+    """
     days = facts.n_traces.shape[1]
     durations, logs = _durations(facts.n_episodes, facts.mean_hours, rng)
     worth = rng.multinomial(facts.n_deferrals, facts.deferral_outcomes) @ WORTH
@@ -196,12 +204,25 @@ def draw_facts(facts: Facts, rng: np.random.Generator) -> RowFacts:
     def last_day(values: NDArray[Any]) -> NDArray[Any]:
         return np.pad(values[:, None], ((0, 0), (days - 1, 0)))
 
+    more = STEADY_DAYS / window_days - 1
+    steady_episodes = facts.n_episodes + rng.poisson(more * facts.n_episodes.mean(), len(durations))
+    steady_deferrals = facts.n_deferrals + rng.poisson(more * facts.n_deferrals.mean(), len(durations))
+    earlier_hours, _ = _durations(steady_episodes - facts.n_episodes, facts.mean_hours, rng)
+    earlier_worth = rng.multinomial(steady_deferrals - facts.n_deferrals, facts.deferral_outcomes) @ WORTH
+    steady_episodes = np.where(facts.n_episodes > 0, steady_episodes, 0)
+    steady_deferrals = np.where(facts.n_deferrals > 0, steady_deferrals, 0)
+    steady_hours = (durations.sum(axis=1) + earlier_hours.sum(axis=1)) / np.maximum(steady_episodes, 1)
+    steady_worth = (worth + earlier_worth) / np.maximum(steady_deferrals, 1)
     return RowFacts(
         mttr_hours=(durations.sum(axis=1) / np.maximum(facts.n_episodes, 1))[:, None],
         n_episodes=facts.n_episodes[:, None],
         rho_regression=facts.rho_regression[:, None],
         q_deferral=np.where(facts.n_deferrals > 0, worth / np.maximum(facts.n_deferrals, 1), 1.0)[:, None],
         n_judged_deferrals=facts.n_deferrals[:, None],
+        mttr_hours_steady=np.where(steady_episodes > 0, steady_hours, 0.0)[:, None],
+        n_steady_episodes=steady_episodes[:, None],
+        q_deferral_steady=np.where(steady_deferrals > 0, steady_worth, 1.0)[:, None],
+        n_steady_deferrals=steady_deferrals[:, None],
         n_recoveries=last_day(facts.n_episodes),
         log_hours=last_day(logs.sum(axis=1)),
         log_hours_squared=last_day((logs**2).sum(axis=1)),
@@ -232,18 +253,25 @@ def draw_events(
         return np.stack([values[:, t - window_days : t].sum(axis=1) for t in as_ofs], axis=1)
 
     episodes, judged = in_window(n_recoveries), in_window(n_deferrals)
+    mttr_hours = in_window(hours) / np.maximum(episodes, 1)
+    q_deferral = np.where(judged > 0, in_window(worth) / np.maximum(judged, 1), 1.0)
     return RowFacts(
-        mttr_hours=in_window(hours) / np.maximum(episodes, 1),
+        mttr_hours=mttr_hours,
         n_episodes=episodes,
         rho_regression=np.zeros(episodes.shape),
-        q_deferral=np.where(judged > 0, in_window(worth) / np.maximum(judged, 1), 1.0),
+        q_deferral=q_deferral,
         n_judged_deferrals=judged,
+        mttr_hours_steady=mttr_hours,  # nobody looks at the steady score of these rows
+        n_steady_episodes=episodes,
+        q_deferral_steady=q_deferral,
+        n_steady_deferrals=judged,
         n_recoveries=n_recoveries,
         log_hours=logs.sum(axis=1).reshape(shape),
         log_hours_squared=(logs**2).sum(axis=1).reshape(shape),
     )
 
 
+STEADY_DAYS = 90
 WORTH: Floats = np.array([1.0, 0.5, 0.0])
 """What a judged deferral is worth, in the order of ``deferral_outcomes``."""
 

@@ -15,14 +15,17 @@ from benchmarks.coverage.cases import (
     simulated,
     special_cases,
 )
+from benchmarks.coverage.episode import STEADILY, FalseAlarms, false_alarms
 from benchmarks.coverage.falling import CELLS, DROPS, KINDS, Dropped, Unchanged, dropped, together, unchanged
 from benchmarks.coverage.measure import PARAMETERS, Measured, measure
 from benchmarks.coverage.targets import (
     judge_cells,
     judge_edges,
+    judge_episode,
     judge_falling,
     judge_special,
     judge_speed,
+    judge_steady,
 )
 from benchmarks.verdicts import Verdict, announce
 from ciris_scoring.basics.terminal import aligned
@@ -59,6 +62,12 @@ has the published limits of the components."""
 AS_OFS_TIMED = 90
 AGENTS_TIMED = 100
 
+STEADY_HEADINGS = (
+    *("steady coverage", "width", "steady", "error", "of steady", "right category", "by steady"),
+    *("low >= 0.6", "steady low", "decided at 0.6", "by steady "),
+)
+EPISODE_HEADINGS = ("episode, events at a steady rate", "longer", "relapses", "judged worse", "raised")
+
 Progress = Callable[[str], None]
 
 
@@ -80,7 +89,10 @@ def run_coverage(rows: int, seed: int, progress: Progress) -> bool:
         click.echo(component_table(title, results) + "\n")
         return results
 
-    verdicts += judge_cells(measured("plausible agents", cells()))
+    plausible = measured("plausible agents", cells())
+    verdicts += judge_cells(plausible)
+    click.echo(steady_table("plausible agents", plausible) + "\n")
+    verdicts += judge_steady(plausible)
     verdicts += judge_special(measured("special cases", special_cases()))
     verdicts += judge_edges(measured("edge agents, 600 traces in 7 days", edge_agents()))
     click.echo(CAPTION + "\n")
@@ -97,6 +109,10 @@ def run_coverage(rows: int, seed: int, progress: Progress) -> bool:
     click.echo("\n".join(aligned(DROPPED_HEADINGS, _dropped_rows(worse), set(DROPPED_HEADINGS[2:]))) + "\n")
     progress("falling")
     verdicts += judge_falling(calm, worse)
+
+    come_and_go = [false_alarms(steadily, rows, seed) for steadily in STEADILY]
+    click.echo(episode_table(come_and_go) + "\n")
+    verdicts += judge_episode(come_and_go)
 
     rows_per_second = speed(seed)
     click.echo(f"{rows_per_second:,.0f} rows a second, both passes, {AS_OFS_TIMED} as-ofs and both windows")
@@ -134,6 +150,32 @@ def component_table(title: str, results: Sequence[Measured]) -> str:
     """Coverage of the components' limits in the same cases."""
     rows = [(one.name, *(f"{share:.1%}" for share in one.component_coverage)) for one in results]
     return "\n".join(aligned((title, *COMPONENTS), rows, set(COMPONENTS)))
+
+
+def steady_table(title: str, results: Sequence[Measured]) -> str:
+    """The weekly and the steady score, side by side."""
+    rows = [
+        (
+            one.name,
+            f"{one.steady.coverage:.1%}",
+            *(f"{which.median_width:.3f}" for which in (one.weekly, one.steady)),
+            *(f"{which.error:.3f}" for which in (one.weekly, one.steady)),
+            *(f"{which.right_category:.1%}" for which in (one.weekly, one.steady)),
+            *(f"{which.trusted:.1%}" for which in (one.weekly, one.steady)),
+            *(f"{which.decided:.1%}" for which in (one.weekly, one.steady)),
+        )
+        for one in results
+    ]
+    return "\n".join(aligned((title, *STEADY_HEADINGS), rows, set(STEADY_HEADINGS)))
+
+
+def episode_table(results: Sequence[FalseAlarms]) -> str:
+    """How often the alert episode is raised of agents whose events come and go at a steady rate."""
+    rows = [
+        (one.name, *(f"{share:.2%}" for share in (one.longer, one.relapsing, one.worse, one.raised)))
+        for one in results
+    ]
+    return "\n".join(aligned(EPISODE_HEADINGS, rows, set(EPISODE_HEADINGS[1:])))
 
 
 def speed(seed: int) -> float:

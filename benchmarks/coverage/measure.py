@@ -57,6 +57,28 @@ class Measured(NamedTuple):
     median_score: float
     ends_at_best: float
     """Share of intervals that end at norm(1), the best score there is."""
+    weekly: "Decided"
+    steady: "Decided"
+    """The same of the steady score."""
+
+
+class Decided(NamedTuple):
+    """What a score with its interval is good for."""
+
+    coverage: float
+    median_width: float
+    error: float
+    """Root mean square distance from the truth."""
+    right_category: float
+    """Share in the category of the truth."""
+    trusted: float
+    """Share whose lower limit is ``DECIDED_AT`` or more."""
+    decided: float
+    """Share whose interval lies on one side of it."""
+
+
+DECIDED_AT = 0.6
+CATEGORY_BOUNDS = (0.3, 0.6, 0.85)
 
 
 def measure(case: Case, rows: int, seed: int) -> Measured:
@@ -70,7 +92,7 @@ def measure(case: Case, rows: int, seed: int) -> Measured:
     days = facts.n_traces.shape[1]
     real = realised(_on_days(case, behaviour, facts, rng), effects, rng)
     sums = draw(real, facts, effects, rng)
-    given = draw_facts(facts, rng)
+    given = draw_facts(facts, case.window.window_days, rng)
     expected = truth(behaviour, facts, case.window, PARAMETERS, days)
     of_days = truth(real, facts, case.window, PARAMETERS, days)
     result = limits_of_fleets(sums, given, case.window, [days], case.fleet)
@@ -109,8 +131,7 @@ def limits_of_fleets(
                 np.repeat(np.arange(n), len(as_ofs)),
                 np.tile(np.array(as_ofs, dtype=np.int64), n),
                 np.zeros(n * len(as_ofs), dtype=np.int64),
-                *(values[members].ravel() for values in given[:5]),
-                *(values[members].ravel() for values in (*given[:2], *given[3:5])),  # no steady days here
+                *(values[members].ravel() for values in given[:9]),
             ]
         )
         fleet_of = fleet_values(sum_fleet(part, rows, (window,)))
@@ -140,4 +161,23 @@ def _compare(name: str, result: Intervals, expected: Truth, of_days: Truth) -> M
         median_width=float(np.median(high - low)),
         median_score=float(np.median(result.capacity_score)),
         ends_at_best=float(np.mean(np.abs(high - BEST) <= ROUNDING)),
+        weekly=_decided(result.capacity_score, low, high, expected.capacity),
+        steady=_decided(
+            result.capacity_score_steady,
+            result.capacity_score_steady_low,
+            result.capacity_score_steady_high,
+            expected.capacity,
+        ),
+    )
+
+
+def _decided(score: Floats, low: Floats, high: Floats, expected: Floats) -> Decided:
+    category = np.digitize(score, CATEGORY_BOUNDS) == np.digitize(expected, CATEGORY_BOUNDS)
+    return Decided(
+        coverage=float(np.mean((low <= expected + ROUNDING) & (expected <= high + ROUNDING))),
+        median_width=float(np.median(high - low)),
+        error=float(np.sqrt(np.mean((score - expected) ** 2))),
+        right_category=float(np.mean(category)),
+        trusted=float(np.mean(low >= DECIDED_AT)),
+        decided=float(np.mean((low >= DECIDED_AT) | (high < DECIDED_AT))),
     )

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from benchmarks.coverage.cases import SIZES
+from benchmarks.coverage.episode import FalseAlarms
 from benchmarks.coverage.falling import ANY_KIND, Dropped, Unchanged
 from benchmarks.coverage.measure import Measured
 from benchmarks.verdicts import Verdict
@@ -28,6 +29,8 @@ STATED_WIDTHS = {
 WIDTH_ALLOWANCE = 1.1
 
 ECE, LEAST_TRACES_OF_ECE = 0.93, 600
+
+STEADY_WIDTH, STEADY_ERROR = 0.25, 0.09
 
 UNCHANGED_RAISED = 0.005
 FOUND = 0.75
@@ -63,6 +66,34 @@ def judge_cells(cells: Sequence[Measured]) -> Iterator[Verdict]:
                     f"{cell.median_width:.3f}",
                     cell.median_width <= most,
                 )
+
+
+def judge_steady(cells: Sequence[Measured]) -> Iterator[Verdict]:
+    """certainty.md §4b, the steady score of plausible agents: coverage; width and error at 600 traces in 7 days."""
+    for cell in cells:
+        yield _between(f"coverage of the steady score, {cell.name}", cell.steady.coverage, *CELL)
+        if cell.name.startswith("n = 600, 7 days,"):
+            for what, found, most in (
+                ("median width", cell.steady.median_width, STEADY_WIDTH),
+                ("error", cell.steady.error, STEADY_ERROR),
+            ):
+                yield Verdict(
+                    f"{what} of the steady score, {cell.name}",
+                    f"at most {most:.3f}",
+                    f"{found:.3f}",
+                    found <= most,
+                )
+
+
+def judge_episode(cells: Sequence[FalseAlarms]) -> Iterator[Verdict]:
+    """The alert episode of agents whose events come and go at a steady rate."""
+    for cell in cells:
+        yield Verdict(
+            f"days that raise episode, {cell.name}",
+            f"at most {UNCHANGED_RAISED:.1%}",
+            f"{cell.raised:.2%}",
+            cell.raised <= UNCHANGED_RAISED,
+        )
 
 
 def judge_special(cases: Sequence[Measured]) -> Iterator[Verdict]:
