@@ -7,6 +7,7 @@ from click.testing import CliRunner
 from benchmarks.__main__ import main
 from benchmarks.coverage import command
 from benchmarks.coverage.cases import WINDOWS, Case, cells, edge_agents, simulated, special_cases
+from benchmarks.coverage.episode import STEADILY, _lasts_longer, _share_rose, false_alarms
 from benchmarks.coverage.falling import (
     CELLS,
     DROPS,
@@ -19,8 +20,15 @@ from benchmarks.coverage.falling import (
     together,
     unchanged,
 )
-from benchmarks.coverage.measure import PARAMETERS, Measured, measure
-from benchmarks.coverage.targets import judge_cells, judge_edges, judge_falling, judge_special
+from benchmarks.coverage.measure import PARAMETERS, Decided, Measured, measure
+from benchmarks.coverage.targets import (
+    judge_cells,
+    judge_edges,
+    judge_episode,
+    judge_falling,
+    judge_special,
+    judge_steady,
+)
 from benchmarks.coverage.truth import truth
 from ciris_scoring.steps.intervals import COMPONENTS, Intervals
 from ciris_scoring.steps.intervals.rows import GOOD_SHARES
@@ -116,9 +124,37 @@ def test_falling_by_hand():
 
 
 def measured_as(name: str, **changes) -> Measured:
-    return Measured(name, 100, 0.95, 0.95, 0.03, 0.02, (0.95,) * 5, (0.95,) * 11, 0.3, 0.5, 1.0)._replace(
-        **changes
+    decided = Decided(0.95, 0.2, 0.05, 0.9, 0.1, 0.6)
+    return Measured(
+        name, 100, 0.95, 0.95, 0.03, 0.02, (0.95,) * 5, (0.95,) * 11, 0.3, 0.5, 1.0, decided, decided
+    )._replace(**changes)
+
+
+def test_a_steady_score_that_misses_is_said():
+    wide = Decided(0.9, 0.3, 0.1, 0.9, 0.1, 0.6)
+    missed = [v for v in judge_steady([measured_as("n = 600, 7 days, days alike", steady=wide)]) if not v.met]
+    assert [verdict.what.split(" of the steady")[0] for verdict in missed] == [
+        "coverage",
+        "median width",
+        "error",
+    ]
+    assert all(v.met for v in judge_steady([measured_as("n = 600, 7 days, days alike")]))
+
+
+def test_episode_is_rarely_raised_by_chance():
+    """As the dbt unit test of fct_capacity_alerts: 40 h after 6 h, 12 of 12 after 2 of 10, 0.8 after 0.1."""
+    hours = _lasts_longer(
+        np.array([40.0, 37.0]), np.array([3, 3]), np.array([6.0, 6.0]), np.array([9, 9]), 1.0
     )
+    assert hours.tolist() == [True, False]
+    shares = _share_rose(
+        np.array([1, 11 / 12, 0.8, 0.75]), np.array([12, 12, 6, 6]), np.array([0.2, 0.2, 0.1, 0.1]),
+        np.array([10, 10, 40, 40]),
+    )  # fmt: skip
+    assert shares.tolist() == [True, False, True, False]
+    found = [false_alarms(cell, 300, 1) for cell in STEADILY[::5]]
+    assert all(verdict.met for verdict in judge_episode(found))
+    assert any(one.raised > 0 for one in found)
 
 
 def test_what_is_missed_is_said():
