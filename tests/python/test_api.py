@@ -508,7 +508,7 @@ def test_alerts_are_those_of_the_marts(client, marts):
         " from fct_capacity_alerts"
     ).fetchall()
     found = [{**alert, "as_of": datetime.fromisoformat(alert["as_of"])} for alert in answer["alerts"]]
-    assert len(found) == len(in_mart) == 18
+    assert len(found) == len(in_mart) == 14
     assert all(alert in found for alert in in_mart)
     assert get(client, "/alerts", threshold=1, window_days=30)["alert_count"] == 14
     assert get(client, "/alerts", threshold=0)["agents"] == []

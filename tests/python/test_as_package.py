@@ -109,7 +109,11 @@ def test_marts_are_where_the_project_puts_them(consumer, marts):
     [[n]] = marts.execute("select count(*) from trust.scored_agents").fetchall()
     assert n > 0
     schemas = {row[0] for row in marts.execute("select nspname from pg_namespace where nspname !~ '^pg_'")}
-    assert SCHEMA not in schemas and "reports" not in schemas
+    assert SCHEMA not in schemas
+    theirs = marts.execute(
+        "select relname from pg_class where relnamespace = 'reports'::regnamespace and relkind = 'r'"
+    )
+    assert theirs.fetchall() == [("visits",)]
 
 
 def test_scores_are_those_of_the_project_alone(consumer, marts):
@@ -215,7 +219,8 @@ def test_their_own_models_are_none_of_our_business(consumer, marts):
     assert built.success, built.exception
     marts.execute("insert into reports.visits values ('by hand')")
     assert consumer.dbt("build", *theirs).success
-    assert marts.execute("select count(*) from reports.visits").fetchall() == [(3,)]
+    # One by the build from an empty schema, one by each of the two here, and the one by hand.
+    assert marts.execute("select count(*) from reports.visits").fetchall() == [(4,)]
     assert consumer.dbt("build", *theirs, "--full-refresh").success
     assert marts.execute("select visited from reports.visits").fetchall() == [("their_own",)]
     # Ours are guarded as ever.

@@ -259,13 +259,13 @@ def test_numbers_are_cut(marts):
     )
     page = Parsed(pages.fleet_page(marts, MARTS))
     [row] = [row for row in page.table_rows(15) if "Link" in row[0]]
-    assert row[1].startswith("0.849 ") and row[8].startswith("Healthy")
+    assert row[1].startswith("0.849 ") and row[9].startswith("Healthy")
 
 
 def test_an_agent_is_called_and_measured_the_same_everywhere(scored, marts):
     """Name and every digit: in the fleet table, on the pages, and in `explain`, of all agents."""
     on_page = {
-        row[0]: (row[1], row[3:8])
+        row[0]: (row[1], row[4:9])
         for row in Parsed(pages.fleet_page(marts, MARTS, window_days=7)).table_rows(15)[1:]
     }
     in_table = {}

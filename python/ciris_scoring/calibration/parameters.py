@@ -37,6 +37,7 @@ _NOT_COVERED: Mapping[str, str] = {
     "fragility_epsilon": "enters fragility_index only",
     "low_capacity_threshold": _ALERTS_ONLY,
     "falling_threshold": _ALERTS_ONLY,
+    "steady_days": "decides the steady score alone, not the one that is calibrated",
     "falling_z_together": _ALERTS_ONLY,
     "falling_z_alone": _ALERTS_ONLY,
     "silent_days": _ALERTS_ONLY,
