@@ -241,133 +241,22 @@ falling as (
 
 ),
 
-resilience_inputs as (
-
-    select
-        agent_id_hash,
-        window_days,
-        mttr_hours,
-        n_recoveries,
-        n_recoveries + n_open_episodes as n_episodes,
-        rho_regression,
-        mttr_hours_before,
-        n_episodes_before,
-        rho_before
-    from {{ ref('int_resilience_inputs') }}
-    where as_of = (select run.as_of from scoring_run as run)
-
-),
-
-deferrals as (
-
-    select
-        agent_id_hash,
-        window_days,
-        q_deferral,
-        n_judged_deferrals,
-        q_deferral_before,
-        n_deferrals_before
-    from {{ ref('int_incompleteness_awareness') }}
-    where as_of = (select run.as_of from scoring_run as run)
-
-),
-
-fleet_values as (
-
-    select
-        window_days,
-        episode_cv
-    from {{ ref('fct_interval_calibration') }}
-    where as_of = (select run.as_of from scoring_run as run)
-
-),
-
--- What falling leaves out: episodes and deferrals, beside the agent's own before the window.
-events as (
+episode as (
 
     select
         scores.agent_id_hash,
         scores.agent_name,
         scores.window_days,
-        resilience_inputs.mttr_hours,
-        resilience_inputs.n_recoveries,
-        resilience_inputs.n_episodes,
-        resilience_inputs.rho_regression,
-        resilience_inputs.mttr_hours_before,
-        resilience_inputs.n_episodes_before,
-        resilience_inputs.rho_before,
-        deferrals.q_deferral,
-        deferrals.n_judged_deferrals,
-        deferrals.q_deferral_before,
-        deferrals.n_deferrals_before,
-        {{ lasts_longer(
-            'resilience_inputs.mttr_hours', 'resilience_inputs.n_episodes', 'resilience_inputs.mttr_hours_before',
-            'resilience_inputs.n_episodes_before', 'fleet_values.episode_cv'
-        ) }} as is_longer,
-        {{ share_rose(
-            'resilience_inputs.rho_regression', 'resilience_inputs.n_recoveries', 'resilience_inputs.rho_before',
-            'resilience_inputs.n_episodes_before'
-        ) }} as is_relapsing,
-        {{ share_rose(
-            '(1 - deferrals.q_deferral)', 'deferrals.n_judged_deferrals', '(1 - deferrals.q_deferral_before)',
-            'deferrals.n_deferrals_before'
-        ) }} as is_judged_worse
-    from scores
-    inner join resilience_inputs
-        on
-            scores.agent_id_hash = resilience_inputs.agent_id_hash
-            and scores.window_days = resilience_inputs.window_days
-    inner join deferrals
-        on
-            scores.agent_id_hash = deferrals.agent_id_hash
-            and scores.window_days = deferrals.window_days
-    inner join fleet_values on scores.window_days = fleet_values.window_days
-
-),
-
-episode as (
-
-    select
-        agent_id_hash,
-        agent_name,
-        window_days,
         'episode' as kind,
         'warning' as severity,
-        case when is_longer then mttr_hours when is_relapsing then rho_regression else q_deferral end as value,
-        case
-            when is_longer then mttr_hours_before
-            when is_relapsing then rho_before
-            else q_deferral_before
-        end as threshold,
-        concat_ws(
-            ' ',
-            case when is_longer then format(
-                'Episodes last longer: %s, %s h on average; %s days before: %s, %s h.',
-                n_episodes,
-                round(mttr_hours::numeric, 1),
-                {{ scoring_parameter('steady_days') }},
-                n_episodes_before,
-                round(mttr_hours_before::numeric, 1)
-            ) end,
-            case when is_relapsing then format(
-                'More relapses: after %s of %s episodes; %s days before: after %s of %s.',
-                round(rho_regression * n_recoveries),
-                n_recoveries,
-                {{ scoring_parameter('steady_days') }},
-                round(rho_before * n_episodes_before),
-                n_episodes_before
-            ) end,
-            case when is_judged_worse then format(
-                'Deferrals are judged worse: %s, worth %s on average; %s days before: %s, worth %s.',
-                n_judged_deferrals,
-                {{ shown_score('q_deferral') }},
-                {{ scoring_parameter('steady_days') }},
-                n_deferrals_before,
-                {{ shown_score('q_deferral_before') }}
-            ) end
-        ) as message
-    from events
-    where is_longer or is_relapsing or is_judged_worse
+        worse_events.value,
+        worse_events.value_before as threshold,
+        worse_events.message
+    from scores
+    inner join {{ ref('int_worse_events') }} as worse_events
+        on
+            scores.agent_id_hash = worse_events.agent_id_hash
+            and scores.window_days = worse_events.window_days
 
 ),
 

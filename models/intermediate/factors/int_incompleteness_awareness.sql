@@ -88,7 +88,8 @@ deferral_sums as (
         window_days,
         {% for range in ['window', 'steady', 'before'] %}
         count(*) filter (where range_name = '{{ range }}') as n_{{ range }},
-        avg(deferral_value) filter (where range_name = '{{ range }}')::double precision as q_{{ range }}{% if not loop.last %},{% endif %}
+        avg(deferral_value) filter (where range_name = '{{ range }}')::double precision as q_{{ range }}
+        {%- if not loop.last %},{% endif %}
         {% endfor %}
     from deferrals_known
     group by

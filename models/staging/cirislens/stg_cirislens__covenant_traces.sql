@@ -38,7 +38,8 @@ select
     {% endfor %}
     {{ clean_non_negative('idma_k_eff') }} as idma_k_eff,
     idma_k_eff is not null and {{ clean_non_negative('idma_k_eff') }} is null as is_out_of_range_idma_k_eff,
-    num_nonnulls({{ repairable_columns() | join(', ') | replace('signature_key_id', signing_key) }}) as n_repairable_sent,
+    num_nonnulls({{ repairable_columns() | join(', ') | replace('signature_key_id', signing_key) }})
+    as n_repairable_sent,
     {{ row_version(source('cirislens', 'covenant_traces')) }} as row_version,
     idma_fragility_flag::boolean as idma_fragility_flag,
     conscience_passed::boolean as conscience_passed,

@@ -1,0 +1,126 @@
+{#- What falling leaves out (certainty.md §4, episode): agents whose episodes or deferrals in the window are worse than
+    their own in the steady_days before it, at the latest as-of. A step of fct_capacity_alerts.
+    Grain and key: agent, window. Nothing is null. -#}
+with scoring_run as (
+
+    select latest_as_of as as_of
+    from {{ ref('int_scoring_run') }}
+
+),
+
+resilience_inputs as (
+
+    select
+        agent_id_hash,
+        window_days,
+        mttr_hours,
+        n_recoveries,
+        n_recoveries + n_open_episodes as n_episodes,
+        rho_regression,
+        mttr_hours_before,
+        n_episodes_before,
+        rho_before
+    from {{ ref('int_resilience_inputs') }}
+    where as_of = (select run.as_of from scoring_run as run)
+
+),
+
+deferrals as (
+
+    select
+        agent_id_hash,
+        window_days,
+        q_deferral,
+        n_judged_deferrals,
+        q_deferral_before,
+        n_deferrals_before
+    from {{ ref('int_incompleteness_awareness') }}
+    where as_of = (select run.as_of from scoring_run as run)
+
+),
+
+fleet_values as (
+
+    select
+        window_days,
+        episode_cv
+    from {{ ref('int_interval_fleet_values') }}
+    where as_of = (select run.as_of from scoring_run as run)
+
+),
+
+events as (
+
+    select
+        resilience_inputs.agent_id_hash,
+        resilience_inputs.window_days,
+        resilience_inputs.mttr_hours,
+        resilience_inputs.n_recoveries,
+        resilience_inputs.n_episodes,
+        resilience_inputs.rho_regression,
+        resilience_inputs.mttr_hours_before,
+        resilience_inputs.n_episodes_before,
+        resilience_inputs.rho_before,
+        deferrals.q_deferral,
+        deferrals.n_judged_deferrals,
+        deferrals.q_deferral_before,
+        deferrals.n_deferrals_before,
+        {{ lasts_longer(
+            'resilience_inputs.mttr_hours', 'resilience_inputs.n_episodes', 'resilience_inputs.mttr_hours_before',
+            'resilience_inputs.n_episodes_before', 'fleet_values.episode_cv'
+        ) }} as is_longer,
+        {{ share_rose(
+            'resilience_inputs.rho_regression', 'resilience_inputs.n_recoveries', 'resilience_inputs.rho_before',
+            'resilience_inputs.n_episodes_before'
+        ) }} as is_relapsing,
+        {{ share_rose(
+            '(1 - deferrals.q_deferral)', 'deferrals.n_judged_deferrals', '(1 - deferrals.q_deferral_before)',
+            'deferrals.n_deferrals_before'
+        ) }} as is_judged_worse
+    from resilience_inputs
+    inner join deferrals
+        on
+            resilience_inputs.agent_id_hash = deferrals.agent_id_hash
+            and resilience_inputs.window_days = deferrals.window_days
+    inner join fleet_values on resilience_inputs.window_days = fleet_values.window_days
+
+)
+
+select
+    agent_id_hash,
+    window_days,
+    case when is_longer then mttr_hours when is_relapsing then rho_regression else q_deferral end as value,
+    case
+        when is_longer then mttr_hours_before
+        when is_relapsing then rho_before
+        else q_deferral_before
+    end as value_before,
+    concat_ws(
+        ' ',
+        case when is_longer then format(
+            'Episodes last longer: %s, %s h on average; %s days before: %s, %s h.',
+            n_episodes,
+            round(mttr_hours::numeric, 1),
+            {{ scoring_parameter('steady_days') }},
+            n_episodes_before,
+            round(mttr_hours_before::numeric, 1)
+        ) end,
+        case when is_relapsing then format(
+            'More relapses: after %s of %s episodes; %s days before: after %s of %s.',
+            round(rho_regression * n_recoveries),
+            n_recoveries,
+            {{ scoring_parameter('steady_days') }},
+            round(rho_before * n_episodes_before),
+            n_episodes_before
+        ) end,
+        case when is_judged_worse then format(
+            'Deferrals are judged worse: %s, worth %s on average; %s days before: %s, worth %s.',
+            n_judged_deferrals,
+            {{ shown_score('q_deferral') }},
+            {{ scoring_parameter('steady_days') }},
+            n_deferrals_before,
+            {{ shown_score('q_deferral_before') }}
+        ) end
+    ) as message
+from events
+where is_longer or is_relapsing or is_judged_worse
