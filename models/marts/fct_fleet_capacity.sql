@@ -1,7 +1,9 @@
 {{ config(materialized='replace_range', meta={'scored_range': 'as_of', 'also_replaced_by': ['as_of']}) }}
 {#- Mean, median and minimum of capacity_score over the agents of an as-of, and how many of them stand in each
-    category (scoring.md §8). An increment redoes the as-ofs it has scored, and older ones that gained rows since. Grain
-    and key: as-of, window. Mean, median and minimum are null where no agent has enough traces. -#}
+    category (scoring.md §8); the median of capacity_score_steady, and of how many agents its interval says that they
+    are healthy, or that they are not (certainty.md §4b). An increment redoes the as-ofs it has scored, and older ones
+    that gained rows since. Grain and key: as-of, window. Mean, medians and minimum are null where no agent has enough
+    traces. -#}
 with scores as (
 
     select
@@ -11,7 +13,10 @@ with scores as (
         capacity_score,
         category,
         score_status,
-        scored_at
+        scored_at,
+        capacity_score_steady,
+        category_steady_low,
+        category_steady_high
     from {{ ref('fct_capacity_scores') }}
     {%- set rewritten = in_scored_range('redone.as_of') %}
     {% if is_incremental() %}
@@ -43,7 +48,10 @@ select
     avg(capacity_score order by agent_id_hash)::double precision as mean_capacity_score,
     percentile_cont(0.5) within group (order by capacity_score) as median_capacity_score,
     min(capacity_score) as min_capacity_score,
-    max(scored_at) as latest_scored_at
+    max(scored_at) as latest_scored_at,
+    percentile_cont(0.5) within group (order by capacity_score_steady) as median_capacity_score_steady,
+    count(*) filter (where category_steady_low in ('healthy', 'high_capacity'))::integer as n_steady_at_least_healthy,
+    count(*) filter (where category_steady_high in ('high_fragility', 'moderate'))::integer as n_steady_below_healthy
 from scores
 group by
     as_of,

@@ -62,12 +62,13 @@ BY_SQL = {
     "Lowest": f"select min(capacity_score) from {SCORES} where {NEWEST}",
     "Raised": f"select count(*) from {SCHEMA}.fct_capacity_alerts where window_days = {WINDOW_DAYS}",
     "Agents by category": f"select category, count(*) from {SCORES} where {NEWEST} group by category",
-    "Capacity of the fleet": "select as_of, mean_capacity_score, median_capacity_score, min_capacity_score"
-    f" from {SCHEMA}.fct_fleet_capacity where window_days = {WINDOW_DAYS}",
+    "Capacity of the fleet": "select as_of, mean_capacity_score, median_capacity_score, min_capacity_score,"
+    f" median_capacity_score_steady from {SCHEMA}.fct_fleet_capacity where window_days = {WINDOW_DAYS}",
     "Capacity of each agent": "select scores.as_of, agents.agent_label, scores.capacity_score"
     f" from {SCORES} as scores join {SCHEMA}.dim_agents as agents using (agent_id_hash)"
     f" where window_days = {WINDOW_DAYS}",
     "Agents at the newest as-of": "select agent_label, capacity_score, capacity_score_low, capacity_score_high,"
+    " capacity_score_steady, capacity_score_steady_low, capacity_score_steady_high, category_steady_certainty,"
     f" {FACTORS}, category, category_certainty, score_status, weakest_factor, n_traces from {SCORES} where {NEWEST}",
     "What the scores lost, by part": f"select {NAMED_PART}, sum(points_lost) from {SCHEMA}.fct_score_attribution"
     f" where {NEWEST} group by part",

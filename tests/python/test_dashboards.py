@@ -76,8 +76,20 @@ def test_the_panels_say_what_the_marts_say(marts):
         [AS_OF],
     ).fetchall()
     shown = rows(marts, "Agents at the newest as-of")
-    assert [(row["agent"], row["capacity"], row["low"]) for row in shown] == [
-        (row["agent_label"], row["capacity_score"], row["capacity_score_low"]) for row in scores
+    columns = {
+        "agent": "agent_label",
+        **{"capacity": "capacity_score", "low": "capacity_score_low", "steady": "capacity_score_steady"},
+        **{f"steady {end}": f"capacity_score_steady_{end}" for end in ("low", "high")},
+    }
+    assert [[row[name] for name in columns] for row in shown] == [
+        [row[column] for column in columns.values()] for row in scores
+    ]
+    steady = rows(marts, "Steady score and its 95 % interval")[-1]
+    assert [steady[name] for name in ("steady", "low", "high")] == [
+        row[f"capacity_score_steady{end}"]
+        for row in scores
+        if row["agent_id_hash"] == LINK
+        for end in ("", "_low", "_high")
     ]
     [link] = [row["capacity_score"] for row in scores if row["agent_id_hash"] == LINK]
     lost = rows(marts, "What the score lost, by part")

@@ -117,6 +117,8 @@ DESCRIBED = {
         **dict.fromkeys(["n_agents", "n_final", "n_provisional", "n_insufficient_data"], INTEGER),
         **dict.fromkeys(["n_high_fragility", "n_moderate", "n_healthy", "n_high_capacity"], INTEGER),
         **dict.fromkeys(["mean_capacity_score", "median_capacity_score", "min_capacity_score"], DOUBLE),
+        "median_capacity_score_steady": DOUBLE,
+        **dict.fromkeys(["n_steady_at_least_healthy", "n_steady_below_healthy"], INTEGER),
     },
     "dim_agents": {
         "agent_id_hash": TEXT,

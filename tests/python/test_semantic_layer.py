@@ -29,6 +29,12 @@ BY_SQL = {
     "ciris_median_capacity_7d": "select percentile_cont(0.5) within group (order by capacity_score)"
     f" from {SCORES} where {LATEST} and window_days = 7",
     "ciris_min_capacity_7d": f"select min(capacity_score) from {SCORES} where {LATEST} and window_days = 7",
+    "ciris_median_steady_7d": "select percentile_cont(0.5) within group (order by capacity_score_steady)"
+    f" from {SCORES} where {LATEST} and window_days = 7",
+    "ciris_agents_at_least_healthy_7d": f"select count(*) from {SCORES} where {LATEST} and window_days = 7"
+    " and capacity_score_steady_low >= 0.6",
+    "ciris_agents_below_healthy_7d": f"select count(*) from {SCORES} where {LATEST} and window_days = 7"
+    " and capacity_score_steady_high < 0.6",
     "ciris_agents_scored_7d": f"select count(capacity_score) from {SCORES} where {LATEST} and window_days = 7",
     "ciris_agents_scored_30d": f"select count(capacity_score) from {SCORES} where {LATEST} and window_days = 30",
     **{

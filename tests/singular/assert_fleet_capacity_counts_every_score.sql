@@ -1,5 +1,13 @@
 -- The fleet's counts add up, and are what a direct count of the published scores gives.
-with scores as (
+with healthy as (
+
+    select lower_bound
+    from {{ ref('capacity_categories') }}
+    where category = 'healthy'
+
+),
+
+scores as (
 
     select
         as_of,
@@ -7,7 +15,9 @@ with scores as (
         count(*) as n_agents,
         count(capacity_score) as n_composites,
         sum(capacity_score) as sum_capacity_score,
-        min(capacity_score) as min_capacity_score
+        min(capacity_score) as min_capacity_score,
+        count(*) filter (where capacity_score_steady_low >= (select healthy.lower_bound from healthy)) as n_steady_at_least_healthy,
+        count(*) filter (where capacity_score_steady_high < (select healthy.lower_bound from healthy)) as n_steady_below_healthy
     from {{ ref('fct_capacity_scores') }}
     where (as_of, window_days) in (
         select
@@ -45,4 +55,6 @@ where
     or fleet.n_composites <> fleet.n_final + fleet.n_provisional
     or fleet.n_agents <> fleet.n_composites + fleet.n_insufficient_data
     or scores.min_capacity_score is distinct from fleet.min_capacity_score
+    or scores.n_steady_at_least_healthy <> fleet.n_steady_at_least_healthy -- null before 0.2.0
+    or scores.n_steady_below_healthy <> fleet.n_steady_below_healthy
     or abs(scores.sum_capacity_score - fleet.mean_capacity_score * scores.n_composites) > 1e-9
