@@ -16,8 +16,12 @@ scores as (
         count(capacity_score) as n_composites,
         sum(capacity_score) as sum_capacity_score,
         min(capacity_score) as min_capacity_score,
-        count(*) filter (where capacity_score_steady_low >= (select healthy.lower_bound from healthy)) as n_steady_at_least_healthy,
-        count(*) filter (where capacity_score_steady_high < (select healthy.lower_bound from healthy)) as n_steady_below_healthy
+        count(*) filter (
+            where capacity_score_steady_low >= (select healthy.lower_bound from healthy)
+        ) as n_steady_at_least_healthy,
+        count(*) filter (
+            where capacity_score_steady_high < (select healthy.lower_bound from healthy)
+        ) as n_steady_below_healthy
     from {{ ref('fct_capacity_scores') }}
     where (as_of, window_days) in (
         select
