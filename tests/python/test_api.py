@@ -54,7 +54,6 @@ from ciris_scoring.show.api.database import Database as ServedDatabase
 from ciris_scoring.show.api.guard import MOST_CLIENTS, SECURITY_HEADERS, Limits, client_of
 from ciris_scoring.show.api.lens import LENS_NAMES, SORTED_BY
 from ciris_scoring.show.api.problems import TYPE, Problem
-from ciris_scoring.show.api.server import listen, server
 from ciris_scoring.show.api.settings import Settings, settings_of
 from ciris_scoring.show.explain import explain
 from ciris_scoring.trial import embedded
@@ -62,6 +61,7 @@ from ciris_scoring.trial.embedded import SCHEMA, Server
 from ciris_scoring.trial.simulation.sample import load_sample, sample_info
 from conftest import REPOSITORY, Database, fresh_database
 from pipeline import score
+from serving import running
 
 AS_OF = datetime.fromisoformat(sample_info()["as_of"])
 LINK, MORPHEUS, ECHO, PARADOX = "4107c26fee8baae4", "da3f08513aac60cf", "e835d1c17f9256da", "f362089214419dc9"
@@ -131,21 +131,6 @@ def marts(sample: Database) -> Iterator[psycopg.Connection]:
         connection.execute(f"set search_path to {SCHEMA}")
         connection.row_factory = dict_row
         yield connection
-
-
-@contextlib.contextmanager
-def running(app: FastAPI) -> Iterator[int]:
-    """The application on a real socket; its port."""
-    listening = listen("127.0.0.1", 0)
-    serving = server(app)
-    thread = threading.Thread(target=serving.run, kwargs={"sockets": [listening]})
-    thread.start()
-    try:
-        yield listening.getsockname()[1]
-    finally:
-        serving.should_exit = True
-        thread.join()
-        listening.close()
 
 
 def get(client: TestClient, path: str, **parameters: Any) -> Any:
@@ -931,7 +916,7 @@ QUERIES = {
     "capacity/fleet": [
         "window_days=0", "window_days=-7", "window_days=7.5", f"window_days={10**100}", "window_days=NaN",
         "window_days=", "limit=0", "limit=-1", f"limit={2**63}", "offset=-1", f"offset={2**64}", "offset=10000000000",
-        "category=best",
+        "category=best", "as_of=9999-99-99", "as_of=yesterday", "windowdays=30", "_=1&x", "x" * 5_000,
         "status=x", "sort=capacity_score", "sort=-", "sort=1", "category=%00", "sort=%ED%A0%80",
         *(f"{name}={quote(text)}" for name in ("window_days", "category", "status", "sort", "limit", "offset")
           for text in INJECTIONS),
@@ -944,8 +929,12 @@ QUERIES = {
         f"from={'9' * 10_240}", "from=", "to=2026-13-01", "from=2026-06-01T25:00",
         *(f"{name}={quote(text)}" for name in ("days", "from", "to", "interval", "window_days") for text in INJECTIONS),
     ],
+    "capacity/Link": ["unknown=1", "as_of=9999-99-99", "as_of=", "as_of=2026-06-15T25:00", "AS_OF=2026-06-15"],
+    "factors/Link": ["component=I_chain", "as_of=9999-99-99"],
+    "parameters": ["window_days=7"],
     "alerts": [
-        "threshold=-0.1", "threshold=1.1", "threshold=nan", "threshold=inf", "threshold=1e999", "threshold=x",
+        "as_of=9999-99-99", "window=7", "threshold=-0.1",
+        "threshold=1.1", "threshold=nan", "threshold=inf", "threshold=1e999", "threshold=x",
         *(f"threshold={quote(text)}" for text in INJECTIONS),
     ],
     "evidence/Link": [
@@ -966,7 +955,9 @@ ALLOWED_ODDITIES = [
     "history/Link?days=400&interval=hourly",
     "evidence/Link?component=I_chain&after=99999999999999999.ffffffff-ffff-ffff-ffff-ffffffffffff",
     "evidence/Link?component=I_chain&after=0.00000000-0000-0000-0000-000000000000",
-    "capacity/Link?unknown=1&_=2",
+    "capacity/Link?_=2&_nocache",
+    "capacity/Link?as_of=2026-06-15",
+    "capacity/Link?as_of=2026-06-15T02:00:00%2B02:00",
 ]
 
 
@@ -1057,7 +1048,7 @@ def test_whatever_is_not_there(client):
         response = client.request(method, f"{SCORING}/alerts", content=b"x" * 100_000)
         assert response.status_code == 405
         assert response.json()["type"] == TYPE + "method-not-allowed"
-        assert response.headers["allow"] == "GET"
+        assert response.headers["allow"] == "GET, HEAD"
     problem = refused(client, f"{SCORING}/capacity/Link?window_days=14", 422, "bad-parameter")
     assert problem["allowed"] == [7, 30]
     assert [error["parameter"] for error in problem["errors"]] == ["window_days"]
@@ -1158,7 +1149,7 @@ def test_answers_are_kept_within_bounds(served, marts):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(kept, "_make", lambda *_: 1 / 0)  # it is not made again to say that it stands
             assert asking.get(f"{SCORING}/capacity/fleet", headers=known).status_code == 304
-        assert asking.get(f"{SCORING}/capacity/Link?x={'y' * 5_000}").status_code == 200
+        assert asking.get(f"{SCORING}/capacity/Link?_x={'y' * 5_000}").status_code == 200
     assert not any(key[0] == "fleet" for key in kept._kept)
     assert kept._keys and all(len(path) + len(query) <= 500 for path, query, _ in kept._keys)
 
@@ -1494,7 +1485,7 @@ def test_the_command_serves_until_it_is_told_to_stop(project):
             connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
             statuses = []
             for headers in ({}, {"X-API-Key": KEY}, {"X-API-Key": "wrong-" + KEY}):
-                connection.request("GET", f"{SCORING}/capacity/Link?key=hidden", headers=headers)
+                connection.request("GET", f"{SCORING}/capacity/Link?_key=hidden", headers=headers)
                 response = connection.getresponse()
                 response.read()
                 statuses.append(response.status)
