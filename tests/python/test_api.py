@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
+from unittest.mock import ANY
 from urllib.parse import quote
 from zoneinfo import ZoneInfo
 
@@ -39,6 +40,7 @@ from schemathesis.specs.openapi import checks as openapi_checks
 from starlette.testclient import TestClient
 
 import api_examples
+from ciris_scoring.basics import decimals
 from ciris_scoring.basics.errors import InputError
 from ciris_scoring.basics.project import Project, load_project
 from ciris_scoring.cli import main
@@ -350,6 +352,95 @@ def test_agents_without_a_score_stand_apart(client, marts):
             AS_OF - timedelta(days=1)
         )
     assert get(client, "/capacity/fleet")["unscored"] == []
+
+
+# --- earlier as-ofs --------------------------------------------------------------------------------------------------
+
+EARLIER = datetime(2026, 6, 10, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    "written",
+    ["2026-06-10", "2026-06-10T00:00:00Z", "2026-06-10T02:00:00+02:00"],
+    ids=["day", "time", "offset"],
+)
+def test_an_earlier_score_is_that_of_the_marts(client, marts, written):
+    rows = marts.execute(
+        "select * from fct_capacity_scores where as_of = %s and window_days = 7 order by capacity_score desc",
+        [EARLIER],
+    ).fetchall()
+    fleet = get(client, "/capacity/fleet", as_of=written)
+    scored = [row for row in rows if row["capacity_score"] is not None]
+    assert fleet["as_of"] == time_text(EARLIER) and len(scored) >= 12
+    assert fleet["agents"] == [expected_score(marts, row) for row in scored]
+    totals = marts.execute(
+        "select * from fct_fleet_capacity where as_of = %s and window_days = 7", [EARLIER]
+    ).fetchone()
+    assert fleet["summary"]["mean_composite_score"] == totals["mean_capacity_score"]
+    for row in scored:
+        expected = expected_score(marts, row)
+        assert get(client, f"/capacity/{row['agent_id_hash']}", as_of=written) == expected
+        factors = get(client, f"/factors/{row['agent_id_hash']}", as_of=written)
+        assert factors["metadata"]["as_of"] == time_text(EARLIER)
+        assert factors["composite_score"] == expected["composite_score"]
+        assert sum(part["points_lost"] for part in factors["weighs_most"]["parts"]) == pytest.approx(
+            1 - row["capacity_score"]
+        )
+    alerts = get(client, "/alerts", as_of=written, threshold=0.6)
+    low = [row["agent_id_hash"] for row in reversed(scored) if row["capacity_score"] < 0.6]
+    assert [agent["agent_id_hash"] for agent in alerts["agents"]] == low
+    assert (alerts["as_of"], alerts["alerts"]) == (time_text(EARLIER), None)
+    assert get(client, "/alerts", as_of="2026-06-15") == {
+        **get(client, "/alerts"), "timestamp": ANY
+    }  # fmt: skip
+
+
+def test_an_as_of_without_a_score_is_refused_with_those_there_are(client, marts):
+    published = [
+        row["as_of"]
+        for row in marts.execute("select as_of from fct_fleet_capacity where window_days = 7 order by as_of")
+    ]
+    assert len(published) > 30
+    for path in (
+        "capacity/fleet",
+        "capacity/Link",
+        "factors/Link",
+        "alerts",
+        "evidence/Link?component=I_chain",
+    ):
+        separator = "&" if "?" in path else "?"
+        problem = refused(client, f"{SCORING}/{path}{separator}as_of=2026-06-10T07:00:00Z", 404, "no-score")
+        assert "2026-06-10T07:00:00Z" in problem["detail"]
+        assert "nearest: 2026-06-10T00:00:00Z and 2026-06-11T00:00:00Z" in problem["detail"]
+        assert problem["as_ofs"] == [time_text(EARLIER + timedelta(days=day)) for day in range(-4, 6)]
+    problem = refused(client, f"{SCORING}/capacity/fleet?as_of=2020-01-01", 404, "no-score")
+    assert f"There is one at {len(published)} others, from {published[0]:%Y-%m-%d}" in problem["detail"]
+    assert "to 2026-06-15T00:00:00Z" in problem["detail"]
+    assert problem["as_ofs"] == [time_text(as_of) for as_of in published[:10]]
+
+
+def test_pages_of_an_earlier_as_of(client):
+    fleet = client.get("/?as_of=2026-06-10")
+    assert fleet.status_code == 200
+    assert "as of <time datetime=2026-06-10T00:00:00Z>" in fleet.text
+    assert "Alerts of earlier times are not kept." in fleet.text
+    assert '(<a href="./?window_days=7">newest</a>)' in fleet.text
+    link = f'href="agent?agent_id={LINK}&amp;window_days=7&amp;as_of=2026-06-10T00%3A00%3A00Z"'
+    assert link in fleet.text
+    agent = client.get("/" + link[6:-1].replace("&amp;", "&"))
+    assert "as of <time datetime=2026-06-10T00:00:00Z>" in agent.text
+    score_then = get(client, "/capacity/Link", as_of="2026-06-10")["composite_score"]
+    assert decimals.score(score_then) in agent.text
+    assert (
+        "as_of=2026-06-10T00%3A00%3A00%2B00%3A00"
+        in client.get("/agents/Link?as_of=2026-06-10T00:00:00%2B00:00").url.query.decode()
+    )
+    for path in ("/?as_of=2026-06-10T07:00", "/agent?agent_id=Link&as_of=2026-06-10T07:00"):
+        page = client.get(path)
+        assert page.status_code == 404
+        assert "nearest: 2026-06-10T00:00:00Z and 2026-06-11T00:00:00Z" in page.text
+        assert "Back to the fleet" in page.text
+    assert client.get("/?as_of=9999-99-99").status_code == 422
 
 
 def test_factors_are_explained_from_the_marts(client, marts):
@@ -1054,6 +1145,20 @@ def test_whatever_is_not_there(client):
     assert [error["parameter"] for error in problem["errors"]] == ["window_days"]
     problem = refused(client, f"{SCORING}/evidence/Link?component=I_chain&as_of=2020-01-01", 404, "no-score")
     assert "2020-01-01" in problem["detail"]
+    problem = refused(client, f"{SCORING}/capacity/Link?as_at=2026-06-10&_=1&utm", 422, "bad-parameter")
+    assert [error["parameter"] for error in problem["errors"]] == ["as_at", "utm"]
+    assert problem["allowed"] == ["window_days", "as_of"] and "'as_at', 'utm'" in problem["detail"]
+    for path in (
+        "/",
+        "/agent?agent_id=Link",
+        "/alerts",
+        "/parameters",
+        "/healthz",
+        "/readyz",
+        "/metrics",
+        "/docs",
+    ):
+        refused(client, f"{path}{'&' if '?' in path else '?'}windowdays=30", 422, "bad-parameter")
 
 
 def test_a_bug_is_told_in_the_log_only(app, monkeypatch):
@@ -1302,6 +1407,72 @@ def test_pages_are_served_beside_the_api(client):
         assert message in page.text
     link = re.search(r'href="(api/v1/scoring/evidence/[^"]+)"', client.get("/agent?agent_id=Link").text)
     assert client.get("/" + link[1].replace("&amp;", "&")).json()["agent_id_hash"] == LINK
+
+
+def test_head_is_answered_as_get_is(client, raw):
+    paths = [
+        f"{SCORING}/{path}" for path in ("capacity/fleet", "history/Link", "capacity/nobody", "alerts?x=1")
+    ]
+    paths += ["/healthz", "/readyz", "/openapi.json", "/docs", "/metrics", "/", "/alerts", "/nothing"]
+    for path in paths:
+        client.get(path)  # the first answer is not compressed yet
+        asked, head = client.get(path), client.head(path)
+        assert head.status_code == asked.status_code and head.content == b"", path
+        assert head.headers.keys() == asked.headers.keys()
+        assert head.headers["content-type"] == asked.headers["content-type"]
+        raw.request("HEAD", path)
+        assert raw.getresponse().read() == b""  # and the connection goes on
+
+
+def test_every_error_is_a_page_in_a_browser(served, client, monkeypatch):
+    browser = {"Accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
+    closed = create_app(served, Settings(key=KEY, requests_per_minute=2, local_names_only=False))
+    broken = create_app(served, SETTINGS)
+    broken.state.answers.publication = lambda: 1 / 0
+    with (
+        TestClient(closed) as without_key,
+        TestClient(broken, base_url="http://localhost", raise_server_exceptions=False) as failing,
+    ):
+        answers = [
+            (401, without_key.get(f"{SCORING}/alerts", headers=browser)),
+            (401, without_key.get("/", headers=browser)),
+            (429, without_key.get("/", headers=browser)),
+            (404, client.get(f"{SCORING}/capacity/nobody", headers=browser)),
+            (404, client.get("/a/b//nowhere", headers=browser)),
+            (405, client.post("/alerts", headers=browser)),
+            (421, client.get("/alerts", headers={**browser, "Host": "evil.example"})),
+            (422, client.get(f"{SCORING}/alerts?x=%3Cscript%3E", headers=browser)),
+            (500, failing.get(f"{SCORING}/alerts", headers=browser)),
+        ]
+        monkeypatch.setattr(ServedDatabase, "is_away", True)
+        answers.append((503, client.get(f"{SCORING}/alerts", headers=browser)))
+    for status, answer in answers:
+        assert (answer.status_code, answer.headers["content-type"]) == (status, "text/html; charset=utf-8")
+        assert "frame-ancestors 'none'" in answer.headers["content-security-policy"]
+        assert "<script>" not in answer.text.partition("<main")[2].partition("</main>")[0]
+        way_back = re.search(r'<a href="([^"]+)">Back to the fleet</a>', answer.text)[1]
+        assert answer.url.join(way_back).path == "/", (answer.url, way_back)
+    assert "WWW-Authenticate" in answers[0][1].headers
+
+
+def test_the_api_is_shown_by_swagger_ui_from_here(port, browser):
+    """In a browser: the document is shown, nothing is asked of anybody else, and the policy forbids nothing of it."""
+    asked, complaints = [], []
+    with contextlib.closing(browser.new_page()) as page:
+        page.on("request", lambda request: asked.append(request.url))
+        page.on("console", lambda message: complaints.append(message.text))
+        page.goto(f"http://127.0.0.1:{port}/docs")
+        page.click("#operations-scoring-fleet")
+        page.click("text=Try it out")
+        page.click("text=Execute")
+        page.wait_for_selector(".responses-table.live-responses-table")
+        assert "composite_score" in page.inner_text(".live-responses-table")
+    assert complaints == []
+    here = f"http://127.0.0.1:{port}"
+    assert {url.removeprefix(here) for url in asked if not url.startswith(("data:", "blob:"))} == {
+        *("/docs", "/docs/swagger-ui-bundle.js", "/docs/swagger-ui.css", "/openapi.json"),
+        f"{SCORING}/capacity/fleet?sort=-composite_score&offset=0",
+    }
 
 
 # --- the role --------------------------------------------------------------------------------------------------------
