@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
@@ -227,3 +228,23 @@ def copy_of(database: Database, folder: Path) -> Iterator[Database]:
     """A database of the test's own with the content of another, to which nobody may be connected."""
     with fresh_database(database.server, folder, template=database.name) as copy:
         yield copy
+
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+# Without a sandbox, which needs rights that a container lacks, and without what reaches for the network.
+FLAGS = [
+    *("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"),
+    *("--disable-component-update", "--disable-sync"),
+]
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    """The system's Chromium; skips the test where there is none."""
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    if CHROMIUM is None:
+        pytest.skip("no Chromium is installed on the system (Debian: apt-get install chromium)")
+    with playwright.sync_playwright() as driver:
+        chromium = driver.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        yield chromium
+        chromium.close()

@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
+from unittest.mock import ANY
 from urllib.parse import quote
 from zoneinfo import ZoneInfo
 
@@ -39,6 +40,7 @@ from schemathesis.specs.openapi import checks as openapi_checks
 from starlette.testclient import TestClient
 
 import api_examples
+from ciris_scoring.basics import decimals
 from ciris_scoring.basics.errors import InputError
 from ciris_scoring.basics.project import Project, load_project
 from ciris_scoring.cli import main
@@ -54,7 +56,6 @@ from ciris_scoring.show.api.database import Database as ServedDatabase
 from ciris_scoring.show.api.guard import MOST_CLIENTS, SECURITY_HEADERS, Limits, client_of
 from ciris_scoring.show.api.lens import LENS_NAMES, SORTED_BY
 from ciris_scoring.show.api.problems import TYPE, Problem
-from ciris_scoring.show.api.server import listen, server
 from ciris_scoring.show.api.settings import Settings, settings_of
 from ciris_scoring.show.explain import explain
 from ciris_scoring.trial import embedded
@@ -62,6 +63,7 @@ from ciris_scoring.trial.embedded import SCHEMA, Server
 from ciris_scoring.trial.simulation.sample import load_sample, sample_info
 from conftest import REPOSITORY, Database, fresh_database
 from pipeline import score
+from serving import running
 
 AS_OF = datetime.fromisoformat(sample_info()["as_of"])
 LINK, MORPHEUS, ECHO, PARADOX = "4107c26fee8baae4", "da3f08513aac60cf", "e835d1c17f9256da", "f362089214419dc9"
@@ -131,21 +133,6 @@ def marts(sample: Database) -> Iterator[psycopg.Connection]:
         connection.execute(f"set search_path to {SCHEMA}")
         connection.row_factory = dict_row
         yield connection
-
-
-@contextlib.contextmanager
-def running(app: FastAPI) -> Iterator[int]:
-    """The application on a real socket; its port."""
-    listening = listen("127.0.0.1", 0)
-    serving = server(app)
-    thread = threading.Thread(target=serving.run, kwargs={"sockets": [listening]})
-    thread.start()
-    try:
-        yield listening.getsockname()[1]
-    finally:
-        serving.should_exit = True
-        thread.join()
-        listening.close()
 
 
 def get(client: TestClient, path: str, **parameters: Any) -> Any:
@@ -365,6 +352,95 @@ def test_agents_without_a_score_stand_apart(client, marts):
             AS_OF - timedelta(days=1)
         )
     assert get(client, "/capacity/fleet")["unscored"] == []
+
+
+# --- earlier as-ofs --------------------------------------------------------------------------------------------------
+
+EARLIER = datetime(2026, 6, 10, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    "written",
+    ["2026-06-10", "2026-06-10T00:00:00Z", "2026-06-10T02:00:00+02:00"],
+    ids=["day", "time", "offset"],
+)
+def test_an_earlier_score_is_that_of_the_marts(client, marts, written):
+    rows = marts.execute(
+        "select * from fct_capacity_scores where as_of = %s and window_days = 7 order by capacity_score desc",
+        [EARLIER],
+    ).fetchall()
+    fleet = get(client, "/capacity/fleet", as_of=written)
+    scored = [row for row in rows if row["capacity_score"] is not None]
+    assert fleet["as_of"] == time_text(EARLIER) and len(scored) >= 12
+    assert fleet["agents"] == [expected_score(marts, row) for row in scored]
+    totals = marts.execute(
+        "select * from fct_fleet_capacity where as_of = %s and window_days = 7", [EARLIER]
+    ).fetchone()
+    assert fleet["summary"]["mean_composite_score"] == totals["mean_capacity_score"]
+    for row in scored:
+        expected = expected_score(marts, row)
+        assert get(client, f"/capacity/{row['agent_id_hash']}", as_of=written) == expected
+        factors = get(client, f"/factors/{row['agent_id_hash']}", as_of=written)
+        assert factors["metadata"]["as_of"] == time_text(EARLIER)
+        assert factors["composite_score"] == expected["composite_score"]
+        assert sum(part["points_lost"] for part in factors["weighs_most"]["parts"]) == pytest.approx(
+            1 - row["capacity_score"]
+        )
+    alerts = get(client, "/alerts", as_of=written, threshold=0.6)
+    low = [row["agent_id_hash"] for row in reversed(scored) if row["capacity_score"] < 0.6]
+    assert [agent["agent_id_hash"] for agent in alerts["agents"]] == low
+    assert (alerts["as_of"], alerts["alerts"]) == (time_text(EARLIER), None)
+    assert get(client, "/alerts", as_of="2026-06-15") == {
+        **get(client, "/alerts"), "timestamp": ANY
+    }  # fmt: skip
+
+
+def test_an_as_of_without_a_score_is_refused_with_those_there_are(client, marts):
+    published = [
+        row["as_of"]
+        for row in marts.execute("select as_of from fct_fleet_capacity where window_days = 7 order by as_of")
+    ]
+    assert len(published) > 30
+    for path in (
+        "capacity/fleet",
+        "capacity/Link",
+        "factors/Link",
+        "alerts",
+        "evidence/Link?component=I_chain",
+    ):
+        separator = "&" if "?" in path else "?"
+        problem = refused(client, f"{SCORING}/{path}{separator}as_of=2026-06-10T07:00:00Z", 404, "no-score")
+        assert "2026-06-10T07:00:00Z" in problem["detail"]
+        assert "nearest: 2026-06-10T00:00:00Z and 2026-06-11T00:00:00Z" in problem["detail"]
+        assert problem["as_ofs"] == [time_text(EARLIER + timedelta(days=day)) for day in range(-4, 6)]
+    problem = refused(client, f"{SCORING}/capacity/fleet?as_of=2020-01-01", 404, "no-score")
+    assert f"There is one at {len(published)} others, from {published[0]:%Y-%m-%d}" in problem["detail"]
+    assert "to 2026-06-15T00:00:00Z" in problem["detail"]
+    assert problem["as_ofs"] == [time_text(as_of) for as_of in published[:10]]
+
+
+def test_pages_of_an_earlier_as_of(client):
+    fleet = client.get("/?as_of=2026-06-10")
+    assert fleet.status_code == 200
+    assert "as of <time datetime=2026-06-10T00:00:00Z>" in fleet.text
+    assert "Alerts of earlier times are not kept." in fleet.text
+    assert '(<a href="./?window_days=7">newest</a>)' in fleet.text
+    link = f'href="agent?agent_id={LINK}&amp;window_days=7&amp;as_of=2026-06-10T00%3A00%3A00Z"'
+    assert link in fleet.text
+    agent = client.get("/" + link[6:-1].replace("&amp;", "&"))
+    assert "as of <time datetime=2026-06-10T00:00:00Z>" in agent.text
+    score_then = get(client, "/capacity/Link", as_of="2026-06-10")["composite_score"]
+    assert decimals.score(score_then) in agent.text
+    assert (
+        "as_of=2026-06-10T00%3A00%3A00%2B00%3A00"
+        in client.get("/agents/Link?as_of=2026-06-10T00:00:00%2B00:00").url.query.decode()
+    )
+    for path in ("/?as_of=2026-06-10T07:00", "/agent?agent_id=Link&as_of=2026-06-10T07:00"):
+        page = client.get(path)
+        assert page.status_code == 404
+        assert "nearest: 2026-06-10T00:00:00Z and 2026-06-11T00:00:00Z" in page.text
+        assert "Back to the fleet" in page.text
+    assert client.get("/?as_of=9999-99-99").status_code == 422
 
 
 def test_factors_are_explained_from_the_marts(client, marts):
@@ -931,7 +1007,7 @@ QUERIES = {
     "capacity/fleet": [
         "window_days=0", "window_days=-7", "window_days=7.5", f"window_days={10**100}", "window_days=NaN",
         "window_days=", "limit=0", "limit=-1", f"limit={2**63}", "offset=-1", f"offset={2**64}", "offset=10000000000",
-        "category=best",
+        "category=best", "as_of=9999-99-99", "as_of=yesterday", "windowdays=30", "_=1&x", "x" * 5_000,
         "status=x", "sort=capacity_score", "sort=-", "sort=1", "category=%00", "sort=%ED%A0%80",
         *(f"{name}={quote(text)}" for name in ("window_days", "category", "status", "sort", "limit", "offset")
           for text in INJECTIONS),
@@ -944,8 +1020,12 @@ QUERIES = {
         f"from={'9' * 10_240}", "from=", "to=2026-13-01", "from=2026-06-01T25:00",
         *(f"{name}={quote(text)}" for name in ("days", "from", "to", "interval", "window_days") for text in INJECTIONS),
     ],
+    "capacity/Link": ["unknown=1", "as_of=9999-99-99", "as_of=", "as_of=2026-06-15T25:00", "AS_OF=2026-06-15"],
+    "factors/Link": ["component=I_chain", "as_of=9999-99-99"],
+    "parameters": ["window_days=7"],
     "alerts": [
-        "threshold=-0.1", "threshold=1.1", "threshold=nan", "threshold=inf", "threshold=1e999", "threshold=x",
+        "as_of=9999-99-99", "window=7", "threshold=-0.1",
+        "threshold=1.1", "threshold=nan", "threshold=inf", "threshold=1e999", "threshold=x",
         *(f"threshold={quote(text)}" for text in INJECTIONS),
     ],
     "evidence/Link": [
@@ -966,7 +1046,9 @@ ALLOWED_ODDITIES = [
     "history/Link?days=400&interval=hourly",
     "evidence/Link?component=I_chain&after=99999999999999999.ffffffff-ffff-ffff-ffff-ffffffffffff",
     "evidence/Link?component=I_chain&after=0.00000000-0000-0000-0000-000000000000",
-    "capacity/Link?unknown=1&_=2",
+    "capacity/Link?_=2&_nocache",
+    "capacity/Link?as_of=2026-06-15",
+    "capacity/Link?as_of=2026-06-15T02:00:00%2B02:00",
 ]
 
 
@@ -1057,12 +1139,26 @@ def test_whatever_is_not_there(client):
         response = client.request(method, f"{SCORING}/alerts", content=b"x" * 100_000)
         assert response.status_code == 405
         assert response.json()["type"] == TYPE + "method-not-allowed"
-        assert response.headers["allow"] == "GET"
+        assert response.headers["allow"] == "GET, HEAD"
     problem = refused(client, f"{SCORING}/capacity/Link?window_days=14", 422, "bad-parameter")
     assert problem["allowed"] == [7, 30]
     assert [error["parameter"] for error in problem["errors"]] == ["window_days"]
     problem = refused(client, f"{SCORING}/evidence/Link?component=I_chain&as_of=2020-01-01", 404, "no-score")
     assert "2020-01-01" in problem["detail"]
+    problem = refused(client, f"{SCORING}/capacity/Link?as_at=2026-06-10&_=1&utm", 422, "bad-parameter")
+    assert [error["parameter"] for error in problem["errors"]] == ["as_at", "utm"]
+    assert problem["allowed"] == ["window_days", "as_of"] and "'as_at', 'utm'" in problem["detail"]
+    for path in (
+        "/",
+        "/agent?agent_id=Link",
+        "/alerts",
+        "/parameters",
+        "/healthz",
+        "/readyz",
+        "/metrics",
+        "/docs",
+    ):
+        refused(client, f"{path}{'&' if '?' in path else '?'}windowdays=30", 422, "bad-parameter")
 
 
 def test_a_bug_is_told_in_the_log_only(app, monkeypatch):
@@ -1158,7 +1254,7 @@ def test_answers_are_kept_within_bounds(served, marts):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(kept, "_make", lambda *_: 1 / 0)  # it is not made again to say that it stands
             assert asking.get(f"{SCORING}/capacity/fleet", headers=known).status_code == 304
-        assert asking.get(f"{SCORING}/capacity/Link?x={'y' * 5_000}").status_code == 200
+        assert asking.get(f"{SCORING}/capacity/Link?_x={'y' * 5_000}").status_code == 200
     assert not any(key[0] == "fleet" for key in kept._kept)
     assert kept._keys and all(len(path) + len(query) <= 500 for path, query, _ in kept._keys)
 
@@ -1311,6 +1407,72 @@ def test_pages_are_served_beside_the_api(client):
         assert message in page.text
     link = re.search(r'href="(api/v1/scoring/evidence/[^"]+)"', client.get("/agent?agent_id=Link").text)
     assert client.get("/" + link[1].replace("&amp;", "&")).json()["agent_id_hash"] == LINK
+
+
+def test_head_is_answered_as_get_is(client, raw):
+    paths = [
+        f"{SCORING}/{path}" for path in ("capacity/fleet", "history/Link", "capacity/nobody", "alerts?x=1")
+    ]
+    paths += ["/healthz", "/readyz", "/openapi.json", "/docs", "/metrics", "/", "/alerts", "/nothing"]
+    for path in paths:
+        client.get(path)  # the first answer is not compressed yet
+        asked, head = client.get(path), client.head(path)
+        assert head.status_code == asked.status_code and head.content == b"", path
+        assert head.headers.keys() == asked.headers.keys()
+        assert head.headers["content-type"] == asked.headers["content-type"]
+        raw.request("HEAD", path)
+        assert raw.getresponse().read() == b""  # and the connection goes on
+
+
+def test_every_error_is_a_page_in_a_browser(served, client, monkeypatch):
+    browser = {"Accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
+    closed = create_app(served, Settings(key=KEY, requests_per_minute=2, local_names_only=False))
+    broken = create_app(served, SETTINGS)
+    broken.state.answers.publication = lambda: 1 / 0
+    with (
+        TestClient(closed) as without_key,
+        TestClient(broken, base_url="http://localhost", raise_server_exceptions=False) as failing,
+    ):
+        answers = [
+            (401, without_key.get(f"{SCORING}/alerts", headers=browser)),
+            (401, without_key.get("/", headers=browser)),
+            (429, without_key.get("/", headers=browser)),
+            (404, client.get(f"{SCORING}/capacity/nobody", headers=browser)),
+            (404, client.get("/a/b//nowhere", headers=browser)),
+            (405, client.post("/alerts", headers=browser)),
+            (421, client.get("/alerts", headers={**browser, "Host": "evil.example"})),
+            (422, client.get(f"{SCORING}/alerts?x=%3Cscript%3E", headers=browser)),
+            (500, failing.get(f"{SCORING}/alerts", headers=browser)),
+        ]
+        monkeypatch.setattr(ServedDatabase, "is_away", True)
+        answers.append((503, client.get(f"{SCORING}/alerts", headers=browser)))
+    for status, answer in answers:
+        assert (answer.status_code, answer.headers["content-type"]) == (status, "text/html; charset=utf-8")
+        assert "frame-ancestors 'none'" in answer.headers["content-security-policy"]
+        assert "<script>" not in answer.text.partition("<main")[2].partition("</main>")[0]
+        way_back = re.search(r'<a href="([^"]+)">Back to the fleet</a>', answer.text)[1]
+        assert answer.url.join(way_back).path == "/", (answer.url, way_back)
+    assert "WWW-Authenticate" in answers[0][1].headers
+
+
+def test_the_api_is_shown_by_swagger_ui_from_here(port, browser):
+    """In a browser: the document is shown, nothing is asked of anybody else, and the policy forbids nothing of it."""
+    asked, complaints = [], []
+    with contextlib.closing(browser.new_page()) as page:
+        page.on("request", lambda request: asked.append(request.url))
+        page.on("console", lambda message: complaints.append(message.text))
+        page.goto(f"http://127.0.0.1:{port}/docs")
+        page.click("#operations-scoring-fleet")
+        page.click("text=Try it out")
+        page.click("text=Execute")
+        page.wait_for_selector(".responses-table.live-responses-table")
+        assert "composite_score" in page.inner_text(".live-responses-table")
+    assert complaints == []
+    here = f"http://127.0.0.1:{port}"
+    assert {url.removeprefix(here) for url in asked if not url.startswith(("data:", "blob:"))} == {
+        *("/docs", "/docs/swagger-ui-bundle.js", "/docs/swagger-ui.css", "/openapi.json"),
+        f"{SCORING}/capacity/fleet?sort=-composite_score&offset=0",
+    }
 
 
 # --- the role --------------------------------------------------------------------------------------------------------
@@ -1494,7 +1656,7 @@ def test_the_command_serves_until_it_is_told_to_stop(project):
             connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
             statuses = []
             for headers in ({}, {"X-API-Key": KEY}, {"X-API-Key": "wrong-" + KEY}):
-                connection.request("GET", f"{SCORING}/capacity/Link?key=hidden", headers=headers)
+                connection.request("GET", f"{SCORING}/capacity/Link?_key=hidden", headers=headers)
                 response = connection.getresponse()
                 response.read()
                 statuses.append(response.status)

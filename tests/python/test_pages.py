@@ -6,7 +6,6 @@ import base64
 import hashlib
 import json
 import re
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -55,7 +54,6 @@ HOSTILE = [
     "a\nb\x1b[31m",
     "x" * 255,
 ]
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 
 
 @dataclass
@@ -687,23 +685,6 @@ def test_ago(seconds, expected):
 
 
 # --- in a browser ----------------------------------------------------------------------------------------------------
-
-# Without a sandbox, which needs rights that a container lacks, and without what reaches for the network.
-FLAGS = [
-    *("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"),
-    *("--disable-component-update", "--disable-sync"),
-]
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    if CHROMIUM is None:
-        pytest.skip("no Chromium is installed on the system (Debian: apt-get install chromium)")
-    with playwright.sync_playwright() as driver:
-        chromium = driver.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
-        yield chromium
-        chromium.close()
 
 
 @pytest.fixture(scope="module")

@@ -36,7 +36,12 @@ for command in commands:
             ["cryptography", "rfc8785"],
             [["load", "x"], ["audit", "x"], ["init-db"], ["run", "--from-batches", "x"]],
         ),
-        ("api", "ciris_scoring.show.api", ["fastapi", "starlette", "uvicorn", "psycopg_pool"], [["serve"]]),
+        (
+            "api",
+            "ciris_scoring.show.api",
+            ["fastapi", "starlette", "uvicorn", "psycopg_pool", "prometheus_client"],
+            [["serve"]],
+        ),
     ],
 )
 def test_the_core_does_without_the_extra(

@@ -86,19 +86,50 @@ def unfinished(marts: Marts) -> Unfinished | None:
 
 def _stopped(marts: Marts) -> Unfinished | None:
     """The newest attempt to publish, where it said why it did not."""
-    connection, relations = marts.connection, marts.relations
-    if not has_right(connection, *relations.places["fct_scoring_runs"]):
+    attempt = last_attempt(marts)
+    if attempt is None or attempt.outcome not in ("refused", "failed", "interrupted"):
         return None
-    query = sql.SQL(
+    is_at_work = is_held(marts.connection, RUN_LOCK, marts.relations.target_schema)
+    return Unfinished(
+        attempt.as_of,
+        attempt.started_at,
+        0,
+        is_at_work,
+        attempt.outcome,
+        attempt.message,
+        attempt.remedy,
+    )
+
+
+OUTCOMES = ("published", "refused", "failed", "interrupted", "unfinished")
+"""What may become of an attempt to publish scores."""
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """A row of fct_scoring_runs; nulls are those of the mart."""
+
+    as_of: datetime
+    started_at: datetime
+    outcome: str
+    message: str | None
+    remedy: str | None
+
+
+def last_attempt(marts: Marts) -> Attempt | None:
+    """Read the newest attempt to publish; None without one, or where the role may not know.
+
+    :raises psycopg.Error: the database cannot be read.
+    """
+    if not has_right(marts.connection, *marts.relations.places["fct_scoring_runs"]):
+        return None
+    found = marts.rows(
+        Attempt,
         """
-        select as_of, started_at, outcome, message, remedy
-        from {}
+        select {columns}
+        from {fct_scoring_runs}
         order by coalesce(ended_at, started_at) desc
         limit 1
-        """
-    ).format(relations["fct_scoring_runs"])
-    for as_of, started_at, outcome, message, remedy in connection.execute(query):
-        if outcome in ("refused", "failed", "interrupted"):
-            is_at_work = is_held(connection, RUN_LOCK, relations.target_schema)
-            return Unfinished(as_of, started_at, 0, is_at_work, outcome, message, remedy)
-    return None
+        """,
+    )
+    return found[0] if found else None

@@ -2,7 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 
+from ciris_scoring.basics import as_of as as_of_time
 from ciris_scoring.basics import decimals
 from ciris_scoring.reading.agent import PartLost
 from ciris_scoring.reading.fleet import Score
@@ -84,6 +86,21 @@ def named(part: str) -> str:
     """
     words = PART_WORDS.get(part.lower())
     return f"{words} ({part})" if words else part
+
+
+def published_words(as_ofs: Sequence[datetime], wanted: datetime) -> str:
+    """Say in a sentence at which as-ofs there is a score, where there is none at the wanted one.
+
+    :param as_ofs: in the order of time.
+    """
+    if not as_ofs:
+        return "There is none at any other time either."
+    before = [as_of for as_of in as_ofs if as_of < wanted][-1:]
+    near = before + [as_of for as_of in as_ofs if as_of > wanted][:1]
+    return (
+        f"There is one at {len(as_ofs):,} other{'' if len(as_ofs) == 1 else 's'}, from {as_of_time.text(as_ofs[0])} "
+        f"to {as_of_time.text(as_ofs[-1])}; nearest: {' and '.join(map(as_of_time.text, near))}."
+    )
 
 
 def weighs_most(score: Score, parts: Sequence[PartLost], min_traces: int) -> str:

@@ -7,7 +7,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers
@@ -93,8 +93,8 @@ class Answers:
         self._checking: asyncio.Task[Publication] | None = None
         self._kept: OrderedDict[Hashable, Kept] = OrderedDict()
         self._n_bytes = 0
-        self._keys: dict[Request_, Hashable] = {}
-        """Key of the answer to a request that was answered, as it came."""
+        self._keys: dict[Request_, tuple[Hashable, Any]] = {}
+        """Key of the answer to a request that was answered, as it came, and its route."""
         self._being_made: dict[Hashable, asyncio.Task[Made]] = {}
 
     def read(self, reading: Callable[[Marts], Read]) -> Read:
@@ -133,10 +133,11 @@ class Answers:
             return None
         if time.monotonic() - self._checked_at > self.settings.version_seconds:
             return None
-        key = self._keys.get(_request_of(scope))
+        key, route = self._keys.get(_request_of(scope), (None, None))
         kept = None if key is None else self._kept.get(key)
         if key is None or kept is None:
             return None
+        scope["route"] = route
         self._kept.move_to_end(key)
         return kept.response(Headers(scope=scope))
 
@@ -176,7 +177,7 @@ class Answers:
         if recognise and publication is self._publication and len(self._keys) < MOST_REQUESTS:
             asked = _request_of(request.scope)
             if len(asked[0]) + len(asked[1]) <= LONGEST_REQUEST:
-                self._keys[asked] = key
+                self._keys[asked] = (key, request.scope["route"])
         return kept.response(request.headers)
 
     def _make(self, build: Build, headers: dict[str, str], media_type: str) -> Made:

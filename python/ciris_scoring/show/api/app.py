@@ -3,7 +3,7 @@
 from importlib.metadata import version
 from typing import Any
 
-from fastapi import FastAPI, Request
+from fastapi import Depends, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.openapi.utils import get_openapi
 from starlette.exceptions import HTTPException
@@ -11,11 +11,12 @@ from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
 from starlette.responses import Response
 
-from ciris_scoring.show.api import models, pages
+from ciris_scoring.show.api import docs, metrics, models, pages
 from ciris_scoring.show.api.answers import Answers, Shortcut
 from ciris_scoring.show.api.database import Database
-from ciris_scoring.show.api.endpoints import router
-from ciris_scoring.show.api.guard import SECURITY_HEADERS, Guard, SecurityHeaders
+from ciris_scoring.show.api.endpoints import known_parameters, router
+from ciris_scoring.show.api.guard import SECURITY_HEADERS, Guard, HeadAsGet, SecurityHeaders
+from ciris_scoring.show.api.pages import written
 from ciris_scoring.show.api.problems import Problem, shown
 from ciris_scoring.show.api.settings import Settings
 
@@ -37,13 +38,18 @@ def create_app(database: Database, settings: Settings) -> FastAPI:
     """
 
     answers = Answers(database, settings)
-    middleware = [Middleware(SecurityHeaders)]
+    requests = metrics.request_counter()
+    middleware = [
+        Middleware(HeadAsGet),
+        Middleware(metrics.Counted, requests=requests),
+        Middleware(SecurityHeaders),
+    ]
     if settings.origins:
         middleware.append(
             Middleware(
                 CORSMiddleware,
                 allow_origins=settings.origins,
-                allow_methods=["GET"],
+                allow_methods=["GET", "HEAD"],
                 allow_headers=["Authorization", "X-API-Key", "If-None-Match"],
                 expose_headers=["ETag", "Retry-After", "X-RateLimit-Limit", "X-RateLimit-Remaining"],
             )
@@ -53,7 +59,7 @@ def create_app(database: Database, settings: Settings) -> FastAPI:
         title="CIRIS scoring",
         version=version("ciris-scoring"),
         description=DESCRIPTION,
-        docs_url=None,  # their pages load scripts from elsewhere
+        docs_url=None,  # its page loads scripts from elsewhere
         redoc_url=None,
         middleware=middleware,
         exception_handlers={
@@ -64,15 +70,16 @@ def create_app(database: Database, settings: Settings) -> FastAPI:
         },
     )
     app.state.answers = answers
-    app.include_router(router)
-    app.include_router(pages.router)
+    app.state.requests = requests
+    for routes in (router, pages.router, docs.router, metrics.router):
+        app.include_router(routes, dependencies=[Depends(known_parameters)])
     app.openapi = lambda: _openapi(app, settings)  # type: ignore[method-assign]
     return app
 
 
 async def _answer_problem(request: Request, error: Exception) -> Response:
     assert isinstance(error, Problem)
-    return error.response()
+    return written(request, error)
 
 
 async def _answer_validation(request: Request, error: Exception) -> Response:
@@ -82,7 +89,7 @@ async def _answer_validation(request: Request, error: Exception) -> Response:
         for found in error.errors()
     ]
     detail = "; ".join(f"{found['parameter']}: {found['message']}" for found in errors)
-    return _written(request, Problem("bad-parameter", detail, errors=errors))
+    return written(request, Problem("bad-parameter", detail, errors=errors))
 
 
 def _message(found: dict[str, Any]) -> str:
@@ -94,20 +101,18 @@ def _message(found: dict[str, Any]) -> str:
 async def _answer_http(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     if error.status_code == 405:
-        return Problem("method-not-allowed", "Ask with GET.", error.headers).response()
-    return _written(request, Problem("not-found", f"There is nothing under {shown(request.url.path)}."))
-
-
-def _written(request: Request, problem: Problem) -> Response:
-    """A page for a browser that asked for one, else a document."""
-    is_page = not request.url.path.startswith("/api/") and "text/html" in request.headers.get("accept", "")
-    return pages.problem_page(problem) if is_page else problem.response()
+        return written(
+            request, Problem("method-not-allowed", "Ask with GET or HEAD.", {"Allow": "GET, HEAD"})
+        )
+    return written(request, Problem("not-found", f"There is nothing under {shown(request.url.path)}."))
 
 
 async def _answer_bug(request: Request, error: Exception) -> Response:
     """What is wrong stands in the server's log, with a traceback, and not in the answer."""
-    response = Problem("internal", "The server failed; its log says where.").response()
-    response.headers.update(SECURITY_HEADERS)  # this handler stands before the middleware
+    response = written(request, Problem("internal", "The server failed; its log says where."))
+    response.headers.update(
+        {**SECURITY_HEADERS, **response.headers}
+    )  # this handler stands before the middleware
     return response
 
 

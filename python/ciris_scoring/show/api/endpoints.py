@@ -18,24 +18,27 @@ from ciris_scoring.reading.agents import find
 from ciris_scoring.reading.alerts import alerts as read_alerts
 from ciris_scoring.reading.categories import categories as read_categories
 from ciris_scoring.reading.evidence import RULES, read_evidence
-from ciris_scoring.reading.fleet import Score
+from ciris_scoring.reading.fleet import Score, capacity_over_time
 from ciris_scoring.reading.history import Point
 from ciris_scoring.reading.history import histories as read_histories
 from ciris_scoring.reading.marts import Marts
 from ciris_scoring.reading.parameters import parameters as read_parameters
 from ciris_scoring.reading.parameters import windows as read_windows
 from ciris_scoring.reading.publication import Publication, read_publication
-from ciris_scoring.reading.words import FACTOR_WORDS, weighs_most
+from ciris_scoring.reading.words import FACTOR_WORDS, published_words, weighs_most
 from ciris_scoring.show.api import models
 from ciris_scoring.show.api.answers import CSV, JSON, Answers, prefers_csv
 from ciris_scoring.show.api.examples import described, problems
 from ciris_scoring.show.api.lens import CSV_COLUMNS, LENS_NAMES, Lens, csv_row, lens_name, name_of, point
-from ciris_scoring.show.api.problems import Problem, bad_parameter, shown
+from ciris_scoring.show.api.problems import LONGEST_SHOWN, Problem, bad_parameter, shown
 
 MOST_DAYS = 400
 DEFAULT_DAYS = 30
+MOST_UNKNOWN = 10
 MOST_NAMED = 1_000
 """Agents that are listed where a name is ambiguous."""
+MOST_NEAR = 10
+"""As-ofs that are listed where there is none, the nearest."""
 DEEPEST = 10_000_000
 MIDNIGHT = datetime(1970, 1, 1, tzinfo=UTC)
 UNESCAPED_PLUS = re.compile(r"(T.*) (\d\d:?\d\d)$")
@@ -97,6 +100,13 @@ AgentId = Annotated[
         examples=["4107c26fee8baae4", "Link", "Link (4107c26f)"],
     ),
 ]
+AskedAsOf = Annotated[
+    str | None,
+    Query(
+        description="As-of of the score, ISO 8601, a day or a time; the newest by default.",
+        examples=["2026-06-15"],
+    ),
+]
 AskedWindow = Annotated[
     int | None,
     Query(description="One of the published windows, in days; the reference one by default.", examples=[7]),
@@ -109,6 +119,26 @@ async def _answers(request: Request) -> Answers:
 
 
 TheAnswers = Annotated[Answers, Depends(_answers)]
+
+
+async def known_parameters(request: Request) -> None:
+    """Refuse parameters that would be ignored; clients add names that begin with an underscore against caches.
+
+    :raises Problem: there are some.
+    """
+    known = [field.alias for field in request.scope["route"].dependant.query_params]
+    unknown = [name for name in request.query_params if name not in known and not name.startswith("_")]
+    if unknown:
+        there_are = f"there are {', '.join(known)}" if known else "there is none"
+        message = f"is no parameter here; {there_are}."
+        raise Problem(
+            "bad-parameter",
+            f"{', '.join(map(shown, unknown[:MOST_UNKNOWN]))} {message}",
+            errors=[
+                {"parameter": name[:LONGEST_SHOWN], "message": message} for name in unknown[:MOST_UNKNOWN]
+            ],
+            allowed=known,
+        )
 
 
 def _lens(answers: Answers, marts: Marts, publication: Publication) -> Lens:
@@ -131,7 +161,11 @@ def _window(publication: Publication, window_days: int | None) -> int:
     return window_days
 
 
-def _time(name: str, text: str | None) -> datetime | None:
+def time_asked(name: str, text: str | None) -> datetime | None:
+    """Read a time that a client gives.
+
+    :raises Problem: it is none.
+    """
     if text is None:
         return None
     try:
@@ -158,24 +192,42 @@ def _one_agent(lens: Lens, asked: str) -> tuple[str, str]:
     return found[0].agent_id_hash, name_of(found[0])
 
 
-def _no_score(agent_name: str, window_days: int, as_of: datetime | None = None) -> Problem:
-    at = "" if as_of is None else f" at {as_of_time.text(as_of)}"
-    return Problem("no-score", f"{shown(agent_name)} has no score with a window of {window_days} days{at}.")
-
-
-def _newest(lens: Lens, asked: str, window_days: int) -> Score:
-    """Newest score of the one agent that is meant."""
+def _score(lens: Lens, asked: str, window_days: int, as_of: datetime | None = None) -> Score:
+    """Score of the one agent that is meant, at an as-of; its newest by default."""
     agent_id_hash, name = _one_agent(lens, asked)
-    score = lens.newest(agent_id_hash, window_days)
+    has_none = f"{shown(name)} has no score with a window of {window_days} days"
+    if as_of is None:
+        score = lens.newest(agent_id_hash, window_days)
+        if score is None:
+            raise Problem("no-score", f"{has_none}.")
+        return score
+    score = lens.score_at(agent_id_hash, as_of, window_days)
     if score is None:
-        raise _no_score(name, window_days)
+        points = read_histories(lens.marts, [agent_id_hash], window_days).get(agent_id_hash, [])
+        raise _not_then(has_none, as_of, [point.as_of for point in points])
     return score
+
+
+def _fleet_as_of(lens: Lens, window_days: int, as_of: datetime | None) -> datetime | None:
+    """As-of at which the fleet is asked for: the newest by default, None while no score is published."""
+    if as_of is None:
+        return lens.publication.as_of
+    published = [row.as_of for row in capacity_over_time(lens.marts, window_days)]
+    if as_of not in published:
+        raise _not_then(f"No score with a window of {window_days} days is published", as_of, published)
+    return as_of
+
+
+def _not_then(has_none: str, as_of: datetime, published: list[datetime]) -> Problem:
+    near = sorted(sorted(published, key=lambda other: abs(other - as_of))[:MOST_NEAR])
+    detail = f"{has_none} at {as_of_time.text(as_of)}. {published_words(published, as_of)}"
+    return Problem("no-score", detail, as_ofs=near)
 
 
 # --- scores -----------------------------------------------------------------------------------------------------------
 
 
-@scoring.get("/capacity/fleet", **described("fleet", models.Fleet, problems(422)))
+@scoring.get("/capacity/fleet", **described("fleet", models.Fleet, problems(404, 422)))
 async def fleet(
     request: Request,
     answers: TheAnswers,
@@ -187,55 +239,68 @@ async def fleet(
     sort: Annotated[
         SortedBy, Query(description="What `agents` is sorted by; falling with a minus in front.")
     ] = "-composite_score",
+    as_of: AskedAsOf = None,
     limit: Annotated[
         int | None, Query(ge=1, le=DEEPEST, description="Most agents to answer; all by default.")
     ] = None,
     offset: Annotated[int, Query(ge=0, le=DEEPEST, description="Agents to leave out before the first.")] = 0,
 ) -> Response:
-    """Every agent's score at the newest as-of, and the fleet in numbers.
+    """Every agent's score at an as-of, and the fleet in numbers.
 
     `agents` holds agents with a score; those without one stand in `unscored`, with what they lack.
     """
     publication = await answers.publication()
     window = _window(publication, window_days)
+    moment = time_asked("as_of", as_of)
 
     def build(marts: Marts) -> models.Fleet:
         lens = _lens(answers, marts, publication)
-        return lens.fleet(window, category, status, sort, limit, offset)
+        at = _fleet_as_of(lens, window, moment)
+        return lens.fleet(at, window, category, status, sort, limit, offset)
 
-    key = ("fleet", window, category, status, sort, limit, offset)
+    key = ("fleet", window, category, status, sort, moment, limit, offset)
     return await answers.answer(request, publication, key, build)
 
 
 @scoring.get("/capacity/{agent_id:path}", **described("capacity", models.Score, problems(404, 409, 422)))
 async def capacity(
-    request: Request, answers: TheAnswers, agent_id: AgentId, window_days: AskedWindow = None
+    request: Request,
+    answers: TheAnswers,
+    agent_id: AgentId,
+    window_days: AskedWindow = None,
+    as_of: AskedAsOf = None,
 ) -> Response:
-    """The newest score of an agent. An agent called `fleet` is reached by its hash."""
+    """The score of an agent at an as-of. An agent called `fleet` is reached by its hash."""
     publication = await answers.publication()
     window = _window(publication, window_days)
+    moment = time_asked("as_of", as_of)
 
     def build(marts: Marts) -> models.Score:
         lens = _lens(answers, marts, publication)
-        [members] = lens.members([_newest(lens, agent_id, window)])
+        [members] = lens.members([_score(lens, agent_id, window, moment)])
         return models.Score.model_validate({**members, "cache": lens.cache})
 
-    return await answers.answer(request, publication, ("capacity", agent_id, window), build)
+    return await answers.answer(request, publication, ("capacity", agent_id, window, moment), build)
 
 
 @scoring.get(
     "/factors/{agent_id:path}", **described("factors", models.FactorsAnswer, problems(404, 409, 422))
 )
 async def factors(
-    request: Request, answers: TheAnswers, agent_id: AgentId, window_days: AskedWindow = None
+    request: Request,
+    answers: TheAnswers,
+    agent_id: AgentId,
+    window_days: AskedWindow = None,
+    as_of: AskedAsOf = None,
 ) -> Response:
-    """The five factors behind an agent's newest score: formulas, components, and what weighs most."""
+    """The five factors behind an agent's score: formulas, components, and what weighs most."""
     publication = await answers.publication()
     window = _window(publication, window_days)
+    moment = time_asked("as_of", as_of)
 
     def build(marts: Marts) -> models.FactorsAnswer:
         lens = _lens(answers, marts, publication)
-        score = _newest(lens, agent_id, window)
+        score = _score(lens, agent_id, window, moment)
         [members] = lens.members([score])
         for factor, words in FACTOR_WORDS.items():
             notes = {"notes": words.notes} if words.notes else {}
@@ -253,7 +318,7 @@ async def factors(
         said = {"words": weighs_most(score, parts, publication.min_traces), "parts": parts}
         return models.FactorsAnswer.model_validate({**members, "weighs_most": said, "cache": lens.cache})
 
-    return await answers.answer(request, publication, ("factors", agent_id, window), build)
+    return await answers.answer(request, publication, ("factors", agent_id, window, moment), build)
 
 
 # --- history ----------------------------------------------------------------------------------------------------------
@@ -270,7 +335,7 @@ def _span(
         raise Problem("no-score", "No score is published yet.")
     if days is not None and (first is not None or last is not None):
         raise bad_parameter("days", "does not go with from and to: leave one or the other out.")
-    begin, end = _time("from", first), _time("to", last)
+    begin, end = time_asked("from", first), time_asked("to", last)
     if end is None:
         end = newest
     if begin is None:
@@ -325,7 +390,7 @@ async def history(
     key = ("history", agent_id, window, begin, end, interval, as_csv)
 
     def read(lens: Lens) -> tuple[Score, list[Point]]:
-        score = _newest(lens, agent_id, window)
+        score = _score(lens, agent_id, window)
         daily_at = MIDNIGHT if interval == "daily" else None
         histories = read_histories(
             lens.marts,
@@ -384,7 +449,7 @@ def _cell(value: object) -> object:
 # --- alerts and parameters --------------------------------------------------------------------------------------------
 
 
-@scoring.get("/alerts", **described("alerts", models.Alerts, problems(422)))
+@scoring.get("/alerts", **described("alerts", models.Alerts, problems(404, 422)))
 async def alerts(
     request: Request,
     answers: TheAnswers,
@@ -393,18 +458,21 @@ async def alerts(
         Query(ge=0, le=1, description="Agents below this; the parameter low_capacity_threshold by default."),
     ] = None,
     window_days: AskedWindow = None,
+    as_of: AskedAsOf = None,
 ) -> Response:
     """Agents below a threshold, the lowest first, and every alert of the last run."""
     publication = await answers.publication()
     window = _window(publication, window_days)
+    moment = time_asked("as_of", as_of)
     limit = publication.low_capacity_threshold if threshold is None else threshold
 
     def build(marts: Marts) -> models.Alerts:
         lens = _lens(answers, marts, publication)
-        below = lens.below(limit, window)
+        at = _fleet_as_of(lens, window, moment)
+        below = lens.below(limit, at, window)
         return models.Alerts(
             timestamp=datetime.now(UTC),
-            as_of=publication.as_of,
+            as_of=at,
             threshold=limit,
             window_days=window,
             alert_count=len(below),
@@ -412,11 +480,13 @@ async def alerts(
             alerts=[
                 models.Alert.model_validate({**asdict(alert), "agent_name": name_of(alert)})
                 for alert in read_alerts(marts)
-            ],
+            ]
+            if at == publication.as_of
+            else None,
             cache=lens.cache,
         )
 
-    return await answers.answer(request, publication, ("alerts", window, limit), build)
+    return await answers.answer(request, publication, ("alerts", window, limit, moment), build)
 
 
 @scoring.get("/parameters", **described("parameters", models.Parameters, problems()))
@@ -472,13 +542,7 @@ async def evidence(
             examples=["I_chain"],
         ),
     ],
-    as_of: Annotated[
-        str | None,
-        Query(
-            description="As-of of the score, ISO 8601; the agent's newest by default.",
-            examples=["2026-06-15"],
-        ),
-    ] = None,
+    as_of: AskedAsOf = None,
     window_days: AskedWindow = None,
     after: Annotated[
         str | None,
@@ -493,24 +557,17 @@ async def evidence(
     """The traces that lowered a component of a score, the newest first, page by page."""
     publication = await answers.publication()
     window = _window(publication, window_days)
-    moment = _time("as_of", as_of)
+    moment = time_asked("as_of", as_of)
     name = MARTS_NAMES.get(component, component)
 
     def build(marts: Marts) -> models.Evidence:
         lens = _lens(answers, marts, publication)
-        agent_id_hash, name_now = _one_agent(lens, agent_id)
-        score = (
-            lens.newest(agent_id_hash, window)
-            if moment is None
-            else lens.score_at(agent_id_hash, moment, window)
-        )
-        if score is None:
-            raise _no_score(name_now, window, moment)
-        key = (agent_id_hash, score.as_of, score.window_start)
+        score = _score(lens, agent_id, window, moment)
+        key = (score.agent_id_hash, score.as_of, score.window_start)
         traces = read_evidence(marts, name, *key, after=after, limit=limit + 1)
         page = traces[:limit]
         return models.Evidence(
-            agent_id_hash=agent_id_hash,
+            agent_id_hash=score.agent_id_hash,
             agent_name=name_of(score),
             as_of=score.as_of,
             window_days=window,

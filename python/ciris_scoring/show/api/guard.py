@@ -11,8 +11,10 @@ from collections import OrderedDict
 from collections.abc import Callable
 
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from ciris_scoring.show.api.pages import written
 from ciris_scoring.show.api.problems import Problem
 from ciris_scoring.show.api.settings import LOCAL_NAMES, Settings, is_loopback
 
@@ -53,6 +55,23 @@ class SecurityHeaders:
         return await self.app(scope, receive, send_with_headers)
 
 
+class HeadAsGet:
+    """Answers HEAD as GET, without the body."""
+
+    def __init__(self, app: ASGIApp):
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        if scope["type"] != "http" or scope["method"] != "HEAD":
+            return await self.app(scope, receive, send)
+
+        async def send_without_body(message: Message) -> None:
+            await send({**message, "body": b""} if message["type"] == "http.response.body" else message)
+
+        return await self.app({**scope, "method": "GET"}, receive, send_without_body)
+
+
 class Guard:
     """Lets through who may ask, and not too often."""
 
@@ -69,14 +88,21 @@ class Guard:
         headers = Headers(scope=scope)
         remaining = None
         try:
+            _check_length(headers)
             self._check_host(headers)
+            has_key = self._has_key(headers)
             if self.limits is not None and scope["path"] != "/healthz":
-                remaining = self.limits.take(client_of(scope))
-            if scope["path"] not in OPEN_PATHS:
+                # Who guesses keys uses up nothing of whoever has the right one and shares the address.
+                remaining = self.limits.take(client_of(scope) + ("" if has_key else " without the key"))
+            if not has_key and scope["path"] not in OPEN_PATHS:
                 # A browser's preflight carries no key; CORS answers it before it comes here.
-                self._check_key(headers)
+                raise Problem(
+                    "key-required",
+                    "Send the API key as `Authorization: Bearer KEY`, as `X-API-Key: KEY`, or as a password.",
+                    {"WWW-Authenticate": 'Bearer, Basic realm="ciris-scoring", charset="UTF-8"'},
+                )
         except Problem as problem:
-            return await problem.response()(scope, receive, send)
+            return await written(Request(scope), problem)(scope, receive, send)
         if remaining is None:
             return await self.app(scope, receive, send)
 
@@ -99,16 +125,12 @@ class Guard:
                 "Without an API key this server answers only to localhost and loopback addresses.",
             )
 
-    def _check_key(self, headers: Headers) -> None:
+    def _has_key(self, headers: Headers) -> bool:
+        """Whether the right key was sent, or none is demanded."""
         if self.key_digest is None:
-            return
+            return True
         # Digests are of one length, so that the comparison takes as long for any key.
-        if not any(hmac.compare_digest(_digest(key), self.key_digest) for key in _keys(headers)):
-            raise Problem(
-                "key-required",
-                "Send the API key as `Authorization: Bearer KEY`, as `X-API-Key: KEY`, or as a password.",
-                {"WWW-Authenticate": 'Bearer, Basic realm="ciris-scoring", charset="UTF-8"'},
-            )
+        return any(hmac.compare_digest(_digest(key), self.key_digest) for key in _keys(headers))
 
 
 class Limits:
@@ -164,6 +186,16 @@ def client_of(scope: Scope) -> str:
             return str(parsed.ipv4_mapped)
         return str(ipaddress.ip_network((parsed, 64), strict=False))
     return str(parsed)
+
+
+def _check_length(headers: Headers) -> None:
+    """Refuse a request that says in two ways where it ends: a proxy may have taken the other."""
+    if "transfer-encoding" in headers and "content-length" in headers:
+        raise Problem(
+            "contradictory-request",
+            "It has both Transfer-Encoding and Content-Length: send one of them.",
+            {"Connection": "close"},
+        )
 
 
 def _host_name(host: str) -> str:

@@ -135,6 +135,7 @@ class Lens:
 
     def fleet(
         self,
+        as_of: datetime | None,
         window_days: int,
         category: str | None,
         status: str | None,
@@ -142,14 +143,13 @@ class Lens:
         limit: int | None,
         offset: int,
     ) -> models.Fleet:
-        """Scores of all agents at the newest as-of.
+        """Scores of all agents at an as-of; None while no score is published.
 
         The summary is that of the whole fleet, whatever is filtered. Unscored are those with too few traces in the
         window or none.
 
         :param sort: a member of SORTED_BY, with a minus in front for falling.
         """
-        as_of = self.publication.as_of
         chosen = [
             score
             for score in (fleet.scores(self.marts, as_of, window_days) if as_of else [])
@@ -186,12 +186,11 @@ class Lens:
             limit=limit,
             agents=shown,
             unscored=unscored,
-            summary=self._summary(window_days),
+            summary=self._summary(as_of, window_days),
             cache=self.cache,
         )
 
-    def _summary(self, window_days: int) -> models.Summary:
-        as_of = self.publication.as_of
+    def _summary(self, as_of: datetime | None, window_days: int) -> models.Summary:
         found = None
         if as_of is not None:
             found = fleet.capacity(self.marts, as_of, window_days)
@@ -202,9 +201,8 @@ class Lens:
             | {f"{name}_composite_score": getattr(found, column, None) for name, column in means.items()}
         )
 
-    def below(self, threshold: float, window_days: int) -> list[models.AlertedAgent]:
-        """Agents below a threshold at the newest as-of, the lowest first."""
-        as_of = self.publication.as_of
+    def below(self, threshold: float, as_of: datetime | None, window_days: int) -> list[models.AlertedAgent]:
+        """Agents below a threshold at an as-of, the lowest first; none where it is None."""
         if as_of is None:
             return []
         found = fleet.scores(self.marts, as_of, window_days, below=threshold)

@@ -189,7 +189,7 @@ class FleetScore(Scored, ScoreBase):
 
 
 class Score(ScoreBase, Answer):
-    """The newest score of an agent in a window."""
+    """A score of an agent in a window."""
 
     factors: Factors = Field(description="The five factors.")
     metadata: Metadata = Field(description="What the score was made from.")
@@ -226,10 +226,10 @@ class Summary(Described):
 
 
 class Fleet(Answer):
-    """Every agent's score at the newest as-of."""
+    """Every agent's score at an as-of."""
 
     timestamp: Timestamp
-    as_of: Moment | None = Field(description="Newest as-of (UTC); null while no score is published.")
+    as_of: Moment | None = Field(description="As-of of the scores (UTC); null while none is published.")
     window_days: WindowDays
     agent_count: int = Field(description="Length of `agents`.")
     total_agent_count: int = Field(description="Scored agents that match the filters, on all pages.")
@@ -260,7 +260,7 @@ class WeighsMost(Described):
 
 
 class FactorsAnswer(ScoreBase, Answer):
-    """The five factors behind the newest score of an agent in a window."""
+    """The five factors behind a score of an agent in a window."""
 
     factors: DetailedFactors = Field(description="The five factors, explained.")
     weighs_most: WeighsMost = Field(description="What took most from the score.")
@@ -329,13 +329,14 @@ class Alerts(Answer):
     """Who needs attention."""
 
     timestamp: Timestamp
-    as_of: Moment | None = Field(description="Newest as-of (UTC); null while no score is published.")
+    as_of: Moment | None = Field(description="As-of of the scores (UTC); null while none is published.")
     threshold: Share = Field(description="Scores below this are listed in `agents`.")
     window_days: WindowDays
     alert_count: int = Field(description="Length of `agents`.")
     agents: list[AlertedAgent] = Field(description="Agents below the threshold, the lowest first.")
-    alerts: list[Alert] = Field(
-        description="Every alert of the last run, of all windows, critical ones first."
+    alerts: list[Alert] | None = Field(
+        description="Every alert of the last run, of all windows, critical ones first; null at an earlier as-of, as "
+        "those of earlier runs are not kept."
     )
 
 
@@ -508,6 +509,9 @@ class ProblemDocument(Described):
     detail: str = Field(description="What is wrong this time.")
     errors: list[ParameterError] | None = Field(default=None, description="With 422: each parameter.")
     allowed: list[str | int] | None = Field(default=None, description="With 422: what may be given.")
+    as_ofs: list[Moment] | None = Field(
+        default=None, description="With 404 of an as-of: the nearest ones that there are, the oldest first."
+    )
     agents: list[MeantAgent] | None = Field(default=None, description="With 409: who bears the name.")
     agents_left_out: int | None = Field(
         default=None, description="With 409: how many more bear the name than are listed."

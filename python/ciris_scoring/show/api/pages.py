@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Annotated, Any
 from urllib.parse import urlencode
 
@@ -12,7 +13,7 @@ from starlette.responses import RedirectResponse, Response
 from ciris_scoring.reading.evidence import RULES
 from ciris_scoring.reading.marts import Marts
 from ciris_scoring.show import pages
-from ciris_scoring.show.api.endpoints import TheAnswers
+from ciris_scoring.show.api.endpoints import AskedAsOf, TheAnswers, time_asked
 from ciris_scoring.show.api.problems import Problem
 
 HTML = "text/html; charset=utf-8"
@@ -38,8 +39,10 @@ WindowDays = Annotated[int | None, Query(ge=1, le=10_000)]
 async def _answer(
     request: Request, answers: TheAnswers, page: Callable[..., str], name: str, **asked: Any
 ) -> Response:
+    links = replace(LINKS, as_of=asked.get("as_of"))
+
     def build(marts: Marts) -> bytes:
-        text = page(marts.connection, marts.relations, links=LINKS, **asked)
+        text = page(marts.connection, marts.relations, links=links, **asked)
         if isinstance(text, pages.Message) and text.status != 200:
             raise _NotThere(text)
         return text.encode()
@@ -60,38 +63,58 @@ async def _answer(
     except _NotThere as found:
         return Response(found.message, found.message.status, {"Cache-Control": "no-store", **POLICY}, HTML)
     except Problem as problem:
-        return problem_page(problem)
+        return _problem_page(request, problem)
     response.headers.update(POLICY)
     return response
 
 
-def problem_page(problem: Problem) -> Response:
-    """Write a problem for people."""
-    text = pages.message_page(problem.title, [problem.detail], links=LINKS)
+def written(request: Request, problem: Problem) -> Response:
+    """Write a problem: as a page for a browser, which asks for one, else as a document."""
+    is_page = "text/html" in request.headers.get("accept", "")
+    return _problem_page(request, problem) if is_page else problem.response()
+
+
+def _problem_page(request: Request, problem: Problem) -> Response:
+    text = pages.message_page(problem.title, [problem.detail], links=LINKS, way_back=_up(request))
     headers = {"Cache-Control": "no-store", **problem.headers, **POLICY}
     return Response(text, problem.status, headers, HTML)
 
 
+def _up(request: Request) -> str:
+    """The folder of the pages, as seen from what was asked for: a proxy may have put it anywhere."""
+    return "../" * (request.scope["raw_path"].count(b"/") - 1) or "./"
+
+
 @router.get("/")
-async def fleet_page(request: Request, answers: TheAnswers, window_days: WindowDays = None) -> Response:
+async def fleet_page(
+    request: Request, answers: TheAnswers, window_days: WindowDays = None, as_of: AskedAsOf = None
+) -> Response:
     """The fleet."""
-    return await _answer(request, answers, pages.fleet_page, "fleet", window_days=window_days)
+    moment = time_asked("as_of", as_of)
+    return await _answer(request, answers, pages.fleet_page, "fleet", window_days=window_days, as_of=moment)
 
 
 @router.get("/agent")
 async def agent_page(
-    request: Request, answers: TheAnswers, agent_id: str, window_days: WindowDays = None
+    request: Request,
+    answers: TheAnswers,
+    agent_id: str,
+    window_days: WindowDays = None,
+    as_of: AskedAsOf = None,
 ) -> Response:
     """An agent: by hash, the beginning of one, a name or a label."""
-    return await _answer(request, answers, pages.agent_page, "agent", agent=agent_id, window_days=window_days)
+    asked = {"agent": agent_id, "window_days": window_days, "as_of": time_asked("as_of", as_of)}
+    return await _answer(request, answers, pages.agent_page, "agent", **asked)
 
 
 @router.get("/agents/{agent_id:path}")
-async def agent_address(request: Request, agent_id: str, window_days: WindowDays = None) -> Response:
+async def agent_address(
+    request: Request, agent_id: str, window_days: WindowDays = None, as_of: AskedAsOf = None
+) -> Response:
     """The address of an agent's page to give away; the page itself is beside the others, as its links are relative."""
-    query = {"agent_id": agent_id} | ({} if window_days is None else {"window_days": window_days})
-    up = "../" * (request.scope["raw_path"].count(b"/") - 1)
-    return RedirectResponse(f"{up}agent?{urlencode(query, errors='replace')}", 307)
+    asked = {"agent_id": agent_id, "window_days": window_days, "as_of": as_of}
+    query = {name: value for name, value in asked.items() if value is not None}
+    return RedirectResponse(f"{_up(request)}agent?{urlencode(query, errors='replace')}", 307)
 
 
 @router.get("/alerts")

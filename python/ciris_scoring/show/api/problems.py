@@ -13,6 +13,7 @@ RETRY_SECONDS = 2
 LONGEST_SHOWN = 80
 
 TITLES: Mapping[str, tuple[int, str]] = {
+    "contradictory-request": (400, "The request contradicts itself"),
     "key-required": (401, "An API key is needed"),
     "not-found": (404, "There is nothing under this path"),
     "unknown-agent": (404, "No such agent"),

@@ -3,18 +3,13 @@
 import contextlib
 import socket
 
-import uvicorn
-from fastapi import FastAPI
-
 from ciris_scoring.basics.errors import InputError, one_line
 from ciris_scoring.basics.project import Project
 from ciris_scoring.basics.terminal import say
 from ciris_scoring.show.api.app import create_app
+from ciris_scoring.show.api.connections import BACKLOG, LimitedServer
 from ciris_scoring.show.api.database import Database
 from ciris_scoring.show.api.settings import Settings
-
-BACKLOG = 2048
-"""Clients that may wait to be let in; uvicorn's own figure."""
 
 
 def serve(project: Project, settings: Settings) -> None:
@@ -31,21 +26,7 @@ def serve(project: Project, settings: Settings) -> None:
             address = f"http://{host}:{listening.getsockname()[1]}"
             say(f"Serving {project.schema} on {address}, {guarded}. Stop it with Ctrl-C.")
             with contextlib.suppress(KeyboardInterrupt):  # uvicorn hands Ctrl-C on, once it has stopped
-                server(create_app(database, settings)).run(sockets=[listening])
-
-
-def server(app: FastAPI) -> uvicorn.Server:
-    """Make the server of an application; it is given the socket that it is to listen on when it is run."""
-    return uvicorn.Server(
-        uvicorn.Config(
-            app,
-            log_level="warning",
-            access_log=False,
-            server_header=False,
-            proxy_headers=False,  # an address that a client says is its own is no address to count by
-            timeout_graceful_shutdown=5,
-        )
-    )
+                LimitedServer(create_app(database, settings)).run(sockets=[listening])
 
 
 def listen(host: str, port: int) -> socket.socket:

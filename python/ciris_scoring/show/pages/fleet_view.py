@@ -59,10 +59,13 @@ def capacity_line(frame: charts.Frame, points: list[Point]) -> str:
     return charts.line(frame, [(point.as_of, point.capacity_score) for point in points], charts.FINE)
 
 
-def read_fleet(marts: Marts, as_of: datetime, window_days: int, limit: int | None = None) -> FleetView:
+def read_fleet(
+    marts: Marts, as_of: datetime, window_days: int, limit: int | None = None, *, is_newest: bool = True
+) -> FleetView:
     """Read the fleet at an as-of that has scores in the window.
 
     :param limit: so many agents at most, the lowest.
+    :param is_newest: whether the as-of is the newest one, the only one whose alerts are kept.
     """
     first = as_of - timedelta(days=HISTORY_DAYS)
     over_time = fleet_reading.capacity_over_time(marts, window_days, first=first, last=as_of, daily=True)
@@ -70,7 +73,7 @@ def read_fleet(marts: Marts, as_of: datetime, window_days: int, limit: int | Non
     hashes = [score.agent_id_hash for score in scores]
     names = {score.agent_name for score in scores}
     spreads = fleet_reading.spreads(marts, as_of, window_days)
-    raised = [alert for alert in alerts(marts, window_days) if alert.as_of >= as_of]
+    raised = [alert for alert in alerts(marts, window_days) if is_newest and alert.as_of >= as_of]
     shown = raised[:limit]
     return FleetView(
         as_of=as_of,

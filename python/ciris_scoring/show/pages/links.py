@@ -1,10 +1,12 @@
 """Where the links of a page lead: to addresses of the server, or to places in the one file of a report."""
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Protocol
 from urllib.parse import urlencode
+
+from ciris_scoring.basics import as_of as as_of_time
 
 PLAIN = re.compile(r"[0-9A-Za-z]{4,64}")
 
@@ -35,14 +37,24 @@ class ServedLinks:
     evidence_components: frozenset[str] = frozenset()
     """Components that the server shows the traces of."""
     evidence_path: str = "api/v1/scoring/evidence/"
+    as_of: datetime | None = None
+    """As-of of the pages of the fleet and of agents; None for the newest."""
+
+    @property
+    def newest(self) -> "ServedLinks":
+        """The same to the newest scores."""
+        return replace(self, as_of=None)
 
     def fleet(self, window_days: int) -> str:
         """The page of the fleet, ``./``."""
-        return f"./?{urlencode({'window_days': window_days})}"
+        return f"./?{self._query(window_days=window_days)}"
 
     def agent(self, agent_id_hash: str, window_days: int) -> str:
         """The page of an agent, ``agent?agent_id=``: a hash may hold what a path cannot."""
-        return f"agent?{urlencode({'agent_id': agent_id_hash, 'window_days': window_days})}"
+        return f"agent?{self._query(agent_id=agent_id_hash, window_days=window_days)}"
+
+    def _query(self, **values: str | int) -> str:
+        return urlencode(values if self.as_of is None else {**values, "as_of": as_of_time.text(self.as_of)})
 
     def alerts(self, window_days: int) -> str:
         """The page of the alerts, ``alerts``."""

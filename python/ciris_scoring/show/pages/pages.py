@@ -18,6 +18,7 @@ from ciris_scoring.reading.categories import categories
 from ciris_scoring.reading.marts import Marts
 from ciris_scoring.reading.parameters import parameters, windows
 from ciris_scoring.reading.run_state import Unfinished, unfinished
+from ciris_scoring.reading.words import published_words
 from ciris_scoring.show.pages import charts
 from ciris_scoring.show.pages.agent_view import read_agents
 from ciris_scoring.show.pages.fleet_view import HISTORY_DAYS, read_fleet
@@ -31,6 +32,7 @@ MAX_AGENTS = 500
 MAX_CHOICES = 50
 
 NO_SCORES = "No score is published yet"
+NO_SCORE_THEN = "No score was published at this time"
 NO_TRACES = "No agent has sent a trace"
 
 
@@ -54,12 +56,14 @@ def message_page(
     window_days: int | None = None,
     links: Links | None = None,
     status: int = 200,
+    way_back: str | None = None,
 ) -> Message:
     """Render a page that says something in place of scores; it reads nothing, so the database may be away.
 
     :param lines: paragraphs.
     :param choices: agents to link to.
     :param status: status of HTTP, for a server.
+    :param way_back: where the page of the fleet is; None for no link.
     """
     html = render(
         "message.html",
@@ -69,6 +73,7 @@ def message_page(
         categories=[],
         links=links or ServedLinks(),
         window_days=window_days,
+        way_back=way_back,
         as_of=None,
         frame=None,
     )
@@ -87,6 +92,9 @@ class _Page:
     unfinished: Unfinished | None
     links: Links
     now: datetime
+    asked: datetime | None
+    """As-of that was asked for; None for the newest, the fleet's or the agent's."""
+    is_newest: bool
 
     @classmethod
     def read(
@@ -95,6 +103,7 @@ class _Page:
         window_days: int | None,
         links: Links | None,
         now: datetime | None,
+        asked: datetime | None,
     ) -> "_Page | str":
         """Read it; a whole page, a message, where nothing is published."""
         if marts.missing():
@@ -108,19 +117,32 @@ class _Page:
                 [f"Scores are published for windows of {published} days."],
                 links=links,
                 status=404,
+                way_back="./",
             )
         if newest is None:
             begun = unfinished(marts)
             lines = ["The last run found nothing to score.", *(_unpublished(begun) if begun else [])]
             return message_page(NO_TRACES, lines, links=links)
+        if asked is not None and fleet.capacity(marts, asked, newest.window_days) is None:
+            over_time = fleet.capacity_over_time(marts, newest.window_days)
+            return message_page(
+                NO_SCORE_THEN,
+                [published_words([row.as_of for row in over_time], asked)],
+                links=links,
+                status=404,
+                way_back="./",
+            )
         return cls(
             marts,
-            *newest,
+            asked or newest.as_of,
+            newest.window_days,
             windows=[window.window_days for window in windows(marts)],
             categories=categories(marts),
             unfinished=unfinished(marts),
             links=links or ServedLinks(),
             now=now or current_time(),
+            asked=asked,
+            is_newest=asked in (None, newest.as_of),
         )
 
     def values(self) -> dict[str, Any]:
@@ -133,6 +155,7 @@ class _Page:
             "unfinished": self.unfinished,
             "links": self.links,
             "now": self.now,
+            "is_newest": self.is_newest,
             "frame": None,
         }
 
@@ -145,7 +168,13 @@ class _Page:
     ) -> Message:
         """Render a message in place of scores."""
         return message_page(
-            heading, lines, choices=choices, window_days=self.window_days, links=self.links, status=status
+            heading,
+            lines,
+            choices=choices,
+            window_days=self.window_days,
+            links=self.links,
+            status=status,
+            way_back=self.links.fleet(self.window_days),
         )
 
 
@@ -153,8 +182,8 @@ def _of_scores(show: Callable[..., str], own_links: Links | None = None) -> Call
     """Make a page of published scores of what shows them: where nothing is published, it says so.
 
     Such a page is called with a connection and the relations, and besides what it shows may be told the window (the
-    shortest by default), the links (those of a server) and the time that "ago" counts from (the present). It raises
-    psycopg.Error where the database fails.
+    shortest by default), the as-of (the newest), the links (those of a server) and the time that "ago" counts from (the
+    present). It raises psycopg.Error where the database fails.
     """
 
     @wraps(show)
@@ -165,9 +194,10 @@ def _of_scores(show: Callable[..., str], own_links: Links | None = None) -> Call
         window_days: int | None = None,
         links: Links | None = None,
         now: datetime | None = None,
+        as_of: datetime | None = None,
         **shown: Any,
     ) -> str:
-        found = _Page.read(Marts(connection, relations), window_days, links or own_links, now)
+        found = _Page.read(Marts(connection, relations), window_days, links or own_links, now, as_of)
         return found if isinstance(found, str) else show(found, *arguments, **shown)
 
     return page
@@ -175,14 +205,14 @@ def _of_scores(show: Callable[..., str], own_links: Links | None = None) -> Call
 
 @_of_scores
 def fleet_page(page: _Page) -> str:
-    """Render the fleet at its newest as-of."""
-    view = read_fleet(page.marts, page.as_of, page.window_days)
+    """Render the fleet."""
+    view = read_fleet(page.marts, page.as_of, page.window_days, is_newest=page.is_newest)
     return page.render("fleet.html", view=view, frame=view.frame)
 
 
 @_of_scores
 def agent_page(page: _Page, agent: str) -> str:
-    """Render an agent at its newest as-of: a message where several are meant, or none.
+    """Render an agent: a message where several are meant, or none.
 
     :param agent: hash, the beginning of one, a name or a label.
     """
@@ -197,29 +227,32 @@ def agent_page(page: _Page, agent: str) -> str:
             lines.append(f"These are the first {MAX_CHOICES}.")
         return page.message("Several agents are meant", lines, 409, found[:MAX_CHOICES])
     [chosen] = found
-    newest = history.newest(page.marts, chosen.agent_id_hash, page.window_days)
-    if newest is None:
+    agent_id_hash = chosen.agent_id_hash
+    as_of = page.asked or history.newest(page.marts, agent_id_hash, page.window_days)
+    if as_of is None:
         last = f"Its last trace is of {chosen.last_traced_at:%Y-%m-%d %H:%M} UTC."
         lines = [f"The agent has none in a window of {page.window_days} days.", last]
         return page.message("No score in this window", lines, 404)
-    first = newest - timedelta(days=HISTORY_DAYS)
+    scores = fleet.scores(page.marts, as_of, page.window_days, agent_id_hash=agent_id_hash)
+    if not scores:
+        points = history.histories(page.marts, [agent_id_hash], page.window_days).get(agent_id_hash, [])
+        return page.message(NO_SCORE_THEN, [published_words([point.as_of for point in points], as_of)], 404)
     histories = history.histories(
         page.marts,
-        [chosen.agent_id_hash],
+        [agent_id_hash],
         page.window_days,
-        first=first,
-        last=newest,
-        daily_at=newest,
+        first=as_of - timedelta(days=HISTORY_DAYS),
+        last=as_of,
+        daily_at=as_of,
     )
     as_ofs = [point.as_of for points in histories.values() for point in points]
-    [score] = fleet.scores(page.marts, newest, page.window_days, agent_id_hash=chosen.agent_id_hash)
-    found_alerts = alerts(page.marts, page.window_days, agent_id_hash=chosen.agent_id_hash)
-    [view] = read_agents(page.marts, [score], found_alerts, histories, charts.Frame.of(as_ofs))
+    raised = alerts(page.marts, page.window_days, agent_id_hash=agent_id_hash) if page.is_newest else []
+    [view] = read_agents(page.marts, scores, raised, histories, charts.Frame.of(as_ofs))
     return page.render(
         "agent.html",
         view=view,
         frame=view.frame,
-        agent_link=lambda window: page.links.agent(chosen.agent_id_hash, window),
+        agent_link=lambda window: page.links.agent(agent_id_hash, window),
     )
 
 

@@ -1,0 +1,117 @@
+"""Metrics in the format of Prometheus: what is published, how the last run ended, and what was asked."""
+
+from collections import Counter as Count
+from datetime import UTC, datetime
+
+from fastapi import APIRouter, Request
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, Gauge, generate_latest
+from starlette.concurrency import run_in_threadpool
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from ciris_scoring.reading import fleet
+from ciris_scoring.reading.alerts import alerts
+from ciris_scoring.reading.categories import categories
+from ciris_scoring.reading.marts import Marts
+from ciris_scoring.reading.publication import read_publication
+from ciris_scoring.reading.run_state import OUTCOMES, last_attempt
+from ciris_scoring.show.api.endpoints import TheAnswers
+from ciris_scoring.show.api.problems import Problem
+
+NO_ROUTE = "none"
+"""Route of requests that were refused before they had one, or that none fits."""
+
+router = APIRouter(include_in_schema=False)
+
+
+def request_counter() -> Counter:
+    """Make the counter of the requests that a server answers."""
+    name = "ciris_scoring_http_requests"
+    return Counter(name, "Requests answered, by route and status.", ["route", "status"], registry=None)
+
+
+class Counted:
+    """Counts the requests by route and status."""
+
+    def __init__(self, app: ASGIApp, requests: Counter):
+        self.app = app
+        self.requests = requests
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        if scope["type"] != "http":
+            return await self.app(scope, receive, send)
+        status = 500
+
+        async def send_counted(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+            await send(message)
+
+        try:
+            await self.app(scope, receive, send_counted)
+        finally:
+            route = scope.get("route")
+            self.requests.labels(NO_ROUTE if route is None else route.path, status).inc()
+
+
+@router.get("/metrics")
+async def metrics(request: Request, answers: TheAnswers) -> Response:
+    """The metrics; where the marts cannot be read, those of the server alone."""
+    registry = CollectorRegistry()
+    readable = Gauge("ciris_scoring_marts_readable", "1 where the marts can be read.", registry=registry)
+    try:
+        await run_in_threadpool(answers.read, lambda marts: _read(marts, registry))
+        readable.set(1)
+    except Problem:
+        readable.set(0)
+    registry.register(request.app.state.requests)
+    headers = {"Cache-Control": "no-store"}
+    return Response(generate_latest(registry), media_type=CONTENT_TYPE_LATEST, headers=headers)
+
+
+def _read(marts: Marts, registry: CollectorRegistry) -> None:
+    publication = read_publication(marts)
+    if publication.scored_at is not None and publication.as_of is not None:
+        age = Gauge(
+            "ciris_scoring_publication_age_seconds",
+            "Seconds since the newest published score was computed.",
+            registry=registry,
+        )
+        age.set((datetime.now(UTC) - publication.scored_at).total_seconds())
+        _read_fleet(marts, publication.as_of, publication.window_days, registry)
+    raised = Gauge(
+        "ciris_scoring_alerts",
+        "Alerts of the last run, by kind, severity and window.",
+        ["kind", "severity", "window_days"],
+        registry=registry,
+    )
+    for labels, n in Count((a.kind, a.severity, a.window_days) for a in alerts(marts)).items():
+        raised.labels(*labels).set(n)
+    attempt = last_attempt(marts)
+    if attempt is not None:
+        last_run = Gauge(
+            "ciris_scoring_last_run",
+            "1 for what became of the last run, 0 for what did not.",
+            ["outcome"],
+            registry=registry,
+        )
+        for outcome in OUTCOMES:
+            last_run.labels(outcome).set(outcome == attempt.outcome)
+
+
+def _read_fleet(marts: Marts, as_of: datetime, windows: tuple[int, ...], registry: CollectorRegistry) -> None:
+    agents = Gauge(
+        "ciris_scoring_agents",
+        "Agents at the newest as-of, by category (none: too few traces) and window.",
+        ["category", "window_days"],
+        registry=registry,
+    )
+    names = [category.category for category in categories(marts)]
+    for window_days in windows:
+        capacity = fleet.capacity(marts, as_of, window_days)
+        if capacity is not None:
+            for name in names:
+                agents.labels(name, window_days).set(capacity.n_in(name))
+            agents.labels("none", window_days).set(capacity.n_insufficient_data)

@@ -1,0 +1,25 @@
+"""An application on a real socket."""
+
+import contextlib
+import threading
+from collections.abc import Iterator
+
+from fastapi import FastAPI
+
+from ciris_scoring.show.api.connections import LimitedServer
+from ciris_scoring.show.api.server import listen
+
+
+@contextlib.contextmanager
+def running(app: FastAPI) -> Iterator[int]:
+    """The application while it is served; its port."""
+    listening = listen("127.0.0.1", 0)
+    serving = LimitedServer(app)
+    thread = threading.Thread(target=serving.run, kwargs={"sockets": [listening]})
+    thread.start()
+    try:
+        yield listening.getsockname()[1]
+    finally:
+        serving.should_exit = True
+        thread.join()
+        listening.close()

@@ -1,0 +1,241 @@
+"""Clients that mean harm: floods of connections, requests that never end, guessed keys and two lengths."""
+
+import asyncio
+import contextlib
+import http.client
+import logging
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+from fastapi import FastAPI
+from starlette.responses import Response
+from starlette.testclient import TestClient
+
+from ciris_scoring.basics.project import load_project
+from ciris_scoring.show.api import connections
+from ciris_scoring.show.api.app import create_app
+from ciris_scoring.show.api.connections import NotAgain
+from ciris_scoring.show.api.database import Database as ServedDatabase
+from ciris_scoring.show.api.settings import Settings
+from conftest import REPOSITORY, Database
+from serving import running
+
+KEY = "0123456789abcdef0123456789abcdef"
+HALF_A_REQUEST = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nX-Long: "
+ATTACK_SECONDS = 20
+
+
+@pytest.fixture(scope="module")
+def served(scored_sample: Database) -> Iterator[ServedDatabase]:
+    database = ServedDatabase(load_project(REPOSITORY, scored_sample.profiles_dir), 2, 15)
+    database.open()
+    with contextlib.closing(database):
+        yield database
+
+
+@pytest.fixture(scope="module")
+def app(served: ServedDatabase) -> FastAPI:
+    return create_app(served, Settings())
+
+
+# --- a flood ---------------------------------------------------------------------------------------------------------
+
+
+async def hold(port: int, sent: bytes, until: float) -> None:
+    """Hold a connection as long as the server lets it, and come back when it is closed."""
+    while time.monotonic() < until:
+        with contextlib.suppress(OSError):
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(sent)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(reader.read(), until - time.monotonic())
+            writer.close()
+        await asyncio.sleep(5)
+
+
+def attack(port: int, n_idle: int, n_half: int, until: float) -> None:
+    async def all_of_them() -> None:
+        sent = [b""] * n_idle + [HALF_A_REQUEST] * n_half
+        await asyncio.gather(*(hold(port, data, until) for data in sent))
+
+    asyncio.run(all_of_them())
+
+
+def answered_in(port: int, path: str) -> tuple[int, float]:
+    """Status of an answer on a connection of its own, and the seconds until all of it was there."""
+    begun = time.monotonic()
+    with contextlib.closing(http.client.HTTPConnection("127.0.0.1", port, timeout=10)) as connection:
+        connection.request("GET", path)
+        response = connection.getresponse()
+        response.read()
+        return response.status, time.monotonic() - begun
+
+
+def test_an_honest_client_is_answered_while_others_flood(scored_sample):
+    """3,000 connections that send nothing and 500 that send half a request, all back when they are closed."""
+    command = [sys.executable, "-m", "ciris_scoring.cli", "serve", "--port", "0", "--project-dir", str(REPOSITORY),
+               "--profiles-dir", str(scored_sample.profiles_dir)]  # fmt: skip
+    with subprocess.Popen(
+        ["bash", "-c", 'ulimit -n 1024; exec "$@"', "bash", *command],
+        stderr=subprocess.PIPE, text=True, env={**os.environ, "CIRIS_API_KEY": ""},
+    ) as process:  # fmt: skip
+        try:
+            port = int(re.search(r":(\d+),", process.stderr.readline())[1])
+            until = time.monotonic() + ATTACK_SECONDS
+            flood = threading.Thread(target=attack, args=(port, 3_000, 500, until))
+            flood.start()
+            answers = []
+            while time.monotonic() < until - 1:
+                for path in ("/healthz", "/api/v1/scoring/capacity/Link", "/"):
+                    answers.append(answered_in(port, path))
+                time.sleep(0.2)
+            most_files = len(os.listdir(f"/proc/{process.pid}/fd"))
+            flood.join()
+        finally:
+            process.send_signal(signal.SIGINT)
+            said = process.stderr.read()
+    assert len(answers) > 60
+    assert {status for status, _ in answers} == {200}
+    slowest = max(seconds for _, seconds in answers)
+    assert slowest < 2
+    assert 500 < most_files < 1_000  # the flood was there, and held back
+    assert process.returncode == 0 and len(said) < 2_000, said[:2_000]
+
+
+# --- time ------------------------------------------------------------------------------------------------------------
+
+
+def seconds_until_closed(port: int, *sent: bytes, every: float = 0.05, receive: bool = True) -> float:
+    """For how long a connection is open that sends this; the last of it again and again."""
+    begun = time.monotonic()
+    with socket.create_connection(("127.0.0.1", port)) as connection:
+        connection.settimeout(every)
+        parts = list(sent)
+        while time.monotonic() - begun < 5:
+            try:
+                if parts:
+                    connection.sendall(parts[0])
+                    parts = parts[1:] or parts
+                if not receive:
+                    time.sleep(every)
+                elif not connection.recv(65_536):
+                    break
+            except TimeoutError:
+                continue
+            except OSError:
+                break
+    return time.monotonic() - begun
+
+
+@pytest.fixture
+def short_times(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "REQUEST_SECONDS", 0.5)
+    monkeypatch.setattr(connections, "ANSWER_SECONDS", 1.5)
+    monkeypatch.setattr(connections, "IDLE_SECONDS", 1)
+
+
+POST = b"POST /healthz HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000\r\n\r\n"
+WHOLE_REQUEST = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [(), (HALF_A_REQUEST, b"x"), (POST, b"x"), (WHOLE_REQUEST, HALF_A_REQUEST, b"x")],
+    ids=["nothing", "headers drop by drop", "a body drop by drop", "behind an answer"],
+)
+def test_a_request_must_end_in_time(app, short_times, sent):
+    with running(app) as port:
+        assert 0.4 < seconds_until_closed(port, *sent) < 1.5
+
+
+def test_an_idle_connection_is_closed(app, monkeypatch, short_times):
+    monkeypatch.setattr(connections, "REQUEST_SECONDS", 4)
+    with running(app) as port:
+        assert 0.9 < seconds_until_closed(port, WHOLE_REQUEST, b"") < 2
+
+
+def test_an_answer_must_be_taken_in_time(served, short_times):
+    """And so long a client that takes it slowly is left in peace."""
+    large = create_app(served, Settings())
+    body = b"x" * 20_000_000
+    large.add_route("/large", lambda request: Response(body))
+    ask = b"GET /large HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    with running(large) as port:
+        with socket.create_connection(("127.0.0.1", port)) as slow:
+            slow.sendall(ask)
+            time.sleep(0.9)
+            n_read = 0
+            while n_read < len(body) and (data := slow.recv(1_000_000)):
+                n_read += len(data)
+            assert n_read > len(body)
+        with socket.create_connection(("127.0.0.1", port)) as never:
+            never.sendall(ask)
+            time.sleep(2.2)
+            n_read = 0
+            with contextlib.suppress(ConnectionResetError):
+                while data := never.recv(1_000_000):
+                    n_read += len(data)
+            assert n_read < len(body)
+
+
+# --- the log ---------------------------------------------------------------------------------------------------------
+
+
+def test_the_log_says_nothing_again_and_again(monkeypatch):
+    now = 100.0
+    monkeypatch.setattr(connections.time, "monotonic", lambda: now)
+    only_new = NotAgain()
+
+    def written(message: str, *arguments: object) -> str | None:
+        record = logging.makeLogRecord({"msg": message, "args": arguments})
+        return record.getMessage() if only_new.filter(record) else None
+
+    assert written("no %s", "files") == "no files"
+    assert [written("no %s", "files") for _ in range(1_500)] == [None] * 1_500
+    assert written("another") == "another"
+    now += connections.SAID_AGAIN_SECONDS
+    assert written("no %s", "files") == "no files (1,500 more like this since it was last said)"
+    assert written("another") == "another"
+
+    def of_error(divisor: int) -> bool:
+        try:
+            return bool(1 / divisor)
+        except ZeroDivisionError:
+            return only_new.filter(logging.makeLogRecord({"msg": "bug", "exc_info": sys.exc_info()}))
+
+    assert (of_error(0), of_error(0)) == (True, False)
+    assert only_new.filter(logging.makeLogRecord({"msg": "bug", "exc_info": (OSError, OSError(), None)}))
+
+
+# --- keys and lengths ------------------------------------------------------------------------------------------------
+
+
+def test_whoever_guesses_keys_keeps_nobody_out(served):
+    limited = create_app(served, Settings(key=KEY, requests_per_minute=600, local_names_only=False))
+    with TestClient(limited) as asking:
+        guesses = [
+            asking.get("/parameters", headers={"X-API-Key": f"guess-{n}"}).status_code for n in range(750)
+        ]
+        assert guesses.count(401) >= 600 and guesses[-1] == 429
+        answer = asking.get("/parameters", headers={"X-API-Key": KEY})
+        assert (answer.status_code, answer.headers["x-ratelimit-remaining"]) == (200, "599")
+
+
+def test_two_lengths_are_refused(app):
+    request = (b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n"
+               b"0\r\n\r\nGET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")  # fmt: skip
+    with running(app) as port, socket.create_connection(("127.0.0.1", port)) as connection:
+        connection.sendall(request)
+        answer = b""
+        while data := connection.recv(65_536):
+            answer += data
+    assert answer.startswith(b"HTTP/1.1 400 ") and answer.count(b"HTTP/1.1") == 1
+    assert b"urn:ciris-scoring:problem:contradictory-request" in answer

@@ -1,0 +1,105 @@
+"""/metrics: every figure beside the marts, and requests counted by route and status."""
+
+import contextlib
+from collections.abc import Iterator
+from datetime import UTC, datetime
+
+import psycopg
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+from starlette.testclient import TestClient
+
+from ciris_scoring.basics.project import load_project
+from ciris_scoring.show.api.app import create_app
+from ciris_scoring.show.api.database import Database as ServedDatabase
+from ciris_scoring.show.api.settings import Settings
+from ciris_scoring.trial.embedded import SCHEMA
+from conftest import REPOSITORY, Database
+
+KEY = "0123456789abcdef0123456789abcdef"
+SCORING = "/api/v1/scoring"
+Samples = dict[tuple[str, ...], float]
+
+
+@pytest.fixture(scope="module")
+def served(scored_sample: Database) -> Iterator[ServedDatabase]:
+    database = ServedDatabase(load_project(REPOSITORY, scored_sample.profiles_dir), 2, 15)
+    database.open()
+    with contextlib.closing(database):
+        yield database
+
+
+@pytest.fixture
+def client(served: ServedDatabase) -> Iterator[TestClient]:
+    with TestClient(create_app(served, Settings()), base_url="http://localhost") as asking:
+        yield asking
+
+
+@pytest.fixture(scope="module")
+def marts(scored_sample: Database) -> Iterator[psycopg.Connection]:
+    with scored_sample.connect() as connection:
+        connection.execute(f"set search_path to {SCHEMA}")
+        yield connection
+
+
+def metrics(client: TestClient) -> dict[str, Samples]:
+    """Values by metric and labels, in the order of the labels' names."""
+    answer = client.get("/metrics")
+    assert answer.status_code == 200 and answer.headers["content-type"].startswith("text/plain; version=")
+    families = text_string_to_metric_families(answer.text)
+    found: dict[str, Samples] = {}
+    for sample in (sample for family in families for sample in family.samples):
+        labels = tuple(value for _, value in sorted(sample.labels.items()))
+        found.setdefault(sample.name.removeprefix("ciris_scoring_"), {})[labels] = sample.value
+    return found
+
+
+def test_metrics_are_those_of_the_marts(client, marts):
+    found = metrics(client)
+    assert found["marts_readable"] == {(): 1}
+    [[scored_at]] = marts.execute("select max(scored_at) from fct_capacity_scores").fetchall()
+    age = (datetime.now(UTC) - scored_at).total_seconds()
+    assert age - 10 < found["publication_age_seconds"][()] <= age
+    outcomes = {"published": 1, "refused": 0, "failed": 0, "interrupted": 0, "unfinished": 0}
+    assert found["last_run"] == {(outcome,): value for outcome, value in outcomes.items()}
+    agents = marts.execute(
+        "select coalesce(category, 'none'), window_days::text, count(*) from fct_capacity_scores"
+        " where as_of = (select max(as_of) from fct_capacity_scores) group by 1, 2"
+    ).fetchall()
+    assert {labels: n for labels, n in found["agents"].items() if n} == {(a, b): n for a, b, n in agents}
+    assert len(found["agents"]) == 10  # five categories, two windows; those without an agent are 0
+    alerts = marts.execute(
+        "select kind, severity, window_days::text, count(*) from fct_capacity_alerts group by 1, 2, 3"
+    ).fetchall()
+    assert found["alerts"] == {(a, b, c): n for a, b, c, n in alerts} and alerts
+
+
+def test_requests_are_counted_by_route_and_status(client):
+    for path in ("capacity/Link", "capacity/Link", "capacity/Echo", "capacity/nobody", "alerts?x=1"):
+        client.get(f"{SCORING}/{path}")
+    client.head(f"{SCORING}/capacity/Link")
+    for path in ("/", "/nothing", "/a" * 100):
+        client.get(path)
+    client.get("/healthz", headers={"Host": "evil.example"})
+    assert metrics(client)["http_requests_total"] == {
+        (f"{SCORING}/capacity/{{agent_id:path}}", "200"): 4,
+        (f"{SCORING}/capacity/{{agent_id:path}}", "404"): 1,
+        (f"{SCORING}/alerts", "422"): 1,
+        ("/", "200"): 1,
+        ("none", "404"): 2,
+        ("none", "421"): 1,
+    }
+
+
+def test_the_key_is_demanded(served):
+    with TestClient(create_app(served, Settings(key=KEY, local_names_only=False))) as asking:
+        assert asking.get("/metrics").status_code == 401
+        assert asking.get("/metrics", headers={"Authorization": f"Bearer {KEY}"}).status_code == 200
+
+
+def test_without_its_database_the_server_still_tells_of_itself(client, monkeypatch):
+    client.get("/healthz")
+    monkeypatch.setattr(client.app.state.answers.database, "_pool", None)
+    found = metrics(client)
+    assert found["marts_readable"] == {(): 0} and "agents" not in found
+    assert found["http_requests_total"] == {("/healthz", "200"): 1}
