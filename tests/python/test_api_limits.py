@@ -4,13 +4,13 @@ import asyncio
 import contextlib
 import http.client
 import logging
+import multiprocessing
 import os
 import re
 import signal
 import socket
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Iterator
 
@@ -62,6 +62,9 @@ async def hold(port: int, sent: bytes, until: float) -> None:
 
 
 def attack(port: int, n_idle: int, n_half: int, until: float) -> None:
+    """Flood from a process of its own, so that the honest client's time is the server's and not the attacker's."""
+    os.nice(10)
+
     async def all_of_them() -> None:
         sent = [b""] * n_idle + [HALF_A_REQUEST] * n_half
         await asyncio.gather(*(hold(port, data, until) for data in sent))
@@ -90,14 +93,17 @@ def test_an_honest_client_is_answered_while_others_flood(scored_sample):
         try:
             port = int(re.search(r":(\d+),", process.stderr.readline())[1])
             until = time.monotonic() + ATTACK_SECONDS
-            flood = threading.Thread(target=attack, args=(port, 3_000, 500, until))
+            flood = multiprocessing.get_context("spawn").Process(
+                target=attack, args=(port, 3_000, 500, until)
+            )
             flood.start()
             answers = []
+            most_files = 0
             while time.monotonic() < until - 1:
                 for path in ("/healthz", "/api/v1/scoring/capacity/Link", "/"):
                     answers.append(answered_in(port, path))
+                most_files = max(most_files, len(os.listdir(f"/proc/{process.pid}/fd")))
                 time.sleep(0.2)
-            most_files = len(os.listdir(f"/proc/{process.pid}/fd"))
             flood.join()
         finally:
             process.send_signal(signal.SIGINT)
