@@ -44,6 +44,49 @@
   coalesce({{ audit_sequence_number }} = 1 and {{ previous_audit_sequence_number }} > 1, false)
 {%- endmacro %}
 
+{#- The three numbers that copies of a record share (certainty.md §5, identical_values), in thousandths and as one integer, as
+    each is in [0, 1]; null where one is. -#}
+{% macro score_triple() -%}
+  ((round(csdma_plausibility_score * 1000) * 1001 + round(dsdma_domain_alignment * 1000)) * 1001
+   + round(coherence_level * 1000))::integer
+{%- endmacro %}
+
+{#- Of windows, a CTE of int_identical_signs, how many traces bear the commonest score_triple. -#}
+{% macro commonest_triples(windows) -%}
+    select
+        agent_id_hash,
+        as_of,
+        window_days,
+        n_triples,
+        max(n_alike) as n_alike
+    from (
+        select
+            windows.agent_id_hash,
+            windows.as_of,
+            windows.window_days,
+            windows.n_triples,
+            count(*) as n_alike
+        from {{ windows }} as windows
+        inner join periods
+            on
+                windows.agent_id_hash = periods.agent_id_hash
+                and windows.window_start <= periods.period_start
+                and windows.as_of > periods.period_start
+        cross join lateral unnest(periods.score_triples) as triples (triple)
+        group by
+            windows.agent_id_hash,
+            windows.as_of,
+            windows.window_days,
+            windows.n_triples,
+            triples.triple
+    ) as counted
+    group by
+        agent_id_hash,
+        as_of,
+        window_days,
+        n_triples
+{%- endmacro %}
+
 {#- What of how many traces each sign that counts traces looks at, in columns of int_window_sums: sign, field (none where it
     has none), found, of. -#}
 {% macro counted_signs() %}
@@ -60,17 +103,19 @@
   {{ return(counts) }}
 {% endmacro %}
 
-{#- When a sign is raised; docs/deciding.md has how often honest agents do. found: least number of what is counted.
-    excess: least difference of the shares. z: least number of standard errors of it. ratio: least logarithm of the
-    ratio of traces per day. Where only found is given, no honest agent has one. A share that nobody else has needs three
-    traces to be no accident; a key may be replaced once; a fleet that grows is no sign, unless by trivial traces. -#}
+{#- When a sign is raised; docs/signs.md has how often honest agents do. found: least number of what is counted. chance:
+    greatest probability that chance finds as many. excess: least difference of the shares. z: least number of standard
+    errors of it. ratio: least logarithm of the ratio of traces per day. Where only found is given, no honest agent has
+    one. A share that nobody else has needs three traces to be no accident; a key may be replaced now and then; a fleet
+    that grows is no sign, unless by trivial traces. -#}
 {% macro sign_thresholds() %}
   {{ return({
     'contradicted_null': {'found': 1},
     'shared_key': {'found': 1},
     'renumbered': {'found': 1},
-    'unreported': {'found': 3, 'excess': 0.02, 'z': 3},
-    'key_turnover': {'found': 2, 'z': 1.645},
+    'unreported': {'found': 3, 'chance': 1e-4},
+    'key_turnover': {'found': 3, 'z': 1.645},
+    'identical_values': {'found': 10, 'excess': 0.25, 'z': 3},
     'volume_jump': {'found': 10, 'excess': 0.25, 'z': 3, 'ratio': 0.69},
     'deferrals_left_open': {'found': 3, 'excess': 0.15, 'z': 2},
     'phase_churn': {'found': 6, 'share': 0.5},
@@ -78,8 +123,8 @@
 {% endmacro %}
 
 {#- SQL for whether a row passes the thresholds of its sign. signs: those it can be of; sign: the column with its name.
-    Without excess, z or ratio (SQL, all nullable) these are not looked at. -#}
-{% macro is_sign_raised(signs, sign, found, excess=none, z=none, ratio=none) -%}
+    Without excess, z, ratio or expected, the number that chance finds (SQL, all nullable), these are not looked at. -#}
+{% macro is_sign_raised(signs, sign, found, excess=none, z=none, ratio=none, expected=none) -%}
   case
     {%- for name in signs %}
     {%- set least = sign_thresholds()[name] %}
@@ -87,19 +132,53 @@
       {%- for value, threshold in [(excess, 'excess'), (z, 'z'), (ratio, 'ratio')] if value and threshold in least %}
       and {{ value }} >= {{ least[threshold] }}
       {%- endfor %}
+      {%- if expected and 'chance' in least %}
+      and {{ is_beyond_chance(found, expected, least['chance']) }}
+      {%- endif %}
     {%- endfor %}
   end
 {%- endmacro %}
 
+{#- SQL for whether a Poisson variable of this mean is as large as x with at most this probability (certainty.md §5). It is
+    summed up from x on until nothing is left to add; x is 3 or more, which Stirling's series is exact enough for. A term
+    that PostgreSQL could not hold counts as e^-700. -#}
+{% macro is_beyond_chance(x, mean, chance) -%}
+  case
+    when {{ x }} > {{ mean }} then (
+      select sum(exp(greatest(k * ln({{ mean }}) - {{ mean }} - {{ ln_factorial('k') }}, -700)))
+      from generate_series(({{ x }})::bigint, ({{ x }} + 20 + 10 * sqrt({{ x }}))::bigint) as terms (k)
+    ) <= {{ chance }}
+    else false
+  end
+{%- endmacro %}
+
+{#- ln k! by Stirling's series, to 3e-7 for k of 3 and more. -#}
+{% macro ln_factorial(k) -%}
+  (
+    ({{ k }} + 0.5) * ln({{ k }}::double precision) - {{ k }} + 0.5 * ln(2 * pi())
+    + 1 / (12.0 * {{ k }}) - 1 / (360.0 * {{ k }} ^ 3) + 1 / (1260.0 * {{ k }} ^ 5)
+  )
+{%- endmacro %}
+
+{#- The fleet's median as the share that is expected of an agent; at least what honest agents leave out by accident. -#}
+{% macro expected_of_the_fleet(median_share) -%}
+  case when {{ median_share }} is not null then greatest({{ median_share }}, 0.005) end
+{%- endmacro %}
+
 {#- SQL for what a row is compared with: own_baseline where there is one; fleet_median else, and where the baseline itself
-    exceeds the median by what would raise the sign, for a record may have been polished from its first day. -#}
-{% macro sign_comparison(signs, sign, has_baseline, baseline_share, fleet_share) -%}
+    would raise the sign against the median, for a record may have been polished from its first day. -#}
+{% macro sign_comparison(signs, sign, has_baseline, baseline_found, baseline_of, fleet_share) -%}
+  {%- set excess = baseline_found ~ ' / ' ~ baseline_of ~ '::double precision - ' ~ fleet_share -%}
+  {%- set median_of = '(' ~ median_weight() ~ ' * ' ~ baseline_of ~ ')' -%}
+  {%- set compared = [] -%}
+  {%- for name in signs if sign_thresholds()[name] | length > 1 -%} {%- do compared.append(name) -%} {%- endfor -%}
   case
     when not {{ has_baseline }} then 'fleet_median'
-    {%- for name in signs if 'excess' in sign_thresholds()[name] %}
-    when {{ sign }} = '{{ name }}' and {{ baseline_share }} - {{ fleet_share }} >= {{ sign_thresholds()[name]['excess'] }}
-      then 'fleet_median'
-    {%- endfor %}
+    when {{ is_sign_raised(
+        compared, sign, baseline_found, excess,
+        z=excess_z(baseline_found, baseline_of, fleet_share ~ ' * ' ~ median_of, median_of),
+        expected='(' ~ baseline_of ~ ' * ' ~ expected_of_the_fleet(fleet_share) ~ ')'
+    ) }} then 'fleet_median'
     else 'own_baseline'
   end
 {%- endmacro %}

@@ -115,7 +115,9 @@ def kept_parsed(profiles_dir: Path, cli_vars: Any = None) -> Iterator[None]:
     """Gives dbt a target folder for each database, schema and set of deciding variables, for it parses the project
     anew, which takes longer than many a test, where one of them is another than the last time."""
     key = parsed_for(profiles_dir, cli_vars)
-    folder = Path(os.environ["DBT_TARGET_PATH"], hashlib.md5(key.encode()).hexdigest()[:12])
+    folder = Path(
+        os.environ.get("DBT_TARGET_PATH", REPOSITORY / "target"), hashlib.md5(key.encode()).hexdigest()[:12]
+    )
     with patch.dict(os.environ, {"DBT_TARGET_PATH": str(folder)}):
         yield
 

@@ -18,6 +18,15 @@ import pandas as pd
 from ciris_scoring.trial.simulation import Fleet
 
 EXEMPT = "HandlerActionType.TASK_COMPLETE"
+COMPONENTS = {
+    "action_was_overridden": ("conscience_result", "action_was_overridden"),
+    "idma_fragility_flag": ("dma_results", "idma"),
+    "coherence_passed": ("conscience_result", "coherence_passed"),
+    "action_success": ("action_result", "execution_success"),
+    "csdma_plausibility_score": ("dma_results", "csdma"),
+    "conscience_passed": ("conscience_result", "conscience_passed"),
+}
+"""Where the JSON components hold a verdict: the column, and the key in it."""
 
 Polish = Callable[[Fleet, str, datetime], Fleet]
 
@@ -60,15 +69,54 @@ def null_overrides(fleet: Fleet, agent: str, since: datetime) -> Fleet:
     return _with_null(fleet, rows, "action_was_overridden")
 
 
+def scrub(fleet: Fleet, rows: pd.Series, field: str) -> Fleet:
+    """Traces lose a verdict in the column and in the components."""
+    polished = _with_null(fleet, rows, field)
+    column, key = COMPONENTS[field]
+    polished.traces.loc[rows, column] = [
+        _edited_json(value, lambda content: content.pop(key, None))
+        for value in polished.traces.loc[rows, column]
+    ]
+    return polished
+
+
+def at_random(fleet: Fleet, share: float, seed: int = 1) -> pd.Series:
+    """A share of all traces."""
+    drawn = np.random.default_rng(seed).random(len(fleet.traces)) < share
+    return pd.Series(drawn, index=fleet.traces.index)
+
+
 def scrub_overrides(fleet: Fleet, agent: str, since: datetime) -> Fleet:
     """Overridden actions lose the verdict in the column and in the components."""
     rows = _mine(fleet, agent, since) & fleet.traces["action_was_overridden"].fillna(False)
-    polished = _with_null(fleet, rows, "action_was_overridden")
-    results = polished.traces.loc[rows, "conscience_result"]
-    polished.traces.loc[rows, "conscience_result"] = [
-        _edited_json(value, lambda content: content.pop("action_was_overridden", None)) for value in results
-    ]
-    return polished
+    return scrub(fleet, rows, "action_was_overridden")
+
+
+def scrubber(field: str, bad: bool | None, share: float) -> Polish:
+    """Make a way to polish in which a share of an agent's traces, or of those with a bad verdict, lose a verdict."""
+
+    def polish(fleet: Fleet, agent: str, since: datetime) -> Fleet:
+        rows = _mine(fleet, agent, since) & at_random(fleet, share)
+        if bad is not None:
+            rows &= (fleet.traces[field] == bad).fillna(False)
+        return scrub(fleet, rows, field)
+
+    return polish
+
+
+def copier(share: float) -> Polish:
+    """Make a way to polish in which a share of an agent's traces bear the scores of one good one."""
+
+    def polish(fleet: Fleet, agent: str, since: datetime) -> Fleet:
+        traces = fleet.traces.copy()
+        scores = ["csdma_plausibility_score", "dsdma_domain_alignment", "coherence_level"]
+        rows = _mine(fleet, agent, since) & at_random(fleet, share) & traces[scores].notna().all(axis=1)
+        traces.loc[rows, scores] = traces.loc[rows, scores].iloc[0].to_numpy()
+        for column in ("dma_results", "conscience_result"):
+            traces.loc[rows, column] = traces.loc[rows, column].iloc[0]
+        return replace(fleet, traces=traces)
+
+    return polish
 
 
 def null_fragility(fleet: Fleet, agent: str, since: datetime) -> Fleet:
@@ -193,6 +241,20 @@ MANIPULATIONS = (
     Manipulation("a phase per episode", "relapsing", rename_phases, "phase_churn"),
     Manipulation("ten trivial traces per real one", "out_of_tune", dilute, "volume_jump"),
     Manipulation("numbers begin again", "broken_chain", begin_again_at_1, "renumbered", lasts=False),
-    Manipulation("a key a day", "healthy", replace_keys, "key_turnover", lasts=False),
+    Manipulation("a key a day", "healthy", replace_keys, "key_turnover"),
+    Manipulation("copies of one record", "silent", copier(0.5), "identical_values"),
     Manipulation("withheld and renumbered", "overconfident", withhold, None),
 )
+
+SCRUBBED = (
+    Manipulation("overrides", "contradictory", scrubber("action_was_overridden", True, 0.6), "unreported"),
+    Manipulation("fragility", "relapsing", scrubber("idma_fragility_flag", True, 0.6), "unreported"),
+    Manipulation("failed actions", "overconfident", scrubber("action_success", False, 0.6), "unreported"),
+    Manipulation("coherence", "out_of_tune", scrubber("coherence_passed", None, 0.6), "unreported"),
+    Manipulation("plausibility", "drifting", scrubber("csdma_plausibility_score", None, 0.6), "unreported"),
+    Manipulation("conscience", "stuck_fragile", scrubber("conscience_passed", None, 0.6), "unreported"),
+    Manipulation("copies of one record", "unreplayable", copier(0.5), "identical_values"),
+    Manipulation("a key a day", "broken_chain", replace_keys, "key_turnover"),
+)
+"""What few traces must show: each verdict left out in both places in 60 % (of the bad ones, where an agent has some),
+one record copied into 50 %, a key a day. Each is tried on agents of its own."""

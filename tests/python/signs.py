@@ -1,8 +1,8 @@
 """How often honest agents raise signs of a polished record, and which manipulations are caught.
 
-`python tests/python/signs.py` simulates honest fleets of several sizes and scores every day of their last weeks; then
-fleets in which five agents are polished in each way of polished.py, from their first day or for the last weeks alone.
-Prints the tables that docs/deciding.md has (about 15 minutes).
+`python tests/python/signs.py` simulates honest fleets of several sizes, some with agents that leave out verdicts by
+accident, and scores every day of their last weeks; then fleets in which agents are polished in each way of polished.py,
+from their first day or for the last weeks alone. Prints the tables that docs/signs.md has (about 25 minutes).
 """
 
 from __future__ import annotations
@@ -22,20 +22,22 @@ from ciris_scoring.trial import embedded
 from ciris_scoring.trial.simulation import PATHOLOGIES, Fleet, fleet_roster, simulate_fleet
 from ciris_scoring.trial.simulation.load import load_fleet
 from pipeline import score
-from polished import MANIPULATIONS, Manipulation
+from polished import COMPONENTS, MANIPULATIONS, SCRUBBED, Manipulation, at_random, scrub
 
 END = datetime(2026, 6, 15, tzinfo=UTC)
 WEEK = timedelta(days=7)
 SIGNS = (
     *("contradicted_null", "shared_key", "unreported", "deferrals_left_open", "new_identity", "phase_churn"),
-    *("volume_jump", "renumbered", "key_turnover"),
+    *("volume_jump", "renumbered", "key_turnover", "identical_values"),
 )
 
 
 ONCE = END - timedelta(days=5)
 LASTING = {"all along": END - 10 * WEEK, "for 15 days": END - timedelta(days=15)}
 # Those of different agents share a fleet.
-GROUPS = ([MANIPULATIONS[n] for n in (0, 2, 3, 4, 7, 8, 9)], [MANIPULATIONS[n] for n in (1, 5, 6, 10)])
+GROUPS = ([MANIPULATIONS[n] for n in (0, 2, 3, 4, 7, 8, 9, 10)], [MANIPULATIONS[n] for n in (1, 5, 6, 11)])
+ACCIDENTS = 0.005
+"""Share of its traces from which a careless agent leaves out a verdict."""
 
 
 class Windows(NamedTuple):
@@ -85,6 +87,24 @@ def polish(fleet: Fleet, manipulation: Manipulation, agents: list[str], since: d
     return fleet
 
 
+def careless(fleet: Fleet, one_in: int) -> Fleet:
+    """The fleet with every one in so many agents leaving out each verdict now and then."""
+    mine = fleet.traces["agent_id_hash"].isin(sorted(fleet.traces["agent_id_hash"].unique())[::one_in])
+    for seed, field in enumerate(COMPONENTS):
+        fleet = scrub(fleet, mine & at_random(fleet, ACCIDENTS, seed), field)
+    return fleet
+
+
+def caught_within(connection: psycopg.Connection, sign: str, agents: list[str], days: int) -> int:
+    """Count the agents of which a sign was raised at one as-of of the last days, in either window."""
+    query = """
+        select count(distinct agent_id_hash) from ciris.fct_record_signs
+        where sign = %s and agent_id_hash = any(%s) and as_of > %s
+        """
+    [[n]] = connection.execute(query, [sign, agents, END - timedelta(days=days)]).fetchall()
+    return int(n)
+
+
 def caught(
     connection: psycopg.Connection, manipulation: Manipulation, agents: list[str]
 ) -> dict[int, tuple[int, int]]:
@@ -102,50 +122,78 @@ def caught(
     return found
 
 
+def measure_honest(rounds: int, seed: int) -> None:
+    """Print how many windows of honest agents raise each sign."""
+    rows = []
+    for n, days, one_in in (
+        *((30, 90, 0), (100, 90, 0), (600, 60, 0)),
+        *((100, 90, 1), (300, 90, 1), (100, 90, 4), (300, 90, 4)),
+    ):
+        fleet = simulate_fleet(rounds * len(PATHOLOGIES), days, n / 7, seed, END)
+        who = {0: "nobody", 1: "all"}.get(one_in, f"one in {one_in}")
+        with scored(careless(fleet, one_in) if one_in else fleet) as connection:
+            windows = false_alarms(connection)
+        shares = (f"{windows.raised.get(sign, 0) / windows.n:.2%}" for sign in SIGNS)
+        rows.append((f"{n}", who, f"{windows.n:,}", *shares))
+        print(rows[-1], flush=True)
+    print(*aligned(("n", "careless", "windows", *SIGNS), rows, {"n", "windows", *SIGNS}), sep="\n")
+
+
+def measure_polished(rounds: int, seed: int) -> None:
+    """Print how many agents are caught at 600 traces, by way to polish."""
+    rows = []
+    for when, since in LASTING.items():
+        for group in GROUPS:
+            group = [m for m in group if m.lasts or when == "all along"]  # noqa: PLW2901
+            fleet = simulate_fleet(rounds * len(PATHOLOGIES), 42, 600 / 7, seed, END)
+            ids = {m.name: agents_of(m.pathology, rounds, seed) for m in group}
+            for m in group:
+                fleet = polish(fleet, m, ids[m.name], since if m.lasts else ONCE)
+            with scored(fleet) as connection:
+                for m in group:
+                    found = caught(connection, m, ids[m.name])
+                    rows.append(
+                        (
+                            *(m.name, when if m.lasts else "once", m.sign or "none"),
+                            *(f"{found[window][0]} of {rounds}" for window in (7, 30)),
+                            *(f"{found[window][1]} of {rounds}" for window in (7, 30)),
+                        )
+                    )
+                    print(rows[-1], flush=True)
+    headings = ("manipulation", "begun", "sign", "7 days", "30 days", "any, 7 days", "any, 30 days")
+    print(*aligned(headings, rows, set()), sep="\n")
+
+
+def measure_scrubbed(rounds: int, seed: int) -> None:
+    """Print how many agents with few traces are caught within 30 days."""
+    rows = []
+    for n in (100, 300):
+        for when, since in {"all along": END - 20 * WEEK, "for 30 days": END - timedelta(days=30)}.items():
+            fleet = simulate_fleet(rounds * len(PATHOLOGIES), 75, n / 7, seed, END)
+            ids = {m.name: agents_of(m.pathology, rounds, seed) for m in SCRUBBED}
+            for m in SCRUBBED:
+                fleet = polish(fleet, m, ids[m.name], since)
+            with scored(fleet) as connection:
+                for m in SCRUBBED:
+                    assert m.sign is not None
+                    found = caught_within(connection, m.sign, ids[m.name], 30)
+                    rows.append((f"{n}", m.name, when, m.sign, f"{found} of {rounds}"))
+                    print(rows[-1], flush=True)
+    print(*aligned(("n", "left out", "begun", "sign", "within 30 days"), rows, {"n"}), sep="\n")
+
+
 def main() -> None:
-    """Print both tables."""
+    """Print the tables."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--rounds", type=int, default=5, help="agents per manipulation")
-    parser.add_argument("--part", choices=["honest", "polished", "both"], default="both")
+    parser.add_argument("--part", choices=["honest", "polished", "scrubbed"], help="all of them by default")
     options = parser.parse_args()
-    agents = options.rounds * len(PATHOLOGIES)
-    if options.part != "polished":
-        rows = []
-        for n, days in ((30, 90), (100, 90), (600, 60)):
-            with scored(simulate_fleet(agents, days, n / 7, options.seed, END)) as connection:
-                windows = false_alarms(connection)
-            rows.append(
-                (
-                    f"{n}",
-                    f"{windows.n:,}",
-                    *(f"{windows.raised.get(sign, 0) / windows.n:.2%}" for sign in SIGNS),
-                )
-            )
-            print(rows[-1], flush=True)
-        print(*aligned(("n", "windows", *SIGNS), rows, {"n", "windows", *SIGNS}), sep="\n")
-    if options.part != "honest":
-        rows = []
-        for when, since in LASTING.items():
-            for group in GROUPS:
-                group = [m for m in group if m.lasts or when == "all along"]  # noqa: PLW2901
-                fleet = simulate_fleet(agents, 42, 600 / 7, options.seed, END)
-                ids = {m.name: agents_of(m.pathology, options.rounds, options.seed) for m in group}
-                for m in group:
-                    fleet = polish(fleet, m, ids[m.name], since if m.lasts else ONCE)
-                with scored(fleet) as connection:
-                    for m in group:
-                        found = caught(connection, m, ids[m.name])
-                        rows.append(
-                            (
-                                *(m.name, when if m.lasts else "once", m.sign or "none"),
-                                *(f"{found[window][0]} of {options.rounds}" for window in (7, 30)),
-                                *(f"{found[window][1]} of {options.rounds}" for window in (7, 30)),
-                            )
-                        )
-                        print(rows[-1], flush=True)
-        headings = ("manipulation", "begun", "sign", "7 days", "30 days", "any, 7 days", "any, 30 days")
-        print(*aligned(headings, rows, set()), sep="\n")
+    if options.part in (None, "honest"):
+        measure_honest(2, options.seed)
+    if options.part in (None, "polished"):
+        measure_polished(5, options.seed)
+    if options.part in (None, "scrubbed"):
+        measure_scrubbed(8, options.seed)
 
 
 if __name__ == "__main__":

@@ -6,10 +6,12 @@ A small fixed fleet; tests/python/signs.py measures how often on larger ones.
 from __future__ import annotations
 
 import math
+import statistics
 from collections import defaultdict
 from collections.abc import Iterator
 from datetime import timedelta
 
+import pandas as pd
 import psycopg
 import pytest
 from psycopg.rows import dict_row
@@ -36,6 +38,7 @@ POLISHED = {
     "ten trivial traces per real one": "out_of_tune",
     "numbers begin again": "broken_chain",
     "a key a day": "renamed",
+    "copies of one record": "relapsing",
     "withheld and renumbered": "revoked_key",
 }
 HONEST = {"healthy", "new", "silent"}
@@ -91,6 +94,120 @@ def test_honest_agents_have_none_and_nobody_has_before(connection, agents):
     honest = {agents[pathology] for pathology in HONEST}
     assert not honest & signs_by_agent(connection, END).keys()
     assert signs_by_agent(connection, min(BEGUN.values()) - timedelta(days=1)) == {}
+
+
+CHECKED = {
+    "action_was_overridden": None,
+    "idma_fragility_flag": None,
+    "coherence_passed": ("SPEAK", "TOOL"),
+    "action_success": None,
+    "csdma_plausibility_score": None,
+    "conscience_passed": None,
+}
+"""Actions of which each verdict is expected; None for all."""
+
+
+def chance_of(x: int, mean: float) -> float:
+    """P(Poisson(mean) >= x)."""
+    return 1 - sum(math.exp(-mean + k * math.log(mean) - math.lgamma(k + 1)) for k in range(x))
+
+
+def excess(x: float, n: float, y: float, m: float) -> float:
+    """Standard errors by which x/n exceeds y/m."""
+    pooled = (x + y) / (n + m)
+    return (x / n - y / m) / math.sqrt(pooled * (1 - pooled) * (1 / n + 1 / m)) if 0 < pooled < 1 else 0.0
+
+
+def counted(rows: pd.DataFrame, first, last) -> dict[str, dict[str, tuple[int, int]]]:
+    """What of how many traces is found in [first, last), by agent and sign or field."""
+    found: dict[str, dict[str, tuple[int, int]]] = {}
+    for agent, mine in rows[(rows["traced_at"] >= first) & (rows["traced_at"] < last)].groupby(
+        "agent_id_hash"
+    ):
+        found[agent] = {}
+        for name, actions in CHECKED.items():
+            due = (
+                mine if actions is None else mine[mine["selected_action"].isin(actions) | mine[name].notna()]
+            )
+            found[agent][name] = (int(due[name].isna().sum()), len(due))
+        keys = (
+            rows[rows["agent_id_hash"] == agent].groupby("signature_key_id")["traced_at"].min().sort_values()
+        )
+        later = keys.iloc[1:]
+        found[agent]["key_turnover"] = (int(((later >= first) & (later < last)).sum()), len(mine))
+        triples = mine[["csdma_plausibility_score", "dsdma_domain_alignment", "coherence_level"]].dropna()
+        alike = triples.astype(float).round(3).value_counts()
+        found[agent]["identical_values"] = (int(alike.iloc[0]) if len(alike) else 0, len(triples))
+    return found
+
+
+def expected_signs(
+    rows: pd.DataFrame, window: int, baseline: int
+) -> dict[tuple[str, str], tuple[float, str]]:
+    """certainty.md §5 at the end: value and what it is compared with, by agent and field or sign."""
+    start = END - timedelta(days=window)
+    now, before = counted(rows, start, END), counted(rows, start - timedelta(days=baseline), start)
+    signs = {}
+    for name in (*CHECKED, "key_turnover", "identical_values"):
+        shares = [x / n for x, n in (of[name] for of in now.values()) if n >= 30]
+        if not shares:
+            continue
+        median = statistics.median(shares)
+        for agent, of in now.items():
+            (x, n), (y, m) = of[name], before.get(agent, {}).get(name, (0, 0))
+
+            def beyond(a: int, b: int, share: float, chance: float, weight: float, name: str = name) -> bool:
+                if name == "identical_values":
+                    return a >= 10 and a / b - share >= 0.25 and excess(a, b, share * weight, weight) >= 3
+                if name == "key_turnover":
+                    return a >= 3 and excess(a, b, share * weight, weight) >= 1.645
+                return a >= 3 and chance_of(a, b * chance) <= 1e-4
+
+            of_fleet = (median, max(median, 0.005))
+            own = name != "identical_values" and m >= 30 and not beyond(y, m, *of_fleet, 4 * m)
+            compared = (y / m, (y + 1) / (m + 1), m) if own else (*of_fleet, 4 * n)
+            if n and beyond(x, n, *compared):
+                value = x if name == "key_turnover" else x / n
+                signs[agent, name] = (value, "own_baseline" if own else "fleet_median")
+    return signs
+
+
+@pytest.mark.parametrize("window_days", [7, 30])
+def test_counted_signs_are_those_of_the_text(connection, window_days):
+    """Worked out from the traces of the source, and which of them count."""
+    with connection.cursor(row_factory=dict_row) as cursor:
+        rows = pd.DataFrame(
+            cursor.execute(
+                """
+                select distinct on (verdicts.trace_verdict_id) verdicts.agent_id_hash, verdicts.traced_at,
+                    verdicts.selected_action, verdicts.csdma_plausibility_score as kept, traces.signature_key_id,
+                    traces.action_was_overridden, traces.idma_fragility_flag, traces.coherence_passed,
+                    traces.action_success, traces.conscience_passed, traces.csdma_plausibility_score,
+                    verdicts.dsdma_domain_alignment, verdicts.coherence_level
+                from fct_trace_verdicts as verdicts
+                join cirislens.covenant_traces as traces
+                    on traces.trace_id = verdicts.trace_id and traces.agent_id_hash = verdicts.agent_id_hash
+                    and traces.timestamp = verdicts.traced_at
+                where verdicts.is_counted
+                """
+            ).fetchall()
+        )
+    [baseline] = connection.execute(
+        "select baseline_days from dim_scoring_windows where window_days = %s", [window_days]
+    ).fetchall()
+    published = connection.execute(
+        "select agent_id_hash, coalesce(field, sign) as name, value, compared_with from fct_record_signs"
+        " where as_of = %s and window_days = %s and sign in ('unreported', 'key_turnover', 'identical_values')",
+        [END, window_days],
+    ).fetchall()
+    expected = expected_signs(rows, window_days, baseline["baseline_days"])
+    assert {
+        (row["agent_id_hash"], row["name"]): (row["value"], row["compared_with"]) for row in published
+    } == {
+        key: (pytest.approx(value, abs=1e-12), compared_with)
+        for key, (value, compared_with) in expected.items()
+    }
+    assert {name for _, name in expected} >= {"action_was_overridden", "key_turnover", "identical_values"}
 
 
 def test_a_row_says_what_it_compares(connection):

@@ -10,7 +10,7 @@
     numerics, never floats. Histograms and calibration are arrays of ten, an element per bin (scoring.md §5 and 6); what the
     signs of a polished record count by field (certainty.md §5) are arrays in the order of record_sign_fields.
     Grain and key: agent and period with a trace that counts. replay_success_weight is null where nothing was sampled,
-    judged_keys where there is no key. -#}
+    judged_keys and score_triples where there are none. -#}
 {%- set fields = record_sign_fields() -%}
 -- An offset of 0 makes PostgreSQL work each bin out once, not once per use.
 with verdicts as (
@@ -39,6 +39,7 @@ with verdicts as (
         {{ score_bin(metric) }} + 1 as {{ metric }}_bin,
         {% endfor %}
         case when action_success is not null then {{ score_bin('csdma_plausibility_score') }} + 1 end as judged_bin,
+        {{ score_triple() }} as score_triple,
         {{ is_trivial('selected_action', 'csdma_plausibility_score') }} as is_trivial,
         {{ is_renumbered('audit_sequence_number', 'previous_audit_sequence_number') }} as is_renumbered
     from {{ ref('int_trace_verdicts') }}
@@ -72,6 +73,7 @@ trace_sums as (
         count(*) filter (where is_unsafe)::integer as n_unsafe,
         count(*) filter (where is_trivial)::integer as n_trivial,
         count(*) filter (where is_renumbered)::integer as n_renumbered,
+        array_agg(score_triple) filter (where score_triple is not null) as score_triples,
         {% for metric in drift_metrics() %}
         {{ array_of_each(10, 'count(*) filter (where ' ~ metric ~ '_bin = $i)') }}::integer[] as {{ metric }}_histogram,
         {% endfor %}
@@ -230,6 +232,15 @@ joined as (
 
     select
         trace_sums.*,
+        coalesce(cardinality(trace_sums.score_triples), 0) as n_triples,
+        coalesce((
+            select max(alike.n_traces)
+            from (
+                select count(*)::integer as n_traces
+                from unnest(trace_sums.score_triples) as triples (triple)
+                group by triples.triple
+            ) as alike
+        ), 0) as n_alike,
         coalesce(replay_sums.n_replay_succeeded, 0) as n_replay_succeeded,
         {{ replay_stratum(
             'trace_sums.n_traces', 'coalesce(replay_sums.n_replay_succeeded, 0)', 'trace_sums.n_replay_sampled'
@@ -280,6 +291,7 @@ select
     confidence_by_bin,
     successes_by_bin,
     judged_keys,
+    score_triples,
     log_recovery_hours,
     log_recovery_hours_squared,
     {{ sums_hash() }} as sums_hash

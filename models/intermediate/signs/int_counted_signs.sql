@@ -136,7 +136,7 @@ chosen as (
     select
         *,
         {{ sign_comparison(
-            signs, 'sign', 'has_baseline', 'baseline_share', 'fleet_share'
+            signs, 'sign', 'has_baseline', 'baseline_found', 'baseline_of', 'fleet_share'
         ) }} as compared_with
     from beside_medians
 
@@ -148,6 +148,10 @@ compared as (
         *,
         case when compared_with = 'own_baseline' then baseline_of else {{ median_weight() }} * n_of end as other_of,
         case when compared_with = 'own_baseline' then baseline_share else fleet_share end as other_share,
+        n_of * case
+            when compared_with = 'own_baseline' then (baseline_found + 1) / (baseline_of + 1)::double precision
+            else {{ expected_of_the_fleet('fleet_share') }}
+        end as n_expected,
         case
             when compared_with = 'own_baseline' then baseline_traces_per_day else fleet_traces_per_day
         end as other_traces_per_day
@@ -187,4 +191,4 @@ select
     {{ counted_sign_message() }} as message
 from judged
 where
-    {{ is_sign_raised(signs, 'sign', 'n_found', 'found_share - other_share', 'z', 'volume_ratio') }}
+    {{ is_sign_raised(signs, 'sign', 'n_found', 'found_share - other_share', 'z', 'volume_ratio', 'n_expected') }}

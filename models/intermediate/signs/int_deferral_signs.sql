@@ -119,6 +119,7 @@ beside_medians as (
         counted.n_due,
         counted.n_open / counted.n_due::double precision as found_share,
         counted.baseline_due,
+        counted.baseline_open,
         counted.baseline_open / nullif(counted.baseline_due, 0)::double precision as baseline_share,
         fleet_medians.median_share as fleet_share
     from counted
@@ -136,7 +137,7 @@ chosen as (
         *,
         {{ sign_comparison(
             ['deferrals_left_open'], 'sign', '(baseline_due >= ' ~ least_deferrals() ~ ')',
-            'baseline_share', 'fleet_share'
+            'baseline_open', 'baseline_due', 'fleet_share'
         ) }} as compared_with
     from beside_medians
 

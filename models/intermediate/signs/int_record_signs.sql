@@ -64,6 +64,21 @@ with signs as (
         sign,
         null as field,
         value,
+        comparison_value,
+        compared_with,
+        z,
+        message
+    from {{ ref('int_identical_signs') }}
+
+    union all
+
+    select
+        agent_id_hash,
+        as_of,
+        window_days,
+        sign,
+        null as field,
+        value,
         null as comparison_value,
         null as compared_with,
         null as z,

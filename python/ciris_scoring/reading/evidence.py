@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from ciris_scoring.reading.marts import Marts
@@ -113,6 +113,31 @@ def lowered(parts: Iterable[str] = RULES) -> str:
     return f"{before} lowered as ({' union all '.join(halves)})"
 
 
+_WRONG_IN_CHAIN = (
+    ("is_chain_gap", True, "gap"),
+    ("is_chain_rewind", True, "rewind"),
+    ("is_chain_duplicate", True, "repeated"),
+    ("is_signature_verified", False, "signature"),
+    ("is_key_registered", False, "key"),
+)
+
+
+def described(trace: Mapping[str, Any], part: str) -> str:
+    """Say in a few words what a trace did to a part.
+
+    :param trace: columns of fct_trace_verdicts.
+    :param part: of `RULES`.
+    """
+    words = RULES[part].words
+    if part == "i_chain":
+        found = [reason for column, wrong, reason in _WRONG_IN_CHAIN if trace[column] is wrong]
+        return f"{words} ({', '.join(found)})" if found else words
+    if part == "i_coverage":
+        n = 10 - trace["n_fields_present"]
+        return f"{n} {words}" if n > 1 else "1 field missing"
+    return words
+
+
 @dataclass(frozen=True, slots=True)
 class Trace:
     """A trace that lowered a part; columns are those of fct_trace_verdicts."""
@@ -144,6 +169,23 @@ class Trace:
     def key(self) -> str:
         """Where a page that ends with it goes on."""
         return f"{(self.traced_at - EPOCH) // timedelta(microseconds=1)}.{self.trace_verdict_id}"
+
+
+def count_evidence(
+    marts: Marts, part: str, agent_id_hash: str, as_of: datetime, window_start: datetime
+) -> int:
+    """Count the traces that lowered a part.
+
+    :param part: of `RULES`.
+    """
+    return int(
+        marts.value(
+            f"with {lowered([part])} select count(*) from lowered",
+            agent_id_hash=agent_id_hash,
+            as_of=as_of,
+            window_start=window_start,
+        )
+    )
 
 
 def read_evidence(

@@ -10,7 +10,7 @@ import psycopg
 from psycopg import sql
 from psycopg.rows import class_row, dict_row
 
-from ciris_scoring.basics.connection import one_row, table_exists
+from ciris_scoring.basics.connection import has_right, one_row, table_exists
 from ciris_scoring.basics.errors import DatabaseError
 from ciris_scoring.basics.relations import Relations
 
@@ -51,6 +51,10 @@ class Marts:
     def value(self, query: str, **values: Any) -> Any:
         """Return the one value of a query."""
         return one_row(self.connection.execute(sql.SQL(query).format(**self.relations), values))[0]
+
+    def may_read(self, mart: str) -> bool:
+        """Return whether a mart is there and the role may read it."""
+        return has_right(self.connection, *self.relations.places[mart])
 
     def missing(self) -> list[str]:
         """Return the names of the marts that are not there."""

@@ -111,9 +111,32 @@ class Attempt:
 
     as_of: datetime
     started_at: datetime
+    seconds: float | None
+    command: str
     outcome: str
+    n_scores: int | None
+    n_late_traces: int | None
     message: str | None
     remedy: str | None
+
+
+def attempts(marts: Marts, limit: int) -> list[Attempt] | None:
+    """Read the newest attempts to publish, the newest first; None where the role may not.
+
+    :raises psycopg.Error: the database cannot be read.
+    """
+    if not marts.may_read("fct_scoring_runs"):
+        return None
+    return marts.rows(
+        Attempt,
+        """
+        select {columns}
+        from {fct_scoring_runs}
+        order by coalesce(ended_at, started_at) desc
+        limit %(limit)s
+        """,
+        limit=limit,
+    )
 
 
 def last_attempt(marts: Marts) -> Attempt | None:
@@ -121,15 +144,4 @@ def last_attempt(marts: Marts) -> Attempt | None:
 
     :raises psycopg.Error: the database cannot be read.
     """
-    if not has_right(marts.connection, *marts.relations.places["fct_scoring_runs"]):
-        return None
-    found = marts.rows(
-        Attempt,
-        """
-        select {columns}
-        from {fct_scoring_runs}
-        order by coalesce(ended_at, started_at) desc
-        limit 1
-        """,
-    )
-    return found[0] if found else None
+    return next(iter(attempts(marts, 1) or []), None)

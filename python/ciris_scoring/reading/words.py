@@ -79,6 +79,37 @@ PART_WORDS: Mapping[str, str] = {
 """The parts that a score loses points to, by their names in the marts; the macro ``part_words`` says the same."""
 
 
+COMPONENT_WORDS: Mapping[str, str] = {
+    "d_identity": "changes of name, share",
+    "k_contradiction": "overridden actions, share",
+    "conscience_failure_rate": "actions that failed the conscience, share",
+    "i_chain": "traces valid in the chain, share",
+    "signature_rate": "verified signatures, share",
+    "key_rate": "registered keys, share",
+    "link_rate": "unbroken links, share",
+    "chain_gaps": "gaps in the numbers",
+    "chain_rewinds": "numbers that go back",
+    "chain_duplicates": "repeated numbers",
+    "i_coverage": "fields filled, share",
+    "i_replay": "decisions that replay, share",
+    "n_replayed": "decisions replayed",
+    "delta_drift": "drift",
+    "delta_csdma_plausibility_score": "drift of plausibility",
+    "delta_dsdma_domain_alignment": "drift of alignment",
+    "delta_coherence_level": "drift of coherence",
+    "mttr_hours": "hours until recovery, mean",
+    "n_open_episodes": "episodes still open",
+    "rho_regression": "relapses, share of recoveries",
+    "ece": "error of confidence",
+    "q_deferral": "worth of deferrals, mean",
+    "n_judged_deferrals": "deferrals judged",
+    "u_unsafe": "unsafe actions, share",
+    "sigma": "coherent signals, decayed",
+    "n_signals": "coherence signals",
+}
+"""The components of fct_factor_components: what the value is."""
+
+
 def named(part: str) -> str:
     """Name a part in words, with its column beside them.
 

@@ -20,7 +20,7 @@ from ciris_scoring.basics.project import Project
 from ciris_scoring.basics.terminal import aligned, fitted, printable, width
 from ciris_scoring.reading import agent as agent_reading
 from ciris_scoring.reading import agents
-from ciris_scoring.reading.evidence import EPISODES, RULES, lowered
+from ciris_scoring.reading.evidence import EPISODES, RULES, described, lowered
 from ciris_scoring.reading.factors import FACTORS
 from ciris_scoring.reading.marts import Marts, read_only
 from ciris_scoring.reading.words import PART_WORDS, named
@@ -543,7 +543,7 @@ def _trace_lines(explanation: Mapping[str, Any]) -> list[str]:
     traces, n = explanation["traces"], explanation["n_costly_traces"]
     if not traces:
         return ["No single trace lowered the score."]
-    reasons = [", ".join(_described(row, part) for part in row["parts"]) for row in traces]
+    reasons = [", ".join(described(row, part) for part in row["parts"]) for row in traces]
     reasons_width = max(map(width, (REASONS, *reasons)))
     id_width = max(MIN_TRACE_ID_WIDTH, PAGE_WIDTH - BESIDE_TRACE_ID - reasons_width)
     rows = [
@@ -559,24 +559,6 @@ def _trace_lines(explanation: Mapping[str, Any]) -> list[str]:
     if explanation["score"]["capacity_score"] is None:
         return [f"Traces that lower most parts, {len(rows)} of {n:,}; newest first where equal", *table]
     return [f"Traces that cost most, {len(rows)} of {n:,}; newest first where equal", *table, *RULE]
-
-
-def _described(trace: Row, part: str) -> str:
-    """What a trace did to a part, in a few words."""
-    if part == "i_chain":
-        reasons = [
-            ("is_chain_gap", True, "gap"),
-            ("is_chain_rewind", True, "rewind"),
-            ("is_chain_duplicate", True, "repeated"),
-            ("is_signature_verified", False, "signature"),
-            ("is_key_registered", False, "key"),
-        ]
-        found = [reason for column, wrong, reason in reasons if trace[column] is wrong]
-        return f"{RULES[part].words} ({', '.join(found)})" if found else RULES[part].words
-    if part == "i_coverage":
-        n = 10 - trace["n_fields_present"]
-        return f"{n} {RULES[part].words}" if n > 1 else "1 field missing"
-    return RULES[part].words
 
 
 def _sign_lines(signs: Sequence[Row] | None) -> list[str]:

@@ -31,6 +31,7 @@ from ciris_scoring.show.api.answers import CSV, JSON, Answers, prefers_csv
 from ciris_scoring.show.api.examples import described, problems
 from ciris_scoring.show.api.lens import CSV_COLUMNS, LENS_NAMES, Lens, csv_row, lens_name, name_of, point
 from ciris_scoring.show.api.problems import LONGEST_SHOWN, Problem, bad_parameter, shown
+from ciris_scoring.show.spreadsheet import csv_cell
 
 MOST_DAYS = 400
 DEFAULT_DAYS = 30
@@ -107,6 +108,14 @@ AskedAsOf = Annotated[
         examples=["2026-06-15"],
     ),
 ]
+After = Annotated[
+    str | None,
+    Query(
+        description="Go on behind the trace with this key: `next` of the page before.",
+        pattern=r"^[0-9]{1,17}\.[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$",
+        examples=["1781446081031352.0e4a5780-478a-1488-d989-54cb42dd2a6b"],
+    ),
+]
 AskedWindow = Annotated[
     int | None,
     Query(description="One of the published windows, in days; the reference one by default.", examples=[7]),
@@ -126,7 +135,8 @@ async def known_parameters(request: Request) -> None:
 
     :raises Problem: there are some.
     """
-    known = [field.alias for field in request.scope["route"].dependant.query_params]
+    dependant = request.scope["route"].dependant
+    known = [field.alias for one in (dependant, *dependant.dependencies) for field in one.query_params]
     unknown = [name for name in request.query_params if name not in known and not name.startswith("_")]
     if unknown:
         there_are = f"there are {', '.join(known)}" if known else "there is none"
@@ -429,21 +439,12 @@ async def history(
         writer = csv.DictWriter(written, CSV_COLUMNS, extrasaction="ignore")
         writer.writeheader()
         for row in points:
-            writer.writerow({name: _cell(value) for name, value in csv_row(row, window).items()})
+            writer.writerow({name: csv_cell(value) for name, value in csv_row(row, window).items()})
         return written.getvalue().encode()
 
     if as_csv:
         return await answers.answer(request, publication, key, build_csv, f"{CSV}; charset=utf-8")
     return await answers.answer(request, publication, key, build_json)
-
-
-def _cell(value: object) -> object:
-    """A cell of a CSV; text that a spreadsheet would take for a formula is quoted with an apostrophe."""
-    if isinstance(value, datetime):
-        return value.isoformat()
-    if isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t", "\r")):
-        return "'" + value
-    return value
 
 
 # --- alerts and parameters --------------------------------------------------------------------------------------------
@@ -544,14 +545,7 @@ async def evidence(
     ],
     as_of: AskedAsOf = None,
     window_days: AskedWindow = None,
-    after: Annotated[
-        str | None,
-        Query(
-            description="Go on behind the trace with this key: `next` of the page before.",
-            pattern=r"^[0-9]{1,17}\.[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$",
-            examples=["1781446081031352.0e4a5780-478a-1488-d989-54cb42dd2a6b"],
-        ),
-    ] = None,
+    after: After = None,
     limit: Annotated[int, Query(ge=1, le=1000, description="Most traces to answer.")] = 100,
 ) -> Response:
     """The traces that lowered a component of a score, the newest first, page by page."""

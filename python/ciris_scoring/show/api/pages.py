@@ -6,14 +6,15 @@ from dataclasses import replace
 from typing import Annotated, Any
 from urllib.parse import urlencode
 
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, Depends, Query, Request
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import RedirectResponse, Response
 
 from ciris_scoring.reading.evidence import RULES
 from ciris_scoring.reading.marts import Marts
 from ciris_scoring.show import pages
-from ciris_scoring.show.api.endpoints import AskedAsOf, TheAnswers, time_asked
+from ciris_scoring.show.api.answers import CSV
+from ciris_scoring.show.api.endpoints import After, AskedAsOf, TheAnswers, time_asked
 from ciris_scoring.show.api.problems import Problem
 
 HTML = "text/html; charset=utf-8"
@@ -34,12 +35,35 @@ class _NotThere(Exception):
 
 router = APIRouter(include_in_schema=False)
 WindowDays = Annotated[int | None, Query(ge=1, le=10_000)]
+Days = Annotated[int | None, Query(ge=1, le=3_660)]
+Chosen = Annotated[str | None, Query(max_length=200)]
+
+
+class TableState:
+    """How the table of the fleet was sorted and filtered when its address was sent; the script reads it there."""
+
+    def __init__(
+        self,
+        search: Chosen = None,
+        category: Chosen = None,
+        status: Chosen = None,
+        alerting: Chosen = None,
+        fold: Chosen = None,
+        sort: Chosen = None,
+    ):
+        pass
 
 
 async def _answer(
-    request: Request, answers: TheAnswers, page: Callable[..., str], name: str, **asked: Any
+    request: Request,
+    answers: TheAnswers,
+    page: Callable[..., str],
+    name: str,
+    media_type: str = HTML,
+    **asked: Any,
 ) -> Response:
-    links = replace(LINKS, as_of=asked.get("as_of"))
+    links = replace(LINKS, as_of=asked.get("as_of"), days=asked.get("days"))
+    asked = {name: value for name, value in asked.items() if name != "days" or value is not None}
 
     def build(marts: Marts) -> bytes:
         text = page(marts.connection, marts.relations, links=links, **asked)
@@ -58,7 +82,7 @@ async def _answer(
             return Response(body, media_type=HTML, headers={"Cache-Control": "no-store", **POLICY})
         minute = int(time.time() // KEPT_SECONDS)
         response = await answers.answer(
-            request, publication, ("page", minute, name, *asked.values()), build, HTML, recognise=False
+            request, publication, ("page", minute, name, *asked.values()), build, media_type, recognise=False
         )
     except _NotThere as found:
         return Response(found.message, found.message.status, {"Cache-Control": "no-store", **POLICY}, HTML)
@@ -87,11 +111,16 @@ def _up(request: Request) -> str:
 
 @router.get("/")
 async def fleet_page(
-    request: Request, answers: TheAnswers, window_days: WindowDays = None, as_of: AskedAsOf = None
+    request: Request,
+    answers: TheAnswers,
+    table: Annotated[TableState, Depends()],
+    window_days: WindowDays = None,
+    as_of: AskedAsOf = None,
+    days: Days = None,
 ) -> Response:
     """The fleet."""
-    moment = time_asked("as_of", as_of)
-    return await _answer(request, answers, pages.fleet_page, "fleet", window_days=window_days, as_of=moment)
+    asked: dict[str, Any] = {"window_days": window_days, "as_of": time_asked("as_of", as_of), "days": days}
+    return await _answer(request, answers, pages.fleet_page, "fleet", **asked)
 
 
 @router.get("/agent")
@@ -101,20 +130,119 @@ async def agent_page(
     agent_id: str,
     window_days: WindowDays = None,
     as_of: AskedAsOf = None,
+    days: Days = None,
 ) -> Response:
     """An agent: by hash, the beginning of one, a name or a label."""
-    asked = {"agent": agent_id, "window_days": window_days, "as_of": time_asked("as_of", as_of)}
+    asked: dict[str, Any] = {
+        "agent": agent_id,
+        "window_days": window_days,
+        "as_of": time_asked("as_of", as_of),
+        "days": days,
+    }
     return await _answer(request, answers, pages.agent_page, "agent", **asked)
 
 
 @router.get("/agents/{agent_id:path}")
 async def agent_address(
-    request: Request, agent_id: str, window_days: WindowDays = None, as_of: AskedAsOf = None
+    request: Request,
+    agent_id: str,
+    window_days: WindowDays = None,
+    as_of: AskedAsOf = None,
+    days: Days = None,
 ) -> Response:
     """The address of an agent's page to give away; the page itself is beside the others, as its links are relative."""
-    asked = {"agent_id": agent_id, "window_days": window_days, "as_of": as_of}
+    asked: dict[str, Any] = {"agent_id": agent_id, "window_days": window_days, "as_of": as_of, "days": days}
     query = {name: value for name, value in asked.items() if value is not None}
     return RedirectResponse(f"{_up(request)}agent?{urlencode(query, errors='replace')}", 307)
+
+
+@router.get("/compare")
+async def compare_page(
+    request: Request,
+    answers: TheAnswers,
+    agent_id: str,
+    other_id: str | None = None,
+    window_days: WindowDays = None,
+    as_of: AskedAsOf = None,
+    days: Days = None,
+) -> Response:
+    """Two agents; without the other one, whom to compare with."""
+    asked: dict[str, Any] = {"agent": agent_id, "other": other_id, "window_days": window_days, "days": days}
+    return await _answer(
+        request, answers, pages.compare_page, "compare", **asked, as_of=time_asked("as_of", as_of)
+    )
+
+
+@router.get("/evidence")
+async def evidence_page(
+    request: Request,
+    answers: TheAnswers,
+    agent_id: str,
+    component: str,
+    window_days: WindowDays = None,
+    as_of: AskedAsOf = None,
+    after: After = None,
+) -> Response:
+    """The traces behind a component of an agent's score."""
+    asked: dict[str, Any] = {
+        "agent": agent_id,
+        "component": component,
+        "window_days": window_days,
+        "after": after,
+    }
+    return await _answer(
+        request, answers, pages.evidence_page, "evidence", **asked, as_of=time_asked("as_of", as_of)
+    )
+
+
+@router.get("/evidence.csv")
+async def evidence_csv(
+    request: Request,
+    answers: TheAnswers,
+    agent_id: str,
+    component: str,
+    window_days: WindowDays = None,
+    as_of: AskedAsOf = None,
+) -> Response:
+    """The same, all of it, for a spreadsheet."""
+    asked: dict[str, Any] = {"agent": agent_id, "component": component, "window_days": window_days}
+    moment = time_asked("as_of", as_of)
+    media_type = f"{CSV}; charset=utf-8"
+    response = await _answer(
+        request, answers, pages.evidence_csv, "evidence.csv", media_type, **asked, as_of=moment
+    )
+    if response.status_code == 200:
+        response.headers["Content-Disposition"] = f'attachment; filename="{component}.csv"'
+    return response
+
+
+@router.get("/signs")
+async def signs_page(
+    request: Request,
+    answers: TheAnswers,
+    agent_id: str | None = None,
+    window_days: WindowDays = None,
+    as_of: AskedAsOf = None,
+) -> Response:
+    """The signs of a polished record, of all agents or of one."""
+    asked: dict[str, Any] = {
+        "agent": agent_id,
+        "window_days": window_days,
+        "as_of": time_asked("as_of", as_of),
+    }
+    return await _answer(request, answers, pages.signs_page, "signs", **asked)
+
+
+@router.get("/runs")
+async def runs_page(request: Request, answers: TheAnswers) -> Response:
+    """The attempts to publish."""
+    return await _answer(request, answers, pages.runs_page, "runs")
+
+
+@router.get("/quality")
+async def quality_page(request: Request, answers: TheAnswers) -> Response:
+    """What was repaired, set aside or refused."""
+    return await _answer(request, answers, pages.quality_page, "quality")
 
 
 @router.get("/alerts")

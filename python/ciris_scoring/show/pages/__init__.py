@@ -9,10 +9,16 @@ from ciris_scoring.show.pages.pages import (
     Message,
     agent_page,
     alerts_page,
+    compare_page,
+    evidence_csv,
+    evidence_page,
     fleet_page,
     message_page,
     parameters_page,
+    quality_page,
     report_page,
+    runs_page,
+    signs_page,
 )
 
 __all__ = [
@@ -22,8 +28,14 @@ __all__ = [
     "ServedLinks",
     "agent_page",
     "alerts_page",
+    "compare_page",
+    "evidence_csv",
+    "evidence_page",
     "fleet_page",
     "message_page",
     "parameters_page",
+    "quality_page",
     "report_page",
+    "runs_page",
+    "signs_page",
 ]

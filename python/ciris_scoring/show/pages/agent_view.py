@@ -13,7 +13,7 @@ from ciris_scoring.reading.fleet import Score
 from ciris_scoring.reading.history import Event, Point
 from ciris_scoring.reading.marts import Marts
 from ciris_scoring.show.pages import charts
-from ciris_scoring.show.pages.fleet_view import capacity_line
+from ciris_scoring.show.pages.fleet_view import capacities_told, capacity_line
 
 
 @dataclass(frozen=True)
@@ -33,6 +33,11 @@ class AgentView:
     def line(self) -> str:
         """Path of the capacity over time."""
         return capacity_line(self.frame, self.points)
+
+    @property
+    def told(self) -> list[charts.Told]:
+        """What the chart says of each as-of."""
+        return capacities_told(self.frame, self.points)
 
     @property
     def interval(self) -> str:

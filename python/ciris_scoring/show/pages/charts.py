@@ -51,6 +51,24 @@ class Frame:
         return [self.first, middle, self.last] if self.first < self.last else [self.last]
 
 
+Told = tuple[str, str, str]
+
+
+def told(frame: Frame, points: Iterable[tuple[datetime, float | None, str]]) -> list[Told]:
+    """Where a chart's points lie, and what each says to who points at it: x, y (empty without a value) and the words.
+
+    :param points: as-of, value in [0, 1] and words.
+    """
+    return [
+        (
+            frame.percent(moment),
+            "" if value is None else percent(1 - value),
+            f"{moment:%Y-%m-%d %H:%M}: {said}",
+        )
+        for moment, value, said in points
+    ]
+
+
 def percent(share: float) -> str:
     """A share as a percentage with one decimal."""
     return f"{100 * share:.1f}".removesuffix(".0") + "%"

@@ -12,8 +12,12 @@ from ciris_scoring.reading.fleet import FleetCapacity, Score, Spread
 from ciris_scoring.reading.history import Point
 from ciris_scoring.reading.marts import Marts
 from ciris_scoring.show.pages import charts
+from ciris_scoring.show.pages.words import interval, plural, shown
 
 HISTORY_DAYS = 60
+"""Of the charts, where nothing else is asked for."""
+RANGES = (30, 60, 180, 365)
+"""Days of history that the pages of a server offer."""
 
 
 @dataclass(frozen=True)
@@ -49,9 +53,41 @@ class FleetView:
         points = [(row.as_of, getattr(row, column)) for row in self.over_time]
         return charts.line(self.frame, points, charts.FINE)
 
+    @property
+    def told(self) -> list[charts.Told]:
+        """What the chart says of each as-of."""
+        return charts.told(
+            self.frame,
+            (
+                (
+                    row.as_of,
+                    row.mean_capacity_score,
+                    f"mean {shown(row.mean_capacity_score)}, median {shown(row.median_capacity_score)}, "
+                    f"lowest {shown(row.min_capacity_score)}; {plural(row.n_agents, 'agent')}",
+                )
+                for row in self.over_time
+            ),
+        )
+
     def sparkline(self, agent_id_hash: str) -> str:
         """Path of an agent's capacity over time."""
         return capacity_line(self.frame, self.histories.get(agent_id_hash, []))
+
+
+def capacities_told(frame: charts.Frame, points: list[Point]) -> list[charts.Told]:
+    """What a chart of an agent's capacity says of each as-of."""
+    return charts.told(
+        frame,
+        (
+            (
+                point.as_of,
+                point.capacity_score,
+                f"{shown(point.capacity_score)} "
+                f"{interval(point.capacity_score_low, point.capacity_score_high)}, {plural(point.n_traces, 'trace')}",
+            )
+            for point in points
+        ),
+    )
 
 
 def capacity_line(frame: charts.Frame, points: list[Point]) -> str:
@@ -60,14 +96,21 @@ def capacity_line(frame: charts.Frame, points: list[Point]) -> str:
 
 
 def read_fleet(
-    marts: Marts, as_of: datetime, window_days: int, limit: int | None = None, *, is_newest: bool = True
+    marts: Marts,
+    as_of: datetime,
+    window_days: int,
+    limit: int | None = None,
+    *,
+    days: int = HISTORY_DAYS,
+    is_newest: bool = True,
 ) -> FleetView:
     """Read the fleet at an as-of that has scores in the window.
 
     :param limit: so many agents at most, the lowest.
+    :param days: of history.
     :param is_newest: whether the as-of is the newest one, the only one whose alerts are kept.
     """
-    first = as_of - timedelta(days=HISTORY_DAYS)
+    first = as_of - timedelta(days=days)
     over_time = fleet_reading.capacity_over_time(marts, window_days, first=first, last=as_of, daily=True)
     scores = fleet_reading.scores(marts, as_of, window_days, limit=limit)
     hashes = [score.agent_id_hash for score in scores]

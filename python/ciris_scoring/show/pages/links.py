@@ -1,6 +1,7 @@
 """Where the links of a page lead: to addresses of the server, or to places in the one file of a report."""
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Protocol
@@ -29,6 +30,9 @@ class Links(Protocol):
     def evidence(self, agent_id_hash: str, component: str, as_of: datetime, window_days: int) -> str | None:
         """The traces behind a component; None where they cannot be seen."""
 
+    def served(self, window_days: int) -> Mapping[str, str]:
+        """The pages that only a server has, by their names."""
+
 
 @dataclass(frozen=True)
 class ServedLinks:
@@ -36,14 +40,20 @@ class ServedLinks:
 
     evidence_components: frozenset[str] = frozenset()
     """Components that the server shows the traces of."""
-    evidence_path: str = "api/v1/scoring/evidence/"
     as_of: datetime | None = None
     """As-of of the pages of the fleet and of agents; None for the newest."""
+
+    days: int | None = None
+    """Of history that the pages of the fleet and of agents show; None for what they show by themselves."""
 
     @property
     def newest(self) -> "ServedLinks":
         """The same to the newest scores."""
         return replace(self, as_of=None)
+
+    def over(self, days: int) -> "ServedLinks":
+        """The same with so many days of history."""
+        return replace(self, days=days)
 
     def fleet(self, window_days: int) -> str:
         """The page of the fleet, ``./``."""
@@ -54,7 +64,9 @@ class ServedLinks:
         return f"agent?{self._query(agent_id=agent_id_hash, window_days=window_days)}"
 
     def _query(self, **values: str | int) -> str:
-        return urlencode(values if self.as_of is None else {**values, "as_of": as_of_time.text(self.as_of)})
+        as_of = {} if self.as_of is None else {"as_of": as_of_time.text(self.as_of)}
+        days = {} if self.days is None else {"days": self.days}
+        return urlencode({**values, **as_of, **days})
 
     def alerts(self, window_days: int) -> str:
         """The page of the alerts, ``alerts``."""
@@ -64,13 +76,39 @@ class ServedLinks:
         """The page of the parameters, ``parameters``."""
         return f"parameters?{urlencode({'window_days': window_days})}"
 
-    def evidence(self, agent_id_hash: str, component: str, as_of: datetime, window_days: int) -> str | None:
-        """The API's answer on the traces behind a component."""
+    def evidence(
+        self,
+        agent_id_hash: str,
+        component: str,
+        as_of: datetime,
+        window_days: int,
+        *,
+        page: str = "evidence",
+        **more: str,
+    ) -> str | None:
+        """The page of the traces behind a component, ``evidence?agent_id=``.
+
+        :param page: another one with the same query.
+        :param more: of the query.
+        """
         if component not in self.evidence_components:
             return None
-        agent = urlencode({"": agent_id_hash})[1:].replace("+", "%20")
-        query = {"component": component, "as_of": as_of.isoformat(), "window_days": window_days}
-        return f"{self.evidence_path}{agent}?{urlencode(query)}"
+        query = {"agent_id": agent_id_hash, "component": component, "window_days": window_days, **more}
+        return f"{page}?{urlencode({**query, 'as_of': as_of_time.text(as_of)})}"
+
+    def signs(self, window_days: int, agent_id_hash: str | None = None) -> str:
+        """The page of the signs of a polished record, ``signs``, of all agents or of one."""
+        agent = {} if agent_id_hash is None else {"agent_id": agent_id_hash}
+        return f"signs?{self._query(**agent, window_days=window_days)}"
+
+    def compare(self, window_days: int, agent_id_hash: str, other: str | None = None) -> str:
+        """The page of two agents, ``compare``; without the other one, that to choose it on."""
+        beside = {} if other is None else {"other_id": other}
+        return f"compare?{self._query(agent_id=agent_id_hash, **beside, window_days=window_days)}"
+
+    def served(self, window_days: int) -> Mapping[str, str]:
+        """The pages that only a server has, by their names."""
+        return {"Signs": self.signs(window_days), "Runs": "runs", "Data quality": "quality"}
 
 
 @dataclass(frozen=True)
@@ -106,3 +144,7 @@ class ReportLinks:
     def evidence(self, agent_id_hash: str, component: str, as_of: datetime, window_days: int) -> str | None:
         """Nothing: the traces are in the database."""
         return None
+
+    def served(self, window_days: int) -> Mapping[str, str]:
+        """Nothing: they are read from the database."""
+        return {}

@@ -1,7 +1,7 @@
 """The pages themselves: what each reads, and which template shows it."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial, wraps
 from importlib.metadata import version
@@ -15,13 +15,19 @@ from ciris_scoring.reading import fleet, history
 from ciris_scoring.reading.agents import Agent
 from ciris_scoring.reading.alerts import alerts
 from ciris_scoring.reading.categories import categories
+from ciris_scoring.reading.evidence import RULES
+from ciris_scoring.reading.fleet import Score
 from ciris_scoring.reading.marts import Marts
 from ciris_scoring.reading.parameters import parameters, windows
-from ciris_scoring.reading.run_state import Unfinished, unfinished
+from ciris_scoring.reading.quality import issues, issues_by_period
+from ciris_scoring.reading.run_state import Unfinished, attempts, unfinished
+from ciris_scoring.reading.signs import signs
 from ciris_scoring.reading.words import published_words
 from ciris_scoring.show.pages import charts
-from ciris_scoring.show.pages.agent_view import read_agents
-from ciris_scoring.show.pages.fleet_view import HISTORY_DAYS, read_fleet
+from ciris_scoring.show.pages.agent_view import AgentView, read_agents
+from ciris_scoring.show.pages.compare_view import both_told, compared
+from ciris_scoring.show.pages.evidence_view import Evidence
+from ciris_scoring.show.pages.fleet_view import HISTORY_DAYS, RANGES, read_fleet
 from ciris_scoring.show.pages.links import Links, ReportLinks, ServedLinks
 from ciris_scoring.show.pages.render import now as current_time
 from ciris_scoring.show.pages.render import render
@@ -30,6 +36,11 @@ from ciris_scoring.show.pages.words import OUTCOMES
 MAX_AGENTS = 500
 """Agents in a report: the lowest."""
 MAX_CHOICES = 50
+EVIDENCE_ON_A_PAGE = 50
+RUNS_SHOWN = 100
+ISSUES_SHOWN = 200
+OF_PARTS = {"sigma": "s_score"}
+"""Components whose traces are those of a part of another name."""
 
 NO_SCORES = "No score is published yet"
 NO_SCORE_THEN = "No score was published at this time"
@@ -92,6 +103,8 @@ class _Page:
     unfinished: Unfinished | None
     links: Links
     now: datetime
+    days: int
+    """Of history."""
     asked: datetime | None
     """As-of that was asked for; None for the newest, the fleet's or the agent's."""
     is_newest: bool
@@ -104,6 +117,7 @@ class _Page:
         links: Links | None,
         now: datetime | None,
         asked: datetime | None,
+        days: int = HISTORY_DAYS,
     ) -> "_Page | str":
         """Read it; a whole page, a message, where nothing is published."""
         if marts.missing():
@@ -141,9 +155,16 @@ class _Page:
             unfinished=unfinished(marts),
             links=links or ServedLinks(),
             now=now or current_time(),
+            days=days,
             asked=asked,
             is_newest=asked in (None, newest.as_of),
         )
+
+    @property
+    def served(self) -> ServedLinks:
+        """The links, on a page that only a server has."""
+        assert isinstance(self.links, ServedLinks)
+        return self.links
 
     def values(self) -> dict[str, Any]:
         """Values of the layout."""
@@ -157,6 +178,8 @@ class _Page:
             "now": self.now,
             "is_newest": self.is_newest,
             "frame": None,
+            "days": self.days,
+            "ranges_offered": RANGES,
         }
 
     def render(self, template: str, **values: Any) -> str:
@@ -178,12 +201,18 @@ class _Page:
         )
 
 
+def _unscored(links: Links | None, now: datetime | None) -> dict[str, Any]:
+    """Values of the layout where no score is published."""
+    shown = {"links": links or ServedLinks(), "now": now or current_time(), "categories": [], "windows": []}
+    return {**shown, "as_of": None, "window_days": None, "unfinished": None, "is_newest": True, "frame": None}
+
+
 def _of_scores(show: Callable[..., str], own_links: Links | None = None) -> Callable[..., str]:
     """Make a page of published scores of what shows them: where nothing is published, it says so.
 
     Such a page is called with a connection and the relations, and besides what it shows may be told the window (the
-    shortest by default), the as-of (the newest), the links (those of a server) and the time that "ago" counts from (the
-    present). It raises psycopg.Error where the database fails.
+    shortest by default), the as-of (the newest), the days of history, the links (those of a server) and the time that
+    "ago" counts from (the present). It raises psycopg.Error where the database fails.
     """
 
     @wraps(show)
@@ -195,9 +224,11 @@ def _of_scores(show: Callable[..., str], own_links: Links | None = None) -> Call
         links: Links | None = None,
         now: datetime | None = None,
         as_of: datetime | None = None,
+        days: int = HISTORY_DAYS,
         **shown: Any,
     ) -> str:
-        found = _Page.read(Marts(connection, relations), window_days, links or own_links, now, as_of)
+        marts = Marts(connection, relations)
+        found = _Page.read(marts, window_days, links or own_links, now, as_of, days)
         return found if isinstance(found, str) else show(found, *arguments, **shown)
 
     return page
@@ -206,17 +237,18 @@ def _of_scores(show: Callable[..., str], own_links: Links | None = None) -> Call
 @_of_scores
 def fleet_page(page: _Page) -> str:
     """Render the fleet."""
-    view = read_fleet(page.marts, page.as_of, page.window_days, is_newest=page.is_newest)
-    return page.render("fleet.html", view=view, frame=view.frame)
+    view = read_fleet(page.marts, page.as_of, page.window_days, days=page.days, is_newest=page.is_newest)
+    return page.render(
+        "fleet.html",
+        view=view,
+        frame=view.frame,
+        range_link=lambda days: page.served.over(days).fleet(page.window_days),
+    )
 
 
-@_of_scores
-def agent_page(page: _Page, agent: str) -> str:
-    """Render an agent: a message where several are meant, or none.
-
-    :param agent: hash, the beginning of one, a name or a label.
-    """
-    found = agents_reading.find(page.marts, agent)
+def _score_of(page: _Page, asked: str) -> Score | Message:
+    """Score of the one agent that is meant at the page's as-of, the agent's newest by default; else a message."""
+    found = agents_reading.find(page.marts, asked)
     if not found:
         return page.message(
             "There is no such agent", ["No agent has this name, or a hash that begins so."], 404
@@ -237,23 +269,164 @@ def agent_page(page: _Page, agent: str) -> str:
     if not scores:
         points = history.histories(page.marts, [agent_id_hash], page.window_days).get(agent_id_hash, [])
         return page.message(NO_SCORE_THEN, [published_words([point.as_of for point in points], as_of)], 404)
+    return scores[0]
+
+
+def _view_of(page: _Page, scores: Sequence[Score]) -> list[AgentView]:
+    """Read what is behind scores of one as-of, with the history before it."""
+    hashes = [score.agent_id_hash for score in scores]
+    as_of = scores[0].as_of
     histories = history.histories(
         page.marts,
-        [agent_id_hash],
+        hashes,
         page.window_days,
-        first=as_of - timedelta(days=HISTORY_DAYS),
+        first=as_of - timedelta(days=page.days),
         last=as_of,
         daily_at=as_of,
     )
-    as_ofs = [point.as_of for points in histories.values() for point in points]
-    raised = alerts(page.marts, page.window_days, agent_id_hash=agent_id_hash) if page.is_newest else []
-    [view] = read_agents(page.marts, scores, raised, histories, charts.Frame.of(as_ofs))
+    as_ofs = sorted({point.as_of for points in histories.values() for point in points})
+    raised = [
+        alert
+        for agent_id_hash in (hashes if page.is_newest else [])
+        for alert in alerts(page.marts, page.window_days, agent_id_hash=agent_id_hash)
+    ]
+    return read_agents(page.marts, list(scores), raised, histories, charts.Frame.of(as_ofs))
+
+
+@_of_scores
+def agent_page(page: _Page, agent: str) -> str:
+    """Render an agent: a message where several are meant, or none.
+
+    :param agent: hash, the beginning of one, a name or a label.
+    """
+    score = _score_of(page, agent)
+    if isinstance(score, Message):
+        return score
+    [view] = _view_of(page, [score])
     return page.render(
         "agent.html",
         view=view,
+        signs=signs(page.marts, score.as_of, page.window_days, score.agent_id_hash) or [],
         frame=view.frame,
-        agent_link=lambda window: page.links.agent(agent_id_hash, window),
+        agent_link=lambda window: page.links.agent(score.agent_id_hash, window),
+        range_link=lambda days: page.served.over(days).agent(score.agent_id_hash, page.window_days),
     )
+
+
+@_of_scores
+def compare_page(page: _Page, agent: str, other: str | None = None) -> str:
+    """Render two agents side by side, at the as-of of the first one's score.
+
+    :param agent: hash, the beginning of one, a name or a label.
+    :param other: the same; None to choose it.
+    """
+    score = _score_of(page, agent)
+    if isinstance(score, Message):
+        return score
+    page = replace(page, asked=score.as_of)
+    link = partial(page.served.compare, page.window_days, score.agent_id_hash)
+    if other is None:
+        others = fleet.scores(page.marts, score.as_of, page.window_days)
+        choices = [one for one in others if one.agent_id_hash != score.agent_id_hash]
+        return page.render("compare_with.html", score=score, choices=choices, link=link)
+    beside = _score_of(page, other)
+    if isinstance(beside, Message):
+        return beside
+    views = _view_of(page, [score, beside] if beside != score else [score, score])
+    return page.render(
+        "compare.html",
+        views=views,
+        rows=compared(*views),
+        told=both_told(*views),
+        frame=views[0].frame,
+        link=link,
+        window_link=lambda window: page.served.compare(window, score.agent_id_hash, beside.agent_id_hash),
+        range_link=lambda days: page.served.over(days).compare(
+            page.window_days, score.agent_id_hash, beside.agent_id_hash
+        ),
+    )
+
+
+@_of_scores
+def evidence_page(page: _Page, agent: str, component: str, after: str | None = None) -> str:
+    """Render the traces that lowered a component of an agent's score, the newest first.
+
+    :param agent: hash, the beginning of one, a name or a label.
+    :param component: of fct_factor_components; one that belongs to single traces.
+    :param after: key of the last trace of the page before.
+    """
+    found = _evidence_of(page, agent, component)
+    if isinstance(found, Message):
+        return found
+    traces, more = found.page(after, EVIDENCE_ON_A_PAGE)
+    link = partial(page.served.evidence, found.score.agent_id_hash, component, found.score.as_of)
+    return page.render(
+        "evidence.html",
+        evidence=found,
+        traces=traces,
+        n_traces=found.count(),
+        after=after,
+        first_link=link(page.window_days),
+        next_link=link(page.window_days, after=traces[-1].trace.key) if more else None,
+        csv_link=link(page.window_days, page="evidence.csv"),
+    )
+
+
+@_of_scores
+def evidence_csv(page: _Page, agent: str, component: str) -> str:
+    """Write all traces that lowered a component as CSV; arguments are those of the page."""
+    found = _evidence_of(page, agent, component)
+    return found if isinstance(found, Message) else found.as_csv()
+
+
+def _evidence_of(page: _Page, agent: str, component: str) -> Evidence | Message:
+    part = OF_PARTS.get(component, component)
+    if part not in RULES:
+        lines = [
+            f"Single traces lower {', '.join(RULES)}; the other components are made of many traces together."
+        ]
+        return page.message("No single trace is behind it", lines, 404)
+    score = _score_of(page, agent)
+    return score if isinstance(score, Message) else Evidence(page.marts, score, component, part)
+
+
+@_of_scores
+def signs_page(page: _Page, agent: str | None = None) -> str:
+    """Render the signs of a polished record at an as-of.
+
+    :param agent: only this agent's: hash, the beginning of one, a name or a label; None for all.
+    """
+    score = None if agent is None else _score_of(page, agent)
+    if isinstance(score, Message):
+        return score
+    as_of = page.as_of if score is None else score.as_of
+    agent_id_hash = None if score is None else score.agent_id_hash
+    found = signs(page.marts, as_of, page.window_days, agent_id_hash)
+    link = partial(page.served.signs, agent_id_hash=agent_id_hash)
+    return page.render("signs.html", signs=found, score=score, moment=as_of, link=link)
+
+
+def runs_page(
+    connection: psycopg.Connection,
+    relations: Relations,
+    *,
+    links: Links | None = None,
+    now: datetime | None = None,
+) -> str:
+    """Render the attempts to publish, also where nothing is published yet."""
+    found = _Page.read(Marts(connection, relations), None, links, now, None)
+    runs = attempts(Marts(connection, relations), RUNS_SHOWN)
+    if isinstance(found, str):
+        return found if not runs else render("runs.html", runs=runs, **_unscored(links, now))
+    return found.render("runs.html", runs=runs)
+
+
+@_of_scores
+def quality_page(page: _Page) -> str:
+    """Render what was repaired, set aside or refused."""
+    found = issues(page.marts)
+    by_period = [] if found is None else issues_by_period(page.marts, ISSUES_SHOWN)
+    return page.render("quality.html", issues=found, by_period=by_period, most=ISSUES_SHOWN)
 
 
 @_of_scores
@@ -279,7 +452,7 @@ def report_page(page: _Page) -> str:
     view = read_fleet(page.marts, page.as_of, page.window_days, MAX_AGENTS)
     views = read_agents(page.marts, view.scores, view.alerts, view.histories, view.frame)
     links = ReportLinks.to([score.agent_id_hash for score in view.scores])
-    values = {**page.values(), "links": links, "windows": [], "now": None, "frame": view.frame}
+    values = {**page.values(), "links": links, "windows": [], "now": None, "frame": view.frame, "days": None}
     return render(
         "report.html",
         **values,

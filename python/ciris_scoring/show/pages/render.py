@@ -18,14 +18,16 @@ from ciris_scoring.basics import decimals
 from ciris_scoring.basics.terminal import fitted
 from ciris_scoring.reading.agents import HASH_SHOWN
 from ciris_scoring.reading.factors import FACTOR_NAMES
-from ciris_scoring.reading.words import named
+from ciris_scoring.reading.words import COMPONENT_WORDS, named
 from ciris_scoring.show.pages import words
 from ciris_scoring.show.pages.charts import percent
+from ciris_scoring.show.pages.words import NO_NUMBER
 
 COUNTS = ("n_", "chain_")
 COLOUR = re.compile(r"#[0-9a-fA-F]{6}")
-NO_NUMBER = "–"
 LONG_COMPONENT = 20
+LONG_WORD = 16
+"""Characters of a word in a name; a longer one may break within."""
 NAME_WIDTH = 40
 """Columns of an agent's name; a longer one is cut."""
 UNSEEN = ("Cc", "Cf", "Zl", "Zp")
@@ -84,6 +86,9 @@ def _environment() -> Environment:
     )
     environment.filters |= {
         "ago": words.ago,
+        "amount": lambda value: f"{value:.1f}".removesuffix(".0"),
+        "capitalised": lambda text: text[:1].upper() + text[1:],
+        "in_words": lambda component: COMPONENT_WORDS.get(component, component),
         "named": named,
         "breakable": _breakable,
         "change": _change,
@@ -94,11 +99,13 @@ def _environment() -> Environment:
         "name": _name,
         "percent": percent,
         "plain": _plain,
-        "score": lambda value: NO_NUMBER if value is None else decimals.score(value),
+        "seconds": lambda value: NO_NUMBER if value is None else f"{value:,.0f}",
+        "score": words.shown,
         "short": lambda value: NO_NUMBER if value is None else decimals.limit(value),
         "time": lambda moment: f"{moment.astimezone(UTC):%Y-%m-%d %H:%M} UTC",
     }
     environment.globals |= {
+        "COMPONENT_WORDS": COMPONENT_WORDS,
         "FACTOR_NAMES": FACTOR_NAMES,
         "HASH_SHOWN": HASH_SHOWN,
         "plural": words.plural,
@@ -117,7 +124,8 @@ def _name(text: str) -> Markup:
     whole = _plain(text)
     shown = fitted(whole, NAME_WIDTH)
     title = "" if shown == whole else Markup(' title="{}"').format(whole)
-    return Markup("<bdi{}>{}</bdi>").format(title, shown)
+    long = Markup(" class=long") if any(len(word) > LONG_WORD for word in shown.split()) else ""
+    return Markup("<bdi{}{}>{}</bdi>").format(long, title, shown)
 
 
 def _breakable(component: str) -> Markup:

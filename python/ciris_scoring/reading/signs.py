@@ -1,0 +1,44 @@
+"""Signs of a polished record: reasons to look, part of no score."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from ciris_scoring.reading.marts import Marts
+
+
+@dataclass(frozen=True, slots=True)
+class Sign:
+    """A row of fct_record_signs; units and nulls are those of the mart."""
+
+    agent_id_hash: str
+    agent_name: str | None
+    sign: str
+    field: str | None
+    z: float | None
+    message: str
+
+
+def signs(
+    marts: Marts, as_of: datetime, window_days: int, agent_id_hash: str | None = None
+) -> list[Sign] | None:
+    """Read the signs that are raised at an as-of, by agent; None where the role may not read them.
+
+    :param agent_id_hash: only this agent's.
+    """
+    if not marts.may_read("fct_record_signs"):
+        return None
+    return marts.rows(
+        Sign,
+        """
+        select {columns}
+        from {fct_record_signs}
+        where
+            as_of = %(as_of)s
+            and window_days = %(window_days)s
+            and (%(agent_id_hash)s::text is null or agent_id_hash = %(agent_id_hash)s)
+        order by agent_name collate "C" nulls last, agent_id_hash, sign, field
+        """,
+        as_of=as_of,
+        window_days=window_days,
+        agent_id_hash=agent_id_hash,
+    )

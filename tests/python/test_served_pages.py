@@ -1,0 +1,403 @@
+"""The pages that only a server has, and what a page of a server does in a browser: evidence, signs, runs, data quality,
+two agents, charts that answer, and views that can be sent."""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import html
+import io
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import psycopg
+import pytest
+from starlette.testclient import TestClient
+
+from ciris_scoring.basics.project import load_project
+from ciris_scoring.reading.evidence import RULES
+from ciris_scoring.reading.words import COMPONENT_WORDS
+from ciris_scoring.show import pages
+from ciris_scoring.show.api.app import create_app
+from ciris_scoring.show.api.database import Database as ServedDatabase
+from ciris_scoring.show.api.settings import Settings
+from ciris_scoring.show.pages import words
+from ciris_scoring.show.pages.charts import Frame, told
+from ciris_scoring.show.pages.compare_view import Compared, Value
+from ciris_scoring.trial.embedded import SCHEMA
+from conftest import REPOSITORY, Database
+from pipeline import MARTS
+from serving import running
+
+LINK = "4107c26fee8baae4"
+PAGES = {
+    "fleet": "./",
+    "agent": "agent?agent_id=Link",
+    "alerts": "alerts",
+    "signs": "signs?window_days=30",
+    "signs of one": "signs?agent_id=Link",
+    "runs": "runs",
+    "quality": "quality",
+    "evidence": "evidence?agent_id=Link&component=i_chain",
+    "whom to compare with": "compare?agent_id=Link",
+    "two agents": "compare?agent_id=Link&other_id=Latch",
+    "parameters": "parameters",
+    "an error": "agent?agent_id=nobody",
+}
+
+
+@pytest.fixture(scope="module")
+def client(scored_sample: Database) -> Iterator[TestClient]:
+    database = ServedDatabase(load_project(REPOSITORY, scored_sample.profiles_dir), 2, 15)
+    database.open()
+    with (
+        contextlib.closing(database),
+        TestClient(create_app(database, Settings()), "http://localhost") as asking,
+    ):
+        asking.headers["accept"] = "text/html"
+        yield asking
+
+
+@pytest.fixture
+def marts(scored_sample: Database) -> Iterator[psycopg.Connection]:
+    """A connection whose changes are undone; unqualified names are those of the marts."""
+    with scored_sample.connect() as connection, connection.transaction(force_rollback=True):
+        connection.execute(f"set local search_path to {SCHEMA}, {SCHEMA}_intermediate")
+        yield connection
+
+
+def cells(page: str, row: int | None = None) -> list[list[str]]:
+    """The text of the cells of each row of a page's tables."""
+    rows = []
+    for body in re.findall(r"<tr[^>]*>(.*?)(?=<tr|</table)", page, re.DOTALL):
+        texts = re.split(r"<t[dh][^>]*>", body)[1:]
+        rows.append([html.unescape(re.sub(r"<[^>]*>", "", text)).strip() for text in texts])
+    return rows
+
+
+# --- evidence ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_component_leads_to_its_traces(client):
+    """Each link of the agent's page, and on it every trace that the API's evidence has."""
+    page = client.get("/agent?agent_id=Link").text
+    links = [html.unescape(link) for link in re.findall(r'href="(evidence\?[^"]*)"', page)]
+    components = {re.search(r"component=(\w+)", link)[1] for link in links}
+    assert components == (RULES.keys() - {"s_score"}) | {"sigma"}
+    for link in links:
+        answer = client.get(f"/{link.replace('evidence?', 'evidence.csv?')}")
+        assert answer.headers["content-type"] == "text/csv; charset=utf-8"
+        assert answer.headers["content-disposition"].startswith("attachment; filename=")
+        rows = list(csv.DictReader(io.StringIO(answer.text)))
+        component = re.search(r"component=(\w+)", link)[1]
+        api = client.get(f"/api/v1/scoring/evidence/{LINK}", params={"component": component, "limit": 1000})
+        assert [row["trace_id"] for row in rows] == [trace["trace_id"] for trace in api.json()["traces"]]
+        shown = client.get(f"/{link}").text
+        assert f"{len(rows):,} trace" in shown
+        assert [row[1] for row in cells(shown)[1:]] == [row["trace_id"] for row in rows][:50]
+
+
+def test_why_a_trace_counts_is_said(client):
+    said = {
+        ("Link", "i_chain"): r"\d+ after \d+; signature verified, key registered / chain \(gap\)",
+        ("Link", "i_coverage"): r"[5-9] of 10 fields / (1 field|\d fields) missing",
+        ("Latch", "i_chain"): r".*key not registered / chain \(key\)",
+        ("Paradox", "k_contradiction"): "action_was_overridden: true / overridden",
+        ("Proteus", "d_identity"): "(Haven → Proteus|Proteus → Morpheus) / renamed",
+        ("Mire", "mttr_hours"): "failure mode .+ / fragile from here",
+        ("Echo", "rho_regression"): "failure mode .+ / relapse",
+        ("Fable", "i_replay"): "does not follow: .+ / not replayable",
+        ("Bravo", "u_unsafe"): "entropy .+, action failed / unsafe",
+        ("Paradox", "sigma"): "signature not verified / incoherent signal",
+    }
+    for (agent, component), expected in said.items():
+        for window in (7, 30):
+            page = client.get(f"/evidence?agent_id={agent}&component={component}&window_days={window}").text
+            rows = cells(page)[1:]
+            assert window == 7 or rows, (agent, component)
+            for row in rows:
+                assert re.fullmatch(expected, f"{row[4]} / {row[5]}") or "chain (" in row[5], row
+
+
+def test_evidence_goes_on_page_by_page(client, monkeypatch):
+    everything = cells(client.get("/evidence?agent_id=Link&component=i_coverage").text)[1:]
+    monkeypatch.setattr(pages.pages, "EVIDENCE_ON_A_PAGE", 4)
+    link, found, n_pages = "evidence?agent_id=Link&component=i_coverage&_=2", [], 0
+    while link:
+        page = client.get(f"/{link}").text
+        found += cells(page)[1:]
+        n_pages += 1
+        following = re.search(r'href="([^"]*)" rel=next', page)
+        link = html.unescape(following[1]) if following else None
+    assert n_pages > 3
+    assert found[:50] == everything
+
+
+def test_a_spreadsheet_gets_no_formula(marts):
+    marts.execute(
+        "update int_trace_verdicts set trace_id = '=1+1', selected_action = '@SUM(A1)' where not is_chain_valid"
+    )
+    text = pages.evidence_csv(marts, MARTS, "Link", "i_chain")
+    assert {row["trace_id"] for row in csv.DictReader(io.StringIO(text))} == {"'=1+1"}
+    assert "'@SUM(A1)" in text
+
+
+@pytest.mark.parametrize(
+    ("asked", "status", "said"),
+    [
+        ("agent_id=Link&component=ece", 404, "No single trace is behind it"),
+        ("agent_id=Link&component=nothing", 404, "No single trace is behind it"),
+        ("agent_id=nobody&component=i_chain", 404, "There is no such agent"),
+        ("agent_id=Haven&component=i_chain", 409, "Several agents are meant"),
+        ("agent_id=Link&component=i_chain&as_of=2020-01-01", 404, "There is one at 45 others"),
+        ("agent_id=Link&component=i_chain&after=x", 422, "after"),
+        ("agent_id=Link&component=i_chain&page=2", 422, "page"),
+    ],
+)
+def test_what_has_no_evidence_is_said(client, asked, status, said):
+    answer = client.get(f"/evidence?{asked}")
+    assert (answer.status_code, said in answer.text, "Back to the fleet" in answer.text) == (
+        status,
+        True,
+        True,
+    )
+
+
+# --- signs, runs, data quality ----------------------------------------------------------------------------------------
+
+
+def test_signs_are_those_of_the_mart(client, marts):
+    for window in (7, 30):
+        expected = marts.execute(
+            "select sign, message from fct_record_signs where window_days = %s"
+            " and as_of = (select max(as_of) from fct_capacity_scores)",
+            [window],
+        ).fetchall()
+        rows = cells(client.get(f"/signs?window_days={window}").text)[1:]
+        assert sorted((row[1].split()[-1], row[2]) for row in rows) == sorted(expected)
+    [[agent, as_of, sign]] = marts.execute(
+        "select agent_id_hash, as_of, sign from fct_record_signs where window_days = 30 order by 1, 2 limit 1"
+    ).fetchall()
+    asked = {"agent_id": agent, "as_of": as_of.isoformat(), "window_days": 30}
+    assert sign in {row[1].split()[-1] for row in cells(client.get("/signs", params=asked).text)[1:]}
+    assert words.SIGNS[sign] in client.get("/agent", params=asked).text
+    [[listed]] = marts.execute(
+        "select pg_get_constraintdef(oid) from pg_constraint where conrelid = 'fct_record_signs'::regclass"
+        " and pg_get_constraintdef(oid) like '%key_turnover%'"
+    ).fetchall()
+    assert set(re.findall(r"'(\w+)'::text", listed)) == words.SIGNS.keys()
+
+
+def test_runs_tell_when_how_long_and_what_failed(client, marts):
+    [[n]] = marts.execute("select count(*) from fct_scoring_runs").fetchall()
+    rows = cells(client.get("/runs").text)[1:]
+    assert len(rows) == n >= 1 and rows[0][2] == "published"
+    marts.execute(
+        "update int_run_attempts set outcome = 'failed', message = 'the disk is full', remedy = 'Make room.'"
+    )
+    [failed, *_] = cells(pages.runs_page(marts, MARTS))[1:]
+    assert failed[2] == "failed" and failed[-1] == "the disk is full Make room."
+    marts.execute("drop table fct_capacity_scores cascade")
+    [failed, *_] = cells(pages.runs_page(marts, MARTS))[1:]
+    assert failed[-1] == "the disk is full Make room."
+
+
+def test_data_quality_is_counted(client, marts):
+    expected = marts.execute("select issue, sum(n) from fct_data_quality group by issue").fetchall()
+    page = client.get("/quality").text
+    totals = [row for row in cells(page.split("<h2>By period")[0])[1:]]
+    assert sorted((row[0].split()[-1], int(row[1].replace(",", ""))) for row in totals) == sorted(expected)
+    assert all(words.issue(issue) != issue for issue, _ in expected)
+
+
+def test_what_a_role_may_not_read_is_said(marts):
+    marts.execute("create role only_scores; grant usage on schema ciris to only_scores")
+    for mart in pages.pages.Marts(marts, MARTS).relations.places:
+        if mart not in ("fct_record_signs", "fct_scoring_runs", "fct_data_quality"):
+            with contextlib.suppress(psycopg.errors.UndefinedTable), marts.transaction():
+                marts.execute(f"grant select on ciris.{mart} to only_scores")
+    marts.execute("set local role only_scores")
+    for page in (pages.signs_page, pages.runs_page, pages.quality_page):
+        assert "may not read" in page(marts, MARTS)
+
+
+# --- two agents, and words --------------------------------------------------------------------------------------------
+
+
+def test_two_agents_lie_beside_each_other(client, marts):
+    choices = client.get("/compare?agent_id=Link").text
+    assert choices.count("other_id=") == 13
+    beside = cells(client.get("/compare?agent_id=Link&other_id=Latch").text)
+    rows = {row[0].split()[-1]: row for row in beside if row[0]}
+    expected = marts.execute(
+        "select capacity_score, i_chain from fct_capacity_scores join int_published_components"
+        " using (agent_id_hash, as_of, window_days) where agent_id_hash in (%s, 'cabddd70814e3253')"
+        " and window_days = 7 and as_of = (select max(as_of) from fct_capacity_scores) order by agent_id_hash",
+        [LINK],
+    ).fetchall()
+    for place, name in enumerate(("Capacity", "i_chain")):
+        shown = [float(cell.split()[0]) for cell in rows[name][1:3]]
+        assert shown == pytest.approx([row[place] for row in expected], abs=1e-3)
+        assert rows[name][4] == "apart"
+    assert rows["d_identity"][4] == "overlap"
+    assert client.get("/compare?agent_id=Link&other_id=nobody").status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "difference", "is_apart"),
+    [
+        (Value(0.5, 0.4, 0.6), Value(0.8, 0.7, 0.9), 0.3, True),
+        (Value(0.8, 0.7, 0.9), Value(0.5, 0.4, 0.6), -0.3, True),
+        (Value(0.5, 0.4, 0.6), Value(0.6, 0.6, 0.7), 0.1, False),
+        (Value(0.5, None, None), Value(0.6, 0.6, 0.7), 0.1, None),
+        (Value(None, None, None), Value(0.6, 0.6, 0.7), None, None),
+    ],
+)
+def test_intervals_are_apart_where_they_have_nothing_in_common(left, right, difference, is_apart):
+    found = Compared("Capacity", "score", left, right)
+    assert found.difference == (None if difference is None else pytest.approx(difference))
+    assert found.is_apart is is_apart
+
+
+def test_every_component_has_words(client, marts):
+    names = {name for [name] in marts.execute("select distinct component from fct_factor_components")}
+    assert names == COMPONENT_WORDS.keys()
+    page = re.sub("<wbr>", "", client.get("/agent?agent_id=Link").text)
+    for name, said in COMPONENT_WORDS.items():
+        assert re.search(rf"{said}(</a>)? <small>{name}</small>", page), name
+
+
+def test_a_chart_says_what_its_points_are(marts):
+    as_ofs = [
+        row for [row] in marts.execute("select distinct as_of from fct_capacity_scores order by 1 limit 3")
+    ]
+    frame = Frame.of(as_ofs)
+    assert told(frame, [(as_ofs[0], 0.25, "a"), (as_ofs[1], None, "b"), (as_ofs[2], 1.0, "c")]) == [
+        ("0%", "75%", f"{as_ofs[0]:%Y-%m-%d} 00:00: a"),
+        ("50%", "", f"{as_ofs[1]:%Y-%m-%d} 00:00: b"),
+        ("100%", "0%", f"{as_ofs[2]:%Y-%m-%d} 00:00: c"),
+    ]
+
+
+# --- in a browser -----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def address(client: TestClient) -> Iterator[str]:
+    with running(client.app) as port:
+        yield f"http://127.0.0.1:{port}/"
+
+
+@contextlib.contextmanager
+def visited(browser: Any, address: str, **options: Any) -> Iterator[Any]:
+    """A page of the server; fails when the browser complains of anything, or asks anybody else."""
+    context = browser.new_context(**options)
+    page = context.new_page()
+    complaints: list[str] = []
+    page.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    page.on("request", lambda asked: complaints.append(asked.url) if "127.0.0.1" not in asked.url else None)
+    page.goto(address)
+    yield page
+    context.close()
+    assert [one for one in complaints if not one.startswith("data:") and "404" not in one] == []
+
+
+def test_a_chart_answers_to_mouse_touch_and_keyboard(browser, address):
+    with visited(browser, address + PAGES["agent"], has_touch=True) as page:
+        chart = page.get_by_role("slider", name="Capacity")
+        box = chart.bounding_box()
+        page.mouse.move(box["x"] + box["width"] - 1, box["y"] + 40)
+        said = page.locator(".told")
+        newest = said.inner_text()
+        assert re.fullmatch(r"2026-06-15 00:00: 0\.536 \[0\.31, 0\.66\], 162 traces", newest)
+        page.touchscreen.tap(box["x"] + 1, box["y"] + 40)
+        assert said.inner_text().startswith("2026-05-02")
+        chart.focus()
+        page.keyboard.press("End")
+        assert said.inner_text() == newest == chart.get_attribute("aria-valuetext")
+        page.keyboard.press("ArrowLeft")
+        assert said.inner_text().startswith("2026-06-14")
+        page.keyboard.press("Home")
+        page.keyboard.press("ArrowLeft")
+        assert said.inner_text().startswith("2026-05-02")
+
+
+def test_a_range_of_time_can_be_chosen(browser, address):
+    with visited(browser, address + PAGES["agent"]) as page:
+        page.get_by_role("navigation", name="Range of time").get_by_role("link", name="30 days").click()
+        assert "days=30" in page.url
+        page.get_by_role("slider").focus()
+        page.keyboard.press("Home")
+        assert page.locator(".told").inner_text().startswith("2026-05-16")
+
+
+def test_a_view_can_be_sent(browser, address):
+    """Sort, search, filter, window and as-of are in the address, and what opens it sees the same."""
+    with visited(browser, f"{address}?as_of=2026-06-10") as page:
+        page.get_by_role("columnheader", name="Traces").get_by_role("button").click()
+        page.get_by_role("columnheader", name="Traces").get_by_role("button").click()
+        page.locator("#category").select_option("High Fragility")
+        page.get_by_label("Search").fill("r")
+        rows = page.locator("#agents tbody tr:visible th").all_inner_texts()
+        sent = page.url
+        page.get_by_role("link", name="30 days").first.click()
+        assert "window_days=30" in page.url and "search=r" in page.url and "as_of=2026-06-10" in page.url
+        assert page.get_by_label("Search").input_value() == "r"
+        page.go_back()
+        assert page.locator("#agents tbody tr:visible th").all_inner_texts() == rows
+    assert 0 < len(rows) < 14
+    with visited(browser, sent) as page:
+        assert page.locator("#agents tbody tr:visible th").all_inner_texts() == rows
+        assert page.get_by_role("columnheader", name="Traces").get_attribute("aria-sort") == "descending"
+        assert page.locator("#category").input_value() == "High Fragility"
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_every_page_on_a_phone_in_print_and_for_everybody(browser, address, name):
+    """At 390 px and on paper nothing runs over; what lies to the right of a table shows; axe finds nothing serious."""
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe is not installed")
+    phone = {"width": 390, "height": 844}
+    # The tester's own script is let in past the policy, which the other tests hold the page to.
+    with visited(browser, address + PAGES[name], viewport=phone, bypass_csp=True) as page:
+        page.evaluate("document.querySelectorAll('details').forEach(one => { one.open = true })")
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390
+        for box in page.locator(".scroll").all():
+            assert "gradient" in box.evaluate("box => getComputedStyle(box).backgroundImage")
+        page.set_viewport_size({"width": 1280, "height": 900})
+        for scheme in ("light", "dark"):
+            page.emulate_media(color_scheme=scheme)
+            found = axe.Axe().run(page).response["violations"]
+            assert [one["id"] for one in found if one["impact"] in ("serious", "critical")] == []
+        page.set_viewport_size({"width": 1047, "height": 740})  # A4, lying, less its margins
+        page.emulate_media(media="print")
+        assert page.evaluate("document.documentElement.scrollWidth") <= 1047
+
+
+@pytest.mark.parametrize("width", [390, 800, 1280, 1440, 1800])
+def test_no_factor_stands_alone_and_no_name_breaks(browser, address, width):
+    with visited(browser, address + PAGES["agent"], viewport={"width": width, "height": 900}) as page:
+        tops = [box.bounding_box()["y"] for box in page.locator(".multiples > div").all()]
+        assert len(tops) == 5
+        assert tops.count(tops[-1]) > 1 or len(set(tops)) == 5
+        page.goto(address)
+        for link in page.locator("#agents tbody th bdi").all():
+            assert link.evaluate("name => name.getClientRects().length") == 1, link.inner_text()
+        if width >= 1280:
+            table = page.locator("#agents").locator("xpath=..")
+            assert table.evaluate("box => box.scrollWidth <= box.clientWidth")
+
+
+def test_everything_is_reached_by_keyboard(browser, address):
+    with visited(browser, address) as page:
+        page.keyboard.press("Tab")
+        assert page.evaluate("document.activeElement.textContent") == "Skip to the content"
+        seen = set()
+        for _ in range(60):
+            page.keyboard.press("Tab")
+            seen.add(page.evaluate("document.activeElement.id || document.activeElement.getAttribute('role') || "
+                                   "document.activeElement.tagName"))  # fmt: skip
+            outline = page.evaluate("getComputedStyle(document.activeElement).outlineStyle")
+            assert outline != "none" or page.evaluate("document.activeElement === document.body")
+        assert {"search", "category", "status", "alerting", "slider", "BUTTON", "A"} <= seen
