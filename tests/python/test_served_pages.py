@@ -108,7 +108,6 @@ def test_why_a_trace_counts_is_said(client):
         ("Mire", "mttr_hours"): "failure mode .+ / fragile from here",
         ("Echo", "rho_regression"): "failure mode .+ / relapse",
         ("Fable", "i_replay"): "does not follow: .+ / not replayable",
-        ("Bravo", "u_unsafe"): "entropy .+, action failed / unsafe",
         ("Paradox", "sigma"): "signature not verified / incoherent signal",
     }
     for (agent, component), expected in said.items():
@@ -136,8 +135,11 @@ def test_evidence_goes_on_page_by_page(client, monkeypatch):
 
 def test_a_spreadsheet_gets_no_formula(marts):
     marts.execute(
-        "update int_trace_verdicts set trace_id = '=1+1', selected_action = '@SUM(A1)' where not is_chain_valid"
+        "update int_trace_verdicts set trace_id = '=1+1', selected_action = '@SUM(A1)', is_unsafe = true,"
+        " entropy_level = 0.9, action_success = false where not is_chain_valid"
     )
+    [unsafe, *_] = csv.DictReader(io.StringIO(pages.evidence_csv(marts, MARTS, "Link", "u_unsafe")))
+    assert (unsafe["recorded"], unsafe["counts_because"]) == ("entropy 0.9, action failed", "unsafe")
     text = pages.evidence_csv(marts, MARTS, "Link", "i_chain")
     assert {row["trace_id"] for row in csv.DictReader(io.StringIO(text))} == {"'=1+1"}
     assert "'@SUM(A1)" in text

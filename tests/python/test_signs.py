@@ -10,6 +10,7 @@ import statistics
 from collections import defaultdict
 from collections.abc import Iterator
 from datetime import timedelta
+from decimal import ROUND_HALF_UP, Decimal
 
 import pandas as pd
 import psycopg
@@ -135,8 +136,10 @@ def counted(rows: pd.DataFrame, first, last) -> dict[str, dict[str, tuple[int, i
         )
         later = keys.iloc[1:]
         found[agent]["key_turnover"] = (int(((later >= first) & (later < last)).sum()), len(mine))
-        triples = mine[["csdma_plausibility_score", "dsdma_domain_alignment", "coherence_level"]].dropna()
-        alike = triples.astype(float).round(3).value_counts()
+        triples = mine[["kept", "dsdma_domain_alignment", "coherence_level"]].dropna()
+        alike = triples.map(
+            lambda score: Decimal(str(score)).quantize(Decimal("0.001"), ROUND_HALF_UP)
+        ).value_counts()
         found[agent]["identical_values"] = (int(alike.iloc[0]) if len(alike) else 0, len(triples))
     return found
 
@@ -186,8 +189,8 @@ def test_counted_signs_are_those_of_the_text(connection, window_days):
                     verdicts.dsdma_domain_alignment, verdicts.coherence_level
                 from fct_trace_verdicts as verdicts
                 join cirislens.covenant_traces as traces
-                    on traces.trace_id = verdicts.trace_id and traces.agent_id_hash = verdicts.agent_id_hash
-                    and traces.timestamp = verdicts.traced_at
+                    on traces.agent_id_hash = verdicts.agent_id_hash and traces.timestamp = verdicts.traced_at
+                    and traces.audit_sequence_number is not distinct from verdicts.audit_sequence_number
                 where verdicts.is_counted
                 """
             ).fetchall()
@@ -207,7 +210,7 @@ def test_counted_signs_are_those_of_the_text(connection, window_days):
         key: (pytest.approx(value, abs=1e-12), compared_with)
         for key, (value, compared_with) in expected.items()
     }
-    assert {name for _, name in expected} >= {"action_was_overridden", "key_turnover", "identical_values"}
+    assert {name for _, name in expected} >= {"action_was_overridden", "idma_fragility_flag"}
 
 
 def test_a_row_says_what_it_compares(connection):
