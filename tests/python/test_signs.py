@@ -1,6 +1,6 @@
 """Signs of a polished record: every way to polish that leaves its sign is caught, and honest agents raise none.
 
-A small fixed fleet; tests/python/signs.py measures how often on larger ones.
+A small fixed fleet; `python -m benchmarks signs` measures how often on larger ones.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ import psycopg
 import pytest
 from psycopg.rows import dict_row
 
+from benchmarks.signs.measure import END
+from benchmarks.signs.polished import MANIPULATIONS
 from ciris_scoring.trial.embedded import SCHEMA, Server
 from ciris_scoring.trial.simulation import PATHOLOGIES, fleet_roster, simulate_fleet
 from ciris_scoring.trial.simulation.load import load_fleet
 from conftest import fresh_database
 from pipeline import score
-from polished import MANIPULATIONS
-from signs import END
 
 SEED = 7
 BEGUN = {True: END - timedelta(days=15), False: END - timedelta(days=4)}

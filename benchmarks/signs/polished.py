@@ -19,14 +19,14 @@ from ciris_scoring.trial.simulation import Fleet
 
 EXEMPT = "HandlerActionType.TASK_COMPLETE"
 COMPONENTS = {
-    "action_was_overridden": ("conscience_result", "action_was_overridden"),
-    "idma_fragility_flag": ("dma_results", "idma"),
-    "coherence_passed": ("conscience_result", "coherence_passed"),
-    "action_success": ("action_result", "execution_success"),
-    "csdma_plausibility_score": ("dma_results", "csdma"),
-    "conscience_passed": ("conscience_result", "conscience_passed"),
+    "action_was_overridden": ("conscience_result", ["action_was_overridden"]),
+    "idma_fragility_flag": ("dma_results", ["idma"]),
+    "coherence_passed": ("conscience_result", ["coherence_passed"]),
+    "action_success": ("action_result", ["execution_success", "success"]),
+    "csdma_plausibility_score": ("dma_results", ["csdma", "csdma_plausibility_score"]),
+    "conscience_passed": ("conscience_result", ["conscience_passed"]),
 }
-"""Where the JSON components hold a verdict: the column, and the key in it."""
+"""Where the JSON components hold a verdict: the column, and the keys in it, which differ between versions of agents."""
 
 Polish = Callable[[Fleet, str, datetime], Fleet]
 
@@ -55,7 +55,7 @@ def _with_null(fleet: Fleet, rows: pd.Series, column: str) -> Fleet:
     return replace(fleet, traces=traces)
 
 
-def _edited_json(value: Any, edit: Callable[[dict], None]) -> Any:
+def _edited_json(value: Any, edit: Callable[[dict[str, Any]], None]) -> Any:
     if value is None:
         return None
     content = json.loads(value)
@@ -72,11 +72,14 @@ def null_overrides(fleet: Fleet, agent: str, since: datetime) -> Fleet:
 def scrub(fleet: Fleet, rows: pd.Series, field: str) -> Fleet:
     """Traces lose a verdict in the column and in the components."""
     polished = _with_null(fleet, rows, field)
-    column, key = COMPONENTS[field]
-    polished.traces.loc[rows, column] = [
-        _edited_json(value, lambda content: content.pop(key, None))
-        for value in polished.traces.loc[rows, column]
-    ]
+    column, keys = COMPONENTS[field]
+
+    def without(content: dict[str, Any]) -> None:
+        for key in keys:
+            content.pop(key, None)
+
+    found = polished.traces.loc[rows, column]
+    polished.traces.loc[rows, column] = [_edited_json(value, without) for value in found]
     return polished
 
 
@@ -202,7 +205,9 @@ def _renumber(fleet: Fleet, rows: pd.Series, first: int) -> Fleet:
     numbers = traces.loc[rows].sort_values(["timestamp", "audit_sequence_number"], kind="stable")
     # A trace that was delivered again keeps the number of its first delivery.
     deliveries = numbers.groupby(["trace_id", "audit_sequence_number"], sort=False).ngroup()
-    traces.loc[numbers.index, "audit_sequence_number"] = pd.array(first + deliveries, dtype="Int64")
+    traces["audit_sequence_number"] = (
+        (first + deliveries).astype("Int64").reindex(traces.index).fillna(traces["audit_sequence_number"])
+    )
     return replace(fleet, traces=traces)
 
 

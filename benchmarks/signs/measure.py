@@ -1,29 +1,31 @@
 """How often honest agents raise signs of a polished record, and which manipulations are caught.
 
-`python tests/python/signs.py` simulates honest fleets of several sizes, some with agents that leave out verdicts by
-accident, and scores every day of their last weeks; then fleets in which agents are polished in each way of polished.py,
-from their first day or for the last weeks alone. Prints the tables that docs/signs.md has (about 25 minutes).
+Simulated fleets, some with agents that leave out verdicts by accident or are polished in a way of polished.py,
+are scored day by day.
 """
 
 from __future__ import annotations
 
-import argparse
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import NamedTuple
 
+import click
 import psycopg
 
+from benchmarks.jobs import place, score_at
+from benchmarks.signs.polished import COMPONENTS, MANIPULATIONS, SCRUBBED, Manipulation, at_random, scrub
+from benchmarks.verdicts import Verdict, announce
+from ciris_scoring.basics.project import load_project
 from ciris_scoring.basics.terminal import aligned
 from ciris_scoring.trial import embedded
 from ciris_scoring.trial.simulation import PATHOLOGIES, Fleet, fleet_roster, simulate_fleet
 from ciris_scoring.trial.simulation.load import load_fleet
-from pipeline import score
-from polished import COMPONENTS, MANIPULATIONS, SCRUBBED, Manipulation, at_random, scrub
 
+REPOSITORY = Path(__file__).parents[2]
 END = datetime(2026, 6, 15, tzinfo=UTC)
 WEEK = timedelta(days=7)
 SIGNS = (
@@ -36,6 +38,10 @@ ONCE = END - timedelta(days=5)
 LASTING = {"all along": END - 10 * WEEK, "for 15 days": END - timedelta(days=15)}
 # Those of different agents share a fleet.
 GROUPS = ([MANIPULATIONS[n] for n in (0, 2, 3, 4, 7, 8, 9, 10)], [MANIPULATIONS[n] for n in (1, 5, 6, 11)])
+MOST_FALSE = 0.01
+"""Share of honest agents' windows that may raise a sign."""
+LEAST_CAUGHT = 7
+"""Of eight agents, within 30 days."""
 ACCIDENTS = 0.005
 """Share of its traces from which a careless agent leaves out a verdict."""
 
@@ -59,14 +65,14 @@ def scored(fleet: Fleet, as_of: datetime = END) -> Iterator[psycopg.Connection]:
     ):
         load_fleet(connection, fleet)
         embedded.write_profile(Path(folder), server)
-        score(Path(folder), as_of)
+        score_at(place(load_project(REPOSITORY, Path(folder))), as_of)
         yield connection
 
 
 def false_alarms(connection: psycopg.Connection) -> Windows:
     """Count the windows of all published as-ofs, and those with each sign."""
     [[n]] = connection.execute("select count(*) from ciris.fct_capacity_scores").fetchall()
-    raised = dict(
+    raised: dict[str, int] = dict(
         connection.execute(
             "select sign, count(distinct (agent_id_hash, as_of, window_days)) from ciris.fct_record_signs group by sign"
         ).fetchall()
@@ -122,9 +128,26 @@ def caught(
     return found
 
 
-def measure_honest(rounds: int, seed: int) -> None:
+def run_signs(part: str | None, seed: int, progress: Callable[[str], None]) -> bool:
+    """Measure and print.
+
+    :param part: honest, polished or scrubbed; None for all.
+    :param progress: is given each row as soon as it is there.
+    :returns: whether every stated figure is met.
+    """
+    verdicts: list[Verdict] = []
+    if part in (None, "honest"):
+        verdicts += measure_honest(2, seed, progress)
+    if part in (None, "polished"):
+        measure_polished(5, seed, progress)
+    if part in (None, "scrubbed"):
+        verdicts += measure_scrubbed(8, seed, progress)
+    return announce(verdicts, only_missed=True)
+
+
+def measure_honest(rounds: int, seed: int, progress: Callable[[str], None]) -> list[Verdict]:
     """Print how many windows of honest agents raise each sign."""
-    rows = []
+    rows, verdicts = [], []
     for n, days, one_in in (
         *((30, 90, 0), (100, 90, 0), (600, 60, 0)),
         *((100, 90, 1), (300, 90, 1), (100, 90, 4), (300, 90, 4)),
@@ -133,24 +156,36 @@ def measure_honest(rounds: int, seed: int) -> None:
         who = {0: "nobody", 1: "all"}.get(one_in, f"one in {one_in}")
         with scored(careless(fleet, one_in) if one_in else fleet) as connection:
             windows = false_alarms(connection)
-        shares = (f"{windows.raised.get(sign, 0) / windows.n:.2%}" for sign in SIGNS)
-        rows.append((f"{n}", who, f"{windows.n:,}", *shares))
-        print(rows[-1], flush=True)
-    print(*aligned(("n", "careless", "windows", *SIGNS), rows, {"n", "windows", *SIGNS}), sep="\n")
+        shares = {sign: windows.raised.get(sign, 0) / windows.n for sign in SIGNS}
+        rows.append((f"{n}", who, f"{windows.n:,}", *(f"{share:.2%}" for share in shares.values())))
+        progress(" ".join(rows[-1]))
+        most = max(shares, key=lambda sign: shares[sign])
+        verdicts.append(
+            Verdict(
+                f"false alarms of {most}, the most, {n} traces, careless: {who}",
+                f"at most {MOST_FALSE:.0%}",
+                f"{shares[most]:.2%}",
+                shares[most] <= MOST_FALSE,
+            )
+        )
+    click.echo(
+        "\n".join(aligned(("n", "careless", "windows", *SIGNS), rows, {"n", "windows", *SIGNS})) + "\n"
+    )
+    return verdicts
 
 
-def measure_polished(rounds: int, seed: int) -> None:
+def measure_polished(rounds: int, seed: int, progress: Callable[[str], None]) -> None:
     """Print how many agents are caught at 600 traces, by way to polish."""
     rows = []
     for when, since in LASTING.items():
         for group in GROUPS:
-            group = [m for m in group if m.lasts or when == "all along"]  # noqa: PLW2901
+            tried = [m for m in group if m.lasts or when == "all along"]
             fleet = simulate_fleet(rounds * len(PATHOLOGIES), 42, 600 / 7, seed, END)
-            ids = {m.name: agents_of(m.pathology, rounds, seed) for m in group}
-            for m in group:
+            ids = {m.name: agents_of(m.pathology, rounds, seed) for m in tried}
+            for m in tried:
                 fleet = polish(fleet, m, ids[m.name], since if m.lasts else ONCE)
             with scored(fleet) as connection:
-                for m in group:
+                for m in tried:
                     found = caught(connection, m, ids[m.name])
                     rows.append(
                         (
@@ -159,14 +194,14 @@ def measure_polished(rounds: int, seed: int) -> None:
                             *(f"{found[window][1]} of {rounds}" for window in (7, 30)),
                         )
                     )
-                    print(rows[-1], flush=True)
+                    progress(" ".join(rows[-1]))
     headings = ("manipulation", "begun", "sign", "7 days", "30 days", "any, 7 days", "any, 30 days")
-    print(*aligned(headings, rows, set()), sep="\n")
+    click.echo("\n".join(aligned(headings, rows, set())) + "\n")
 
 
-def measure_scrubbed(rounds: int, seed: int) -> None:
+def measure_scrubbed(rounds: int, seed: int, progress: Callable[[str], None]) -> list[Verdict]:
     """Print how many agents with few traces are caught within 30 days."""
-    rows = []
+    rows, verdicts = [], []
     for n in (100, 300):
         for when, since in {"all along": END - 20 * WEEK, "for 30 days": END - timedelta(days=30)}.items():
             fleet = simulate_fleet(rounds * len(PATHOLOGIES), 75, n / 7, seed, END)
@@ -178,23 +213,14 @@ def measure_scrubbed(rounds: int, seed: int) -> None:
                     assert m.sign is not None
                     found = caught_within(connection, m.sign, ids[m.name], 30)
                     rows.append((f"{n}", m.name, when, m.sign, f"{found} of {rounds}"))
-                    print(rows[-1], flush=True)
-    print(*aligned(("n", "left out", "begun", "sign", "within 30 days"), rows, {"n"}), sep="\n")
-
-
-def main() -> None:
-    """Print the tables."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--part", choices=["honest", "polished", "scrubbed"], help="all of them by default")
-    options = parser.parse_args()
-    if options.part in (None, "honest"):
-        measure_honest(2, options.seed)
-    if options.part in (None, "polished"):
-        measure_polished(5, options.seed)
-    if options.part in (None, "scrubbed"):
-        measure_scrubbed(8, options.seed)
-
-
-if __name__ == "__main__":
-    main()
+                    progress(" ".join(rows[-1]))
+                    verdicts.append(
+                        Verdict(
+                            f"{m.name} {when}, {n} traces",
+                            f"at least {LEAST_CAUGHT} of {rounds}",
+                            rows[-1][-1],
+                            found >= LEAST_CAUGHT,
+                        )
+                    )
+    click.echo("\n".join(aligned(("n", "left out", "begun", "sign", "within 30 days"), rows, {"n"})) + "\n")
+    return verdicts

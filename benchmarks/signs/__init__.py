@@ -1,0 +1,1 @@
+"""Signs of a polished record: how often honest agents raise them, and which manipulations are caught."""
