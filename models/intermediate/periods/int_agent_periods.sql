@@ -73,7 +73,7 @@ trace_sums as (
         count(*) filter (where is_unsafe)::integer as n_unsafe,
         count(*) filter (where is_trivial)::integer as n_trivial,
         count(*) filter (where is_renumbered)::integer as n_renumbered,
-        array_agg(score_triple) filter (where score_triple is not null) as score_triples,
+        array_agg(score_triple) filter (where score_triple is not null) as unsorted_triples,
         {% for metric in drift_metrics() %}
         {{ array_of_each(10, 'count(*) filter (where ' ~ metric ~ '_bin = $i)') }}::integer[] as {{ metric }}_histogram,
         {% endfor %}
@@ -232,12 +232,16 @@ joined as (
 
     select
         trace_sums.*,
-        coalesce(cardinality(trace_sums.score_triples), 0) as n_triples,
+        (
+            select array_agg(triples.triple order by triples.triple)
+            from unnest(trace_sums.unsorted_triples) as triples (triple)
+        ) as score_triples,
+        coalesce(cardinality(trace_sums.unsorted_triples), 0) as n_triples,
         coalesce((
             select max(alike.n_traces)
             from (
                 select count(*)::integer as n_traces
-                from unnest(trace_sums.score_triples) as triples (triple)
+                from unnest(trace_sums.unsorted_triples) as triples (triple)
                 group by triples.triple
             ) as alike
         ), 0) as n_alike,
