@@ -191,6 +191,22 @@ def coverage(rows: int, seed: int) -> None:
 
 @main.command()
 @click.option(
+    "--seed", type=click.IntRange(min=0), default=1, show_default=True, help="Same seed, same agents."
+)
+def pages(seed: int) -> None:
+    """Measure how soon a person sees the page of 500 agents, in a headless Chromium.
+
+    It simulates, scores and serves them on a PostgreSQL that it throws away; a few minutes. The exit code is 1 when the
+    page is painted too late.
+    """
+    from benchmarks.pages import run_pages
+
+    if not run_pages(seed, lambda done: click.echo(done, err=True)):
+        sys.exit(1)
+
+
+@main.command()
+@click.option(
     "--part", type=click.Choice(["honest", "polished", "scrubbed"]), help="One of three.  [default: all]"
 )
 @click.option(

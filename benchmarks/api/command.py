@@ -69,9 +69,9 @@ def run_api_bench(
         *("--target", project.target_name, "--no-auth", "--vars", variables or "{}", "--port"),
     ]
     with (
-        _server([sys.executable, "-m", "benchmarks.api.empty"], "/") as empty,
-        _server(serve, "/healthz") as keeping,
-        _server(serve, "/healthz", "--cache-mb", "0") as forgetting,
+        served([sys.executable, "-m", "benchmarks.api.empty"], "/") as empty,
+        served(serve, "/healthz") as keeping,
+        served(serve, "/healthz", "--cache-mb", "0") as forgetting,
     ):
         hashes, etag = _fleet(keeping.url)
         say(f"{len(hashes)} agents with a score in {project.schema}.")
@@ -163,7 +163,7 @@ def _judge(loads: Mapping[str, Load], soak: tuple[float, float, int], n_soak: in
 
 
 @contextlib.contextmanager
-def _server(command: Sequence[str], path: str, *options: str) -> Iterator[Served]:
+def served(command: Sequence[str], path: str, *options: str) -> Iterator[Served]:
     """Start a server on a free port, the argument behind the command, and stop it at the end."""
     with socket.socket() as listening:
         listening.bind(("127.0.0.1", 0))

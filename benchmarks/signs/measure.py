@@ -43,7 +43,7 @@ MOST_FALSE = 0.01
 LEAST_CAUGHT = 7
 """Of eight agents, within 30 days."""
 ACCIDENTS = 0.005
-"""Share of its traces from which a careless agent leaves out a verdict."""
+"""Share of its traces from which a careless agent leaves out one verdict."""
 
 
 class Windows(NamedTuple):
@@ -94,10 +94,10 @@ def polish(fleet: Fleet, manipulation: Manipulation, agents: list[str], since: d
 
 
 def careless(fleet: Fleet, one_in: int) -> Fleet:
-    """The fleet with every one in so many agents leaving out each verdict now and then."""
+    """The fleet with every one in so many agents leaving out a verdict now and then, one as often as another."""
     mine = fleet.traces["agent_id_hash"].isin(sorted(fleet.traces["agent_id_hash"].unique())[::one_in])
     for seed, field in enumerate(COMPONENTS):
-        fleet = scrub(fleet, mine & at_random(fleet, ACCIDENTS, seed), field)
+        fleet = scrub(fleet, mine & at_random(fleet, ACCIDENTS / len(COMPONENTS), seed), field)
     return fleet
 
 

@@ -75,6 +75,47 @@ def histories(
     return by_agent
 
 
+@dataclass(frozen=True, slots=True)
+class Capacities:
+    """The capacity of an agent over time, for a line of which there are hundreds."""
+
+    agent_id_hash: str
+    as_ofs: list[datetime]
+    capacities: list[float | None]
+    """As many; null as in the mart."""
+
+
+def capacities(
+    marts: Marts, agents: Sequence[str], window_days: int, first: datetime, last: datetime
+) -> dict[str, Capacities]:
+    """Read the capacity of agents at the as-ofs from first to last, both included, that are whole days before the last.
+
+    :returns: by hash; agents without a row there are left out.
+    """
+    found = marts.rows(
+        Capacities,
+        """
+        select
+            agent_id_hash,
+            array_agg(as_of order by as_of) as as_ofs,
+            array_agg(capacity_score order by as_of) as capacities
+        from {fct_capacity_scores}
+        where
+            agent_id_hash = any(%(agents)s)
+            and window_days = %(window_days)s
+            and as_of >= %(first)s
+            and as_of <= %(last)s
+            and mod(extract(epoch from %(last)s::timestamptz - as_of), 86400) = 0
+        group by agent_id_hash
+        """,
+        agents=list(agents),
+        window_days=window_days,
+        first=first,
+        last=last,
+    )
+    return {one.agent_id_hash: one for one in found}
+
+
 def newest(marts: Marts, agent_id_hash: str, window_days: int) -> datetime | None:
     """Find the newest as-of of an agent in a window; None when it has no row there."""
     found: datetime | None = marts.value(

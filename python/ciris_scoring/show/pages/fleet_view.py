@@ -9,7 +9,7 @@ from ciris_scoring.reading import history as history_reading
 from ciris_scoring.reading.agents import Agent
 from ciris_scoring.reading.alerts import Alert, alerts
 from ciris_scoring.reading.fleet import FleetCapacity, Score, Spread
-from ciris_scoring.reading.history import Point
+from ciris_scoring.reading.history import Capacities, Point
 from ciris_scoring.reading.marts import Marts
 from ciris_scoring.show.pages import charts
 from ciris_scoring.show.pages.words import interval, plural, shown
@@ -35,7 +35,7 @@ class FleetView:
     alerts_left_out: int
     without_score: list[Agent]
     over_time: list[FleetCapacity]
-    histories: dict[str, list[Point]]
+    capacities: dict[str, Capacities]
     frame: charts.Frame
 
     @property
@@ -71,7 +71,9 @@ class FleetView:
 
     def sparkline(self, agent_id_hash: str) -> str:
         """Path of an agent's capacity over time."""
-        return capacity_line(self.frame, self.histories.get(agent_id_hash, []))
+        found = self.capacities.get(agent_id_hash)
+        points = [] if found is None else list(zip(found.as_ofs, found.capacities, strict=True))
+        return charts.line(self.frame, points, charts.FINE)
 
 
 def capacities_told(frame: charts.Frame, points: list[Point]) -> list[charts.Told]:
@@ -128,8 +130,6 @@ def read_fleet(
         alerts_left_out=len(raised) - len(shown),
         without_score=agents_reading.without_score(marts, as_of, window_days),
         over_time=over_time,
-        histories=history_reading.histories(
-            marts, hashes, window_days, first=first, last=as_of, daily_at=as_of
-        ),
+        capacities=history_reading.capacities(marts, hashes, window_days, first, as_of),
         frame=charts.Frame.of([row.as_of for row in over_time]),
     )

@@ -450,7 +450,15 @@ def report_page(page: _Page) -> str:
     Of more than ``MAX_AGENTS`` agents it shows those with the lowest capacity, and says so.
     """
     view = read_fleet(page.marts, page.as_of, page.window_days, MAX_AGENTS)
-    views = read_agents(page.marts, view.scores, view.alerts, view.histories, view.frame)
+    histories = history.histories(
+        page.marts,
+        [score.agent_id_hash for score in view.scores],
+        page.window_days,
+        first=view.frame.first,
+        last=page.as_of,
+        daily_at=page.as_of,
+    )
+    views = read_agents(page.marts, view.scores, view.alerts, histories, view.frame)
     links = ReportLinks.to([score.agent_id_hash for score in view.scores])
     values = {**page.values(), "links": links, "windows": [], "now": None, "frame": view.frame, "days": None}
     return render(
