@@ -4,15 +4,18 @@
 {% macro window_ranges() %}
   {%- set steady_days = scoring_parameter('steady_days') -%}
   (
-    {%- for name, days_from, days_until in [
-        ('window', 'window_days', '0'),
-        ('steady', 'greatest(window_days, ' ~ steady_days ~ ')', '0'),
-        ('before', 'window_days + ' ~ steady_days, 'window_days'),
-    ] %}
-    select window_days, '{{ name }}' as range_name, {{ days_from }} as days_from, {{ days_until }} as days_until
-    from {{ ref('scoring_windows') }}
-    {%- if not loop.last %} union all{% endif %}
-    {%- endfor %}
+    select
+      windows.window_days,
+      ranges.range_name,
+      ranges.days_from,
+      ranges.days_until
+    from {{ ref('scoring_windows') }} as windows
+    cross join lateral (
+      values
+      ('window', windows.window_days, 0),
+      ('steady', greatest(windows.window_days, {{ steady_days }}), 0),
+      ('before', windows.window_days + {{ steady_days }}, windows.window_days)
+    ) as ranges (range_name, days_from, days_until)
   )
 {%- endmacro %}
 
