@@ -7,7 +7,7 @@
     'R': ['delta_drift', 'delta_csdma_plausibility_score', 'delta_dsdma_domain_alignment', 'delta_coherence_level',
           'mttr_hours', 'n_open_episodes', 'rho_regression'],
     'I_inc': ['ece', 'q_deferral', 'n_judged_deferrals', 'u_unsafe'],
-    'S': ['sigma', 'n_signals'],
+    'S': ['sigma', 'sigma_max', 'n_signals'],
   }) }}
 {% endmacro %}
 

@@ -187,7 +187,7 @@ COMPONENTS = {
         *["delta_coherence_level", "mttr_hours", "n_open_episodes", "rho_regression"],
     ],
     "I_inc": ["ece", "q_deferral", "n_judged_deferrals", "u_unsafe"],
-    "S": ["sigma", "n_signals"],
+    "S": ["sigma", "sigma_max", "n_signals"],
 }
 
 # What the descriptions say of a score, computed from the evidence: counted traces in the half-open window.

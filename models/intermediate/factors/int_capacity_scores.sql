@@ -110,6 +110,7 @@ sustained_coherence as (
         as_of,
         window_days,
         sigma,
+        sigma_max,
         n_signals,
         is_s_measured,
         s_score
@@ -185,6 +186,7 @@ scored as (
         incompleteness_awareness.n_steady_deferrals,
         incompleteness_awareness.i_inc_score_steady,
         sustained_coherence.sigma,
+        sustained_coherence.sigma_max,
         sustained_coherence.n_signals,
         sustained_coherence.s_score,
         {% for score in scores_with_limits() %}

@@ -9,7 +9,7 @@
 {#- S(T; W) = mean of sigma(t) / sigma_max(t) over the period ends t in (T - W, T] that remember a signal (scoring.md
     §7). sigma(t) = sum of w f^k over the coherent signals in [t - M, t), sigma_max(t) the same over all signals: w the
     weight of a signal, k its age in whole periods, f = 1 - d * period, M the memory (coherence_days).
-    Grain, key: agent, as-of, window. Without a signal S is unmeasured and 0; sigma is never null. -#}
+    Grain, key: agent, as-of, window. Without a signal S is unmeasured and 0; sigma and sigma_max are never null. -#}
 {#- By prefix sums. Time is cut into stretches of one memory, the same in every run, and a period weighs f^-i by its
     place i = 1, 2, ... in its stretch. The end at place j remembers its own stretch up to j, and of the one before what
     comes after j: sigma f^-(M + j) = (before, after j) + f^-M (own, up to j). Every power is 1 or more and reaches no
@@ -158,6 +158,7 @@ ratios as {{ inlined() }}(
         span_start,
         coherence_days,
         grown_sigma / growth as sigma,
+        grown_sigma_max / growth as sigma_max,
         sum(case when grown_sigma_max > 0 then round(grown_sigma / grown_sigma_max, 20) end) over so_far as ratio_total,
         count(*) filter (where grown_sigma_max > 0) over so_far as n_ratios
     from grown_states
@@ -177,6 +178,7 @@ windowed as (
         window_sums.window_days,
         window_sums.n_signals,
         at_end.sigma::double precision as sigma,
+        at_end.sigma_max::double precision as sigma_max,
         at_end.ratio_total - coalesce(at_start.ratio_total, 0) as ratio_sum,
         at_end.n_ratios - coalesce(at_start.n_ratios, 0) as n_ratios
     from window_sums
@@ -199,6 +201,7 @@ select
     as_of,
     window_days,
     sigma,
+    sigma_max,
     n_signals::integer as n_signals,
     n_ratios > 0 as is_s_measured,
     coalesce((ratio_sum / nullif(n_ratios, 0))::double precision, 0) as s_score

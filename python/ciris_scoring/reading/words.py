@@ -105,6 +105,7 @@ COMPONENT_WORDS: Mapping[str, str] = {
     "n_judged_deferrals": "deferrals judged",
     "u_unsafe": "unsafe actions, share",
     "sigma": "coherent signals, decayed",
+    "sigma_max": "all signals, decayed: the most sigma could be",
     "n_signals": "coherence signals",
 }
 """The components of fct_factor_components: what the value is."""

@@ -1124,6 +1124,7 @@ _COMPONENTS = (
     "n_judged_deferrals",
     "u_unsafe",
     "sigma",
+    "sigma_max",
     "n_signals",
 )
 
@@ -1224,6 +1225,7 @@ class Fleet:
             **_resilience(agent, positions, baseline, start, end, p),
             **_incompleteness(traces, self.deferrals_of[name], self.outcomes, start, end, p["steady_days"]),
             "sigma": coherence.state(end, window.coherence_days)[0],
+            "sigma_max": coherence.state(end, window.coherence_days)[1],
             "n_signals": sum(trace.coherence_passed is not None for trace in traces),
         }
         s_measured = coherence.score(start, end, window.coherence_days)

@@ -67,9 +67,19 @@ class AgentView:
             (part for part in self.changes if abs(part.points) >= 0.001), key=lambda part: -abs(part.points)
         )
 
+    @property
+    def sigma_max(self) -> float | None:
+        """The most that sigma could be; None in rows that 0.1.0 published."""
+        of_name = {component.component: component.component_value for component in self.components}
+        return of_name.get("sigma_max")
+
     def components_of(self, factor: str) -> list[Component]:
-        """The components of a factor: those with an interval first."""
-        found = [component for component in self.components if component.factor == factor]
+        """The components of a factor: those with an interval first; sigma_max stands beside sigma."""
+        found = [
+            component
+            for component in self.components
+            if component.factor == factor and component.component != "sigma_max"
+        ]
         return sorted(found, key=lambda component: component.component_low is None)
 
 
