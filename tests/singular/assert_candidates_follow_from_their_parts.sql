@@ -148,29 +148,36 @@ candidates as (
 
 )
 
-{% for name, expected in numbers.items() %}
 select
-    capacity_score_id,
-    '{{ name }}' as rule,
-    ({{ expected }})::text as expected,
-    {{ name }}::text as found
+    candidates.capacity_score_id,
+    rules.rule,
+    case rules.rule
+        {% for name, expected in numbers.items() %}
+        when '{{ name }}' then ({{ expected }})::text
+        {% endfor %}
+    end as expected,
+    case rules.rule
+        {% for name in numbers %}
+        when '{{ name }}' then {{ name }}::text
+        {% endfor %}
+        {% for name, (shown, rule) in rules.items() %}
+        when '{{ name }}' then {{ shown }}::text
+        {% endfor %}
+    end as found
 from candidates
-where abs({{ name }} - ({{ expected }})) > 1e-12 * greatest(1, abs({{ name }}))
-
-union all
-
-{% endfor %}
-{% for name, (shown, rule) in rules.items() %}
-select
-    capacity_score_id,
-    '{{ name }}' as rule,
-    null as expected,
-    {{ shown }}::text as found
-from candidates
-where ({{ rule }}) is not true
-{% if not loop.last %}
-
-union all
-
-{% endif %}
-{% endfor %}
+cross join lateral unnest(
+    array[
+        {% for name in numbers.keys() | list + rules.keys() | list %}
+        '{{ name }}'{% if not loop.last %},{% endif %}
+        {% endfor %}
+    ],
+    array[
+        {% for name, expected in numbers.items() %}
+        abs({{ name }} - ({{ expected }})) > 1e-12 * greatest(1, abs({{ name }})),
+        {% endfor %}
+        {% for name, (shown, rule) in rules.items() %}
+        ({{ rule }}) is not true{% if not loop.last %},{% endif %}
+        {% endfor %}
+    ]
+) as rules (rule, is_broken)
+where rules.is_broken

@@ -19,7 +19,10 @@ published as (
     from {{ ref('fct_capacity_scores') }}
     where
         {{ in_scored_range('as_of') }}
-        or scored_at = (select max(run.scored_at) from candidates as run)
+        or scored_at > (
+            select coalesce(run.last_published_at, '-infinity')
+            from {{ ref('int_scoring_run') }} as run
+        )
 
 )
 

@@ -35,14 +35,6 @@ totals_before as (
     cross join lateral {{ totals_before(this, 'agents.agent_id_hash', rejudged_from()) }} as earlier
 
 ),
-{% else %}
-totals_before as (
-
-    select *
-    from periods
-    where false
-
-),
 {% endif %}
 
 totals as (
@@ -51,15 +43,18 @@ totals as (
         periods.agent_id_hash,
         periods.period_start,
         {% for counter in window_counters() + ['sums_hash'] %}
-        coalesce(totals_before.{{ counter }}, 0) + coalesce(sum(periods.{{ counter }}) over so_far, 0) as {{ counter }},
+        {{ 'coalesce(totals_before.' ~ counter ~ ', 0) + ' if is_incremental() }}
+        coalesce(sum(periods.{{ counter }}) over so_far, 0) as {{ counter }},
         {% endfor %}
         {% for name, places in window_arrays().items() %}
-        {{ array_of_each(
-            places, 'coalesce(totals_before.' ~ name ~ '[$i], 0) + sum(periods.' ~ name ~ '[$i]) over so_far'
-        ) }} as {{ name }}{% if not loop.last %},{% endif %}
+        {%- set before = 'coalesce(totals_before.' ~ name ~ '[$i], 0) + ' if is_incremental() else '' %}
+        {{ array_of_each(places, before ~ 'sum(periods.' ~ name ~ '[$i]) over so_far') }}
+        as {{ name }}{% if not loop.last %},{% endif %}
         {% endfor %}
     from periods
+    {% if is_incremental() %}
     left join totals_before on periods.agent_id_hash = totals_before.agent_id_hash
+    {% endif %}
     window so_far as (
         partition by periods.agent_id_hash
         order by periods.period_start
