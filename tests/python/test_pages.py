@@ -208,7 +208,8 @@ def test_an_agent_is_that_of_the_marts(marts):
     for component in read(marts, f"select * from fct_factor_components {key}", LINK, AS_OF):
         value, name = component["component_value"], component["component"]
         is_count = name.startswith(("n_", "chain_"))
-        assert found[name].split("] ")[-1] == (f"{int(value):,}" if is_count else shown(value))
+        said = found["sigma"].split(" of ")[1] if name == "sigma_max" else found[name].split(" of ")[0]
+        assert said.split("] ")[-1] == (f"{int(value):,}" if is_count else shown(value))
     table = [row for row in page.table_rows(10) if row[0] != "As of"]
     history_rows = read(
         marts,
