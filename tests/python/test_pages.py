@@ -775,6 +775,14 @@ def test_a_phone_and_the_dark(browser, hostile_report):
         assert max(map(int, re.findall(r"\d+", ground))) < 60
 
 
+def test_the_printed_report_runs_over_nowhere(browser, hostile_report):
+    with opened(browser, hostile_report, viewport={"width": 1047, "height": 740}) as page:  # A4, lying
+        page.emulate_media(media="print")
+        page.evaluate("document.querySelectorAll('details').forEach(one => { one.open = true })")
+        assert page.evaluate("document.documentElement.scrollWidth") <= 1047
+        assert not page.locator(".tools").is_visible()
+
+
 def serious_findings(browser: Any, file: Path, *schemes: str) -> list[tuple[str, str]]:
     """What axe finds on a page, in the light or in the dark."""
     axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe is not installed")
