@@ -191,6 +191,16 @@ def test_signs_are_those_of_the_mart(client, marts):
     assert set(re.findall(r"'(\w+)'::text", listed)) == words.SIGNS.keys()
 
 
+def test_alerts_of_earlier_times_are_not_kept(client):
+    newest, earlier, never = (
+        client.get("/alerts", params={"as_of": day} if day else None)
+        for day in ("", "2026-06-10", "2020-01-01")
+    )
+    assert "Broken chain" in newest.text
+    assert "Alerts of earlier times are not kept" in earlier.text and "Broken chain" not in earlier.text
+    assert never.status_code == 404 and "No score was published at this time" in never.text
+
+
 def test_runs_tell_when_how_long_and_what_failed(client, marts):
     [[n]] = marts.execute("select count(*) from fct_scoring_runs").fetchall()
     rows = cells(client.get("/runs").text)[1:]

@@ -246,9 +246,12 @@ async def quality_page(request: Request, answers: TheAnswers) -> Response:
 
 
 @router.get("/alerts")
-async def alerts_page(request: Request, answers: TheAnswers, window_days: WindowDays = None) -> Response:
+async def alerts_page(
+    request: Request, answers: TheAnswers, window_days: WindowDays = None, as_of: AskedAsOf = None
+) -> Response:
     """The alerts."""
-    return await _answer(request, answers, pages.alerts_page, "alerts", window_days=window_days)
+    moment = time_asked("as_of", as_of)
+    return await _answer(request, answers, pages.alerts_page, "alerts", window_days=window_days, as_of=moment)
 
 
 @router.get("/parameters")

@@ -431,8 +431,9 @@ def quality_page(page: _Page) -> str:
 
 @_of_scores
 def alerts_page(page: _Page) -> str:
-    """Render the alerts."""
-    return page.render("alerts.html", alerts=alerts(page.marts, page.window_days))
+    """Render the alerts; only those at the newest as-of are kept."""
+    found = alerts(page.marts, page.window_days) if page.is_newest else []
+    return page.render("alerts.html", alerts=found)
 
 
 @_of_scores
