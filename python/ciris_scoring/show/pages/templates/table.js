@@ -106,7 +106,7 @@ if (table) {
     body.append(...keyed.map(({row}) => row));
     all("th[aria-sort]", table.tHead).forEach((other) => other.removeAttribute("aria-sort"));
     heading.setAttribute("aria-sort", falling ? "descending" : "ascending");
-    remember({sort: (falling ? "-" : "") + column});
+    remember({sort: (falling ? "-" : "") + heading.textContent.trim()});
   }
   [...table.tHead.rows[0].cells].forEach((heading, column) => {
     if ("nosort" in heading.dataset) return;
@@ -148,7 +148,8 @@ if (table) {
   }
   tools.hidden = false;
   filter();
-  const sort = address.get("sort") ?? "", heading = table.tHead.rows[0].cells[Math.abs(parseInt(sort))];
-  if (heading?.querySelector("button")) sortBy(heading.cellIndex, heading, sort.startsWith("-"));
+  const sort = address.get("sort") ?? "", heading = [...table.tHead.rows[0].cells].find((cell) =>
+    cell.querySelector("button") && cell.textContent.trim() === sort.replace(/^-/, ""));
+  if (heading) sortBy(heading.cellIndex, heading, sort.startsWith("-"));
   if (address.size) remember(state());
 }
