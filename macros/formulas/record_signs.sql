@@ -140,16 +140,21 @@
 {%- endmacro %}
 
 {#- SQL for whether a Poisson variable of this mean is as large as x with at most this probability (certainty.md §5). It is
-    summed up from x on until nothing is left to add; x is 3 or more, which Stirling's series is exact enough for. A term
-    that PostgreSQL could not hold counts as e^-700. -#}
+    summed up from x on until nothing is left to add, and only where x alone is not more probable already; x is 3 or
+    more, which Stirling's series is exact enough for. A term that PostgreSQL could not hold counts as e^-700. -#}
 {% macro is_beyond_chance(x, mean, chance) -%}
   case
-    when {{ x }} > {{ mean }} then (
-      select sum(exp(greatest(k * ln({{ mean }}) - {{ mean }} - {{ ln_factorial('k') }}, -700)))
+    when {{ x }} > {{ mean }} and {{ poisson(x, mean) }} <= {{ chance }} then (
+      select sum({{ poisson('k', mean) }})
       from generate_series(({{ x }})::bigint, ({{ x }} + 20 + 10 * sqrt({{ x }}))::bigint) as terms (k)
     ) <= {{ chance }}
     else false
   end
+{%- endmacro %}
+
+{#- The probability that a Poisson variable of this mean is k. -#}
+{% macro poisson(k, mean) -%}
+  exp(greatest({{ k }} * ln({{ mean }}) - {{ mean }} - {{ ln_factorial(k) }}, -700))
 {%- endmacro %}
 
 {#- ln k! by Stirling's series, to 3e-7 for k of 3 and more. -#}

@@ -314,6 +314,7 @@ silent as (
 
 alerts as (
 
+    {% for kind in ['low_capacity', 'broken_chain', 'falling', 'episode', 'silent'] %}
     select
         agent_id_hash,
         agent_name,
@@ -323,59 +324,9 @@ alerts as (
         value,
         threshold,
         message
-    from low_capacity
-
-    union all
-
-    select
-        agent_id_hash,
-        agent_name,
-        window_days,
-        kind,
-        severity,
-        value,
-        threshold,
-        message
-    from broken_chain
-
-    union all
-
-    select
-        agent_id_hash,
-        agent_name,
-        window_days,
-        kind,
-        severity,
-        value,
-        threshold,
-        message
-    from falling
-
-    union all
-
-    select
-        agent_id_hash,
-        agent_name,
-        window_days,
-        kind,
-        severity,
-        value,
-        threshold,
-        message
-    from episode
-
-    union all
-
-    select
-        agent_id_hash,
-        agent_name,
-        window_days,
-        kind,
-        severity,
-        value,
-        threshold,
-        message
-    from silent
+    from {{ kind }}
+    {% if not loop.last %}union all{% endif %}
+    {% endfor %}
 
 )
 

@@ -66,14 +66,17 @@ deferral_issues as (
     select
         agent_id_hash,
         case when isfinite(created_at) then {{ period_start('created_at') }} end as period_start,
-        unnest(array_remove(array[
-            case when agent_id_hash is null then 'unattributed_deferral' end,
-            case when not is_known_status then 'unknown_status' end
-        ], null)) as issue
+        found.issue,
+        count(*) as n
     from {{ ref('int_deferral_verdicts') }}
+    cross join lateral unnest(array[
+        case when agent_id_hash is null then 'unattributed_deferral' end,
+        case when not is_known_status then 'unknown_status' end
+    ]) as found (issue)
     where
-        agent_id_hash is null
-        or not is_known_status
+        (agent_id_hash is null or not is_known_status)
+        and found.issue is not null
+    group by 1, 2, 3
 
 ),
 
@@ -97,6 +100,7 @@ batches as (
 ingestion as (
 
     select
+        null::text as agent_id_hash,
         batches.period_start,
         counted.issue,
         sum(counted.n) as n
@@ -111,6 +115,7 @@ ingestion as (
         {%- if not loop.last %},{% endif %}
         {% endfor %}
     ) as counted (issue, n)
+    where counted.n is not null
     group by
         batches.period_start,
         counted.issue
@@ -119,58 +124,7 @@ ingestion as (
 
 all_issues as (
 
-    select
-        agent_id_hash,
-        period_start,
-        issue,
-        n
-    from trace_issues
-
-    union all
-
-    select
-        agent_id_hash,
-        period_start,
-        issue,
-        n
-    from implausible_traces
-
-    union all
-
-    select
-        agent_id_hash,
-        period_start,
-        issue,
-        n
-    from future_traces
-
-    union all
-
-    select
-        agent_id_hash,
-        period_start,
-        issue,
-        count(*) as n
-    from deferral_issues
-    group by
-        agent_id_hash,
-        period_start,
-        issue
-
-    union all
-
-    select
-        null as agent_id_hash,
-        period_start,
-        issue,
-        n
-    from ingestion
-    where n is not null
-
-),
-
-with_as_ofs as (
-
+    {% for issues in ['trace_issues', 'implausible_traces', 'future_traces', 'deferral_issues', 'ingestion'] %}
     select
         agent_id_hash,
         period_start,
@@ -178,10 +132,9 @@ with_as_ofs as (
         n,
         null::timestamptz as first_as_of,
         null::timestamptz as last_as_of
-    from all_issues
-
+    from {{ issues }}
     union all
-
+    {% endfor %}
     select
         agent_id_hash,
         period_start,
@@ -201,4 +154,4 @@ select
     n::bigint as n,
     first_as_of,
     last_as_of
-from with_as_ofs
+from all_issues

@@ -27,28 +27,28 @@ with window_sums as (
 
 ),
 
+-- Beside the agents that have a window, so that on a cluster the workers take them.
 judged_deferrals as (
 
     select
-        agent_id_hash,
-        created_at,
-        judged_from,
-        deferral_value
-    from {{ ref('int_deferral_verdicts') }}
+        deferrals.agent_id_hash,
+        deferrals.created_at,
+        deferrals.judged_from,
+        deferrals.deferral_value
+    from {{ agents_in('window_sums') }} as agents
+    inner join {{ ref('int_deferral_verdicts') }} as deferrals on agents.agent_id_hash = deferrals.agent_id_hash
     where
-        agent_id_hash is not null
-        and is_judged
-        and created_at >= {{ ranges_from() }}
-        and isfinite(created_at)
+        deferrals.is_judged
+        and deferrals.created_at >= {{ ranges_from() }}
+        and isfinite(deferrals.created_at)
 
 ),
 
--- At which as-ofs a deferral counts: those whose range holds it and by which its outcome was known.
+-- At which as-ofs deferrals count: those whose range holds them and by which their outcome was known.
 deferral_stretches as (
 
     select
         judged_deferrals.agent_id_hash,
-        judged_deferrals.deferral_value,
         ranges.window_days,
         ranges.range_name,
         greatest(
@@ -59,67 +59,95 @@ deferral_stretches as (
         least(
             {{ period_start('judged_deferrals.created_at') }} + {{ days('ranges.days_from') }},
             scoring_run.as_of
-        ) as last_as_of
+        ) as last_as_of,
+        count(*) as n,
+        sum(judged_deferrals.deferral_value) as value
     from judged_deferrals
     cross join {{ window_ranges() }} as ranges
     cross join {{ ref('int_scoring_run') }} as scoring_run
     where judged_deferrals.judged_from < scoring_run.as_of
+    group by 1, 2, 3, 4, 5
 
 ),
 
-deferrals_known as (
+-- The windows, and between them what a deferral adds to a range where it begins to count and takes away where it ends.
+windows_and_moves as (
+
+    select
+        agent_id_hash,
+        window_days,
+        as_of,
+        n_traces,
+        n_unsafe,
+        n_judged,
+        excess_confidence,
+        null as range_name,
+        0 as n_more,
+        0 as value_more
+    from window_sums
+
+    union all
 
     select
         stretches.agent_id_hash,
-        stretches.deferral_value,
         stretches.window_days,
+        moves.as_of,
+        null as n_traces,
+        null as n_unsafe,
+        null as n_judged,
+        null as excess_confidence,
         stretches.range_name,
-        {{ nth_period('stretches.first_as_of', 'nth.n') }} as as_of
+        moves.direction * stretches.n as n_more,
+        moves.direction * stretches.value as value_more
     from deferral_stretches as stretches
-    cross join lateral {{ each_period('stretches.first_as_of', 'stretches.last_as_of') }} as nth (n)
+    cross join lateral unnest(
+        array[stretches.first_as_of, stretches.last_as_of + {{ period_length() }}], array[1, -1]
+    ) as moves (as_of, direction)
+    where stretches.first_as_of <= stretches.last_as_of
 
 ),
 
-deferral_sums as (
+rolled as (
 
     select
         agent_id_hash,
-        as_of,
         window_days,
+        as_of,
+        n_traces,
+        n_unsafe,
+        n_judged,
+        excess_confidence,
         {% for range in ['window', 'steady', 'before'] %}
-        count(*) filter (where range_name = '{{ range }}') as n_{{ range }},
-        avg(deferral_value) filter (where range_name = '{{ range }}')::double precision as q_{{ range }}
+        sum(n_more) filter (where range_name = '{{ range }}') over so_far as n_{{ range }},
+        sum(value_more) filter (where range_name = '{{ range }}') over so_far as value_{{ range }}
         {%- if not loop.last %},{% endif %}
         {% endfor %}
-    from deferrals_known
-    group by
-        agent_id_hash,
-        as_of,
-        window_days
+    from windows_and_moves
+    window so_far as (
+        partition by agent_id_hash, window_days
+        order by as_of
+        range between unbounded preceding and current row
+    )
 
 ),
 
 components as (
 
     select
-        window_sums.agent_id_hash,
-        window_sums.as_of,
-        window_sums.window_days,
-        coalesce({{ expected_calibration_error('window_sums.excess_confidence', 'window_sums.n_judged') }}, 0) as ece,
-        window_sums.n_judged > 0 as is_ece_measured,
-        coalesce(deferral_sums.q_window, 1) as q_deferral,
-        coalesce(deferral_sums.n_window, 0)::integer as n_judged_deferrals,
-        {{ rate('window_sums.n_unsafe', 'window_sums.n_traces') }} as u_unsafe,
-        case when deferral_sums.n_window > 0 then deferral_sums.q_steady else 1 end as q_deferral_steady,
-        (case when deferral_sums.n_window > 0 then deferral_sums.n_steady else 0 end)::integer as n_steady_deferrals,
-        deferral_sums.q_before as q_deferral_before,
-        coalesce(deferral_sums.n_before, 0)::integer as n_deferrals_before
-    from window_sums
-    left join deferral_sums
-        on
-            window_sums.agent_id_hash = deferral_sums.agent_id_hash
-            and window_sums.as_of = deferral_sums.as_of
-            and window_sums.window_days = deferral_sums.window_days
+        agent_id_hash,
+        as_of,
+        window_days,
+        coalesce({{ expected_calibration_error('excess_confidence', 'n_judged') }}, 0) as ece,
+        n_judged > 0 as is_ece_measured,
+        coalesce((value_window / nullif(n_window, 0))::double precision, 1) as q_deferral,
+        coalesce(n_window, 0)::integer as n_judged_deferrals,
+        {{ rate('n_unsafe', 'n_traces') }} as u_unsafe,
+        case when n_window > 0 then (value_steady / n_steady)::double precision else 1 end as q_deferral_steady,
+        (case when n_window > 0 then n_steady else 0 end)::integer as n_steady_deferrals,
+        (value_before / nullif(n_before, 0))::double precision as q_deferral_before,
+        coalesce(n_before, 0)::integer as n_deferrals_before
+    from rolled
+    where n_traces is not null
 
 )
 

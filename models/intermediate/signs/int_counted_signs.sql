@@ -131,14 +131,17 @@ beside_medians as (
 
 ),
 
+-- Fenced: what is chosen here is used many times below.
 chosen as (
 
     select
+        {{ fence_column('chosen') }}
         *,
         {{ sign_comparison(
             signs, 'sign', 'has_baseline', 'baseline_found', 'baseline_of', 'fleet_share'
         ) }} as compared_with
     from beside_medians
+    {{ fence() }} -- noqa: AM09
 
 ),
 

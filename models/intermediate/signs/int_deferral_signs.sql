@@ -39,23 +39,32 @@ stretches as (
 
 ),
 
+-- The as-ofs of the run at which deferrals are due, and the last one at which they are open: an outcome known from T on
+-- is not known at T, and in a baseline T is as much earlier.
 held_stretches as (
 
     select
         deferrals.agent_id_hash,
-        deferrals.judged_from,
         stretches.window_days,
         stretches.stretch,
-        stretches.earlier_by,
         greatest({{ period_start('deferrals.due_at + stretches.earlier_by') }}, scoring_run.cutoff)
         + {{ period_length() }} as first_as_of,
         least(
             {{ period_start('deferrals.due_at + stretches.earlier_by + stretches.stretch_length') }}, scoring_run.as_of
-        ) as last_as_of
+        ) as last_as_of,
+        greatest(
+            coalesce({{ period_start('deferrals.judged_from + stretches.earlier_by') }}, scoring_run.as_of),
+            scoring_run.cutoff
+        ) as last_open_as_of,
+        count(*) as n
     from deferrals
     cross join stretches
     cross join {{ ref('int_scoring_run') }} as scoring_run
-    where deferrals.due_at + stretches.earlier_by < scoring_run.as_of
+    where
+        deferrals.due_at + stretches.earlier_by < scoring_run.as_of
+        and deferrals.due_at + stretches.earlier_by + stretches.stretch_length
+        >= scoring_run.cutoff + {{ period_length() }}
+    group by 1, 2, 3, 4, 5, 6
 
 ),
 
@@ -63,10 +72,10 @@ held as (
 
     select
         held_stretches.agent_id_hash,
-        held_stretches.judged_from,
         held_stretches.window_days,
         held_stretches.stretch,
-        held_stretches.earlier_by,
+        held_stretches.last_open_as_of,
+        held_stretches.n,
         {{ nth_period('held_stretches.first_as_of', 'nth.n') }} as as_of
     from held_stretches
     cross join lateral {{ each_period('held_stretches.first_as_of', 'held_stretches.last_as_of') }} as nth (n)
@@ -76,21 +85,20 @@ held as (
 counted as (
 
     select
-        held.agent_id_hash,
-        held.as_of,
-        held.window_days,
-        count(*) filter (where held.stretch = 'window') as n_due,
-        count(*) filter (where held.stretch = 'window' and open_at.is_open) as n_open,
-        count(*) filter (where held.stretch = 'baseline') as baseline_due,
-        count(*) filter (where held.stretch = 'baseline' and open_at.is_open) as baseline_open
+        agent_id_hash,
+        as_of,
+        window_days,
+        {% for stretch, prefix in {'window': 'n', 'baseline': 'baseline'}.items() %}
+        {%- set of_stretch = "stretch = '" ~ stretch ~ "'" %}
+        coalesce(sum(n) filter (where {{ of_stretch }}), 0)::bigint as {{ prefix }}_due,
+        coalesce(sum(n) filter (where {{ of_stretch }} and as_of <= last_open_as_of), 0)::bigint as {{ prefix }}_open
+        {%- if not loop.last %},{% endif %}
+        {% endfor %}
     from held
-    cross join lateral (
-        select held.judged_from is null or held.judged_from >= held.as_of - held.earlier_by as is_open
-    ) as open_at
     group by
-        held.agent_id_hash,
-        held.as_of,
-        held.window_days
+        agent_id_hash,
+        as_of,
+        window_days
 
 ),
 

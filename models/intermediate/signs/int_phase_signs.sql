@@ -2,7 +2,12 @@
     ended in the window, where nearly each has a mode of its own; against the agent's window before this one, or, where
     that has no episode, against the fleet's median.
     Grain: agent, as-of and window where the sign is raised. Nothing is null. -#}
-with windows as (
+with {% for windows, is_read in [
+    ('windows', in_scored_range('sums.as_of') ~ ' and ' ~ in_scored_range('episodes.as_of')),
+    ('earlier_windows', 'sums.as_of > ' ~ windows_from() ~ ' and sums.as_of <= ' ~ as_of()
+        ~ ' and episodes.as_of > ' ~ windows_from()),
+] %}
+{{ windows }} as (
 
     select
         sums.agent_id_hash,
@@ -19,12 +24,11 @@ with windows as (
             and sums.window_days = episodes.window_days
     where
         sums.n_recoveries > 0
-        and sums.as_of > {{ windows_from() }}
-        and sums.as_of <= {{ as_of() }}
-        and episodes.as_of > {{ windows_from() }}
+        and {{ is_read }}
 
 ),
 
+{% endfor %}
 churning as (
 
     select
@@ -36,8 +40,7 @@ churning as (
         modes_per_episode
     from windows
     where
-        {{ in_scored_range('as_of') }}
-        and n_modes >= {{ sign_thresholds()['phase_churn']['found'] }}
+        n_modes >= {{ sign_thresholds()['phase_churn']['found'] }}
         and modes_per_episode >= {{ sign_thresholds()['phase_churn']['share'] }}
 
 ),
@@ -78,7 +81,7 @@ compared as (
         on
             churning.as_of = fleet_medians.as_of
             and churning.window_days = fleet_medians.window_days
-    left join windows as earlier
+    left join earlier_windows as earlier
         on
             churning.agent_id_hash = earlier.agent_id_hash
             and churning.window_days = earlier.window_days

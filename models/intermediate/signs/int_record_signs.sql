@@ -12,78 +12,21 @@
 -- depends_on: {{ ref('int_scoring_run') }}
 with signs as (
 
+    {% for kind in ['counted', 'deferral', 'phase', 'identical', 'identity'] %}
     select
         agent_id_hash,
         as_of,
         window_days,
         sign,
-        field,
+        {{ 'null as ' if kind != 'counted' }}field,
         value,
-        comparison_value,
-        compared_with,
-        z,
+        {{ 'null as ' if kind == 'identity' }}comparison_value,
+        {{ 'null as ' if kind == 'identity' }}compared_with,
+        {{ 'null as ' if kind == 'identity' }}z,
         message
-    from {{ ref('int_counted_signs') }}
-
-    union all
-
-    select
-        agent_id_hash,
-        as_of,
-        window_days,
-        sign,
-        null as field,
-        value,
-        comparison_value,
-        compared_with,
-        z,
-        message
-    from {{ ref('int_deferral_signs') }}
-
-    union all
-
-    select
-        agent_id_hash,
-        as_of,
-        window_days,
-        sign,
-        null as field,
-        value,
-        comparison_value,
-        compared_with,
-        z,
-        message
-    from {{ ref('int_phase_signs') }}
-
-    union all
-
-    select
-        agent_id_hash,
-        as_of,
-        window_days,
-        sign,
-        null as field,
-        value,
-        comparison_value,
-        compared_with,
-        z,
-        message
-    from {{ ref('int_identical_signs') }}
-
-    union all
-
-    select
-        agent_id_hash,
-        as_of,
-        window_days,
-        sign,
-        null as field,
-        value,
-        null as comparison_value,
-        null as compared_with,
-        null as z,
-        message
-    from {{ ref('int_identity_signs') }}
+    from {{ ref('int_' ~ kind ~ '_signs') }}
+    {% if not loop.last %}union all{% endif %}
+    {% endfor %}
 
 )
 
