@@ -93,10 +93,7 @@ broken_chain as (
             chain.chain_duplicates
         ) as message
     from scores
-    inner join chain_components as chain
-        on
-            scores.agent_id_hash = chain.agent_id_hash
-            and scores.window_days = chain.window_days
+    inner join chain_components as chain using (agent_id_hash, window_days)
     where chain.chain_gaps + chain.chain_rewinds + chain.chain_duplicates > 0
 
 ),
@@ -139,15 +136,8 @@ compared_scores as (
         scores.s_score_low,
         scores.s_score_high
     from compared_as_ofs
-    inner join {{ ref('fct_capacity_scores') }} as scores
-        on
-            compared_as_ofs.as_of = scores.as_of
-            and compared_as_ofs.window_days = scores.window_days
-    inner join {{ ref('int_published_components') }} as components
-        on
-            scores.agent_id_hash = components.agent_id_hash
-            and scores.window_days = components.window_days
-            and scores.as_of = components.as_of
+    inner join {{ ref('fct_capacity_scores') }} as scores using (as_of, window_days)
+    inner join {{ ref('int_published_components') }} as components using (agent_id_hash, window_days, as_of)
     where scores.capacity_score is not null
 
 ),
@@ -167,10 +157,7 @@ changes as (
             'parts.loss_before', 'parts.worse_before', 'parts.loss_now', 'parts.better_now',
         ) }} as variance
     from compared_scores as later
-    inner join compared_scores as earlier
-        on
-            later.agent_id_hash = earlier.agent_id_hash
-            and later.window_days = earlier.window_days
+    inner join compared_scores as earlier using (agent_id_hash, window_days)
     cross join lateral unnest(
         array[
             {% for part in parts_of_behaviour() %}
@@ -253,10 +240,7 @@ episode as (
         worse_events.value_before as threshold,
         worse_events.message
     from scores
-    inner join {{ ref('int_worse_events') }} as worse_events
-        on
-            scores.agent_id_hash = worse_events.agent_id_hash
-            and scores.window_days = worse_events.window_days
+    inner join {{ ref('int_worse_events') }} as worse_events using (agent_id_hash, window_days)
 
 ),
 

@@ -57,11 +57,7 @@ select
     scores.scored_at,
     scores.agent_label
 from signs
-inner join scores
-    on
-        signs.agent_id_hash = scores.agent_id_hash
-        and signs.as_of = scores.as_of
-        and signs.window_days = scores.window_days
+inner join scores using (agent_id_hash, as_of, window_days)
 {%- set rewritten = in_scored_range('signs.as_of') %}
 {% if is_incremental() %}
 where

@@ -119,11 +119,7 @@ unmoved as (
         comparisons.compared_with,
         unpivoted.part
     from comparisons
-    inner join components as now
-        on
-            comparisons.agent_id_hash = now.agent_id_hash
-            and comparisons.window_days = now.window_days
-            and comparisons.as_of = now.as_of
+    inner join components as now using (agent_id_hash, window_days, as_of)
     inner join components as earlier
         on
             comparisons.agent_id_hash = earlier.agent_id_hash

@@ -86,11 +86,7 @@ window_sums as (
         sums.*,
         sums.n_signals_corroborated + sums.n_signals_uncorroborated as n_signals
     from {{ ref('int_window_sums') }} as sums
-    inner join scoring_windows
-        on
-            sums.as_of = scoring_windows.as_of
-            and sums.window_days = scoring_windows.window_days
-            and sums.window_start = scoring_windows.window_start
+    inner join scoring_windows using (as_of, window_days, window_start)
     where sums.as_of = (select run.as_of from {{ ref('int_scoring_run') }} as run)
 
 )

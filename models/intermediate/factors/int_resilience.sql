@@ -56,9 +56,4 @@ select
         else {{ resilience('scores.delta_drift', 'inputs.mttr_hours_steady', 'inputs.rho_regression') }}
     end as r_score_steady
 from inputs
-inner join scores
-    on
-        inputs.agent_id_hash = scores.agent_id_hash
-        and inputs.as_of = scores.as_of
-        and inputs.window_days = scores.window_days
-        and inputs.inputs_digest = scores.inputs_digest
+inner join scores using (agent_id_hash, as_of, window_days, inputs_digest)

@@ -53,11 +53,7 @@ with_episodes as (
         coalesce(window_episodes.n_modes_open, 0) as n_modes_open,
         coalesce(window_episodes.n_modes_before, 0) as n_modes_before
     from window_sums
-    left join window_episodes
-        on
-            window_sums.agent_id_hash = window_episodes.agent_id_hash
-            and window_sums.as_of = window_episodes.as_of
-            and window_sums.window_days = window_episodes.window_days
+    left join window_episodes using (agent_id_hash, as_of, window_days)
 
 ),
 

@@ -101,11 +101,8 @@ stretch_totals as {{ inlined() }}(
         sum(round(signals.coherent_weight * growth.growth_in_stretch, 30)) over so_far as coherent_total,
         sum(round(signals.signal_weight * growth.growth_in_stretch, 30)) over so_far as signal_total
     from spine_periods
-    inner join growth on spine_periods.period_start = growth.period_start
-    left join signals
-        on
-            spine_periods.agent_id_hash = signals.agent_id_hash
-            and spine_periods.period_start = signals.period_start
+    inner join growth using (period_start)
+    left join signals using (agent_id_hash, period_start)
     window so_far as (
         partition by
             spine_periods.agent_id_hash,
@@ -182,11 +179,7 @@ windowed as (
         at_end.ratio_total - coalesce(at_start.ratio_total, 0) as ratio_sum,
         at_end.n_ratios - coalesce(at_start.n_ratios, 0) as n_ratios
     from window_sums
-    inner join ratios as at_end
-        on
-            window_sums.agent_id_hash = at_end.agent_id_hash
-            and window_sums.as_of = at_end.as_of
-            and window_sums.coherence_days = at_end.coherence_days
+    inner join ratios as at_end using (agent_id_hash, as_of, coherence_days)
     left join ratios as at_start
         on
             window_sums.agent_id_hash = at_start.agent_id_hash

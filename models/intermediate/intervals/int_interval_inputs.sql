@@ -77,16 +77,8 @@ row_hashes as (
             window_sums.agent_id_hash
         ), 0) as row_hash
     from window_sums
-    inner join resilience_inputs
-        on
-            window_sums.agent_id_hash = resilience_inputs.agent_id_hash
-            and window_sums.as_of = resilience_inputs.as_of
-            and window_sums.window_days = resilience_inputs.window_days
-    inner join deferrals
-        on
-            window_sums.agent_id_hash = deferrals.agent_id_hash
-            and window_sums.as_of = deferrals.as_of
-            and window_sums.window_days = deferrals.window_days
+    inner join resilience_inputs using (agent_id_hash, as_of, window_days)
+    inner join deferrals using (agent_id_hash, as_of, window_days)
 
 )
 

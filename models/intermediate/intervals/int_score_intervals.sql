@@ -45,8 +45,4 @@ select
     {% endfor %}
     limits.interval_driver
 from inputs
-inner join limits
-    on
-        inputs.as_of = limits.as_of
-        and inputs.window_days = limits.window_days
-        and inputs.inputs_digest = limits.inputs_digest
+inner join limits using (as_of, window_days, inputs_digest)

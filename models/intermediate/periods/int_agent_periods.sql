@@ -264,10 +264,7 @@ joined as (
         coalesce(recovery_sums.log_recovery_hours, 0) as log_recovery_hours,
         coalesce(recovery_sums.log_recovery_hours_squared, 0) as log_recovery_hours_squared
     from trace_sums
-    inner join report_sums
-        on
-            trace_sums.agent_id_hash = report_sums.agent_id_hash
-            and trace_sums.period_start = report_sums.period_start
+    inner join report_sums using (agent_id_hash, period_start)
     {% for sums in ['replay_sums', 'new_keys', 'signal_sums', 'recovery_sums'] %}
     left join {{ sums }}
         on

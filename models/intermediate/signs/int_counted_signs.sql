@@ -20,11 +20,8 @@ windowed as (
         window_sums.agent_id_hash,
         window_sums.as_of,
         window_sums.window_days,
-        (
-            extract(
-                epoch from window_sums.window_start - greatest(window_sums.baseline_start, agents.first_period_start)
-            ) / 86400
-        )::double precision as baseline_days,
+        ({{ epoch('(window_sums.window_start - greatest(window_sums.baseline_start, agents.first_period_start))') }}
+            / 86400)::double precision as baseline_days,
         {% for name in baseline_sums() if '_histogram' not in name %}
         window_sums.{{ name }},
         window_sums.baseline_{{ name }}{% if not loop.last %},{% endif %}
@@ -103,10 +100,7 @@ fleet_medians as (
         {%- if not loop.last %},{% endif %}
         {% endfor %}
     from windowed
-    inner join windows_of_candidates as with_candidates
-        on
-            windowed.as_of = with_candidates.as_of
-            and windowed.window_days = with_candidates.window_days
+    inner join windows_of_candidates using (as_of, window_days)
     group by
         windowed.as_of,
         windowed.window_days
@@ -124,10 +118,7 @@ beside_medians as (
             {% endfor %}
         end as fleet_share
     from candidates
-    inner join fleet_medians
-        on
-            candidates.as_of = fleet_medians.as_of
-            and candidates.window_days = fleet_medians.window_days
+    inner join fleet_medians using (as_of, window_days)
 
 ),
 

@@ -131,10 +131,7 @@ beside_medians as (
         counted.baseline_open / nullif(counted.baseline_due, 0)::double precision as baseline_share,
         fleet_medians.median_share as fleet_share
     from counted
-    inner join fleet_medians
-        on
-            counted.as_of = fleet_medians.as_of
-            and counted.window_days = fleet_medians.window_days
+    inner join fleet_medians using (as_of, window_days)
     where counted.n_open > 0
 
 ),
@@ -185,11 +182,7 @@ select
         {{ compared_with_text() }}, {{ percent('judged.other_share') }}
     ) as message
 from judged
-inner join {{ ref('int_window_sums') }} as scored_windows
-    on
-        judged.agent_id_hash = scored_windows.agent_id_hash
-        and judged.as_of = scored_windows.as_of
-        and judged.window_days = scored_windows.window_days
+inner join {{ ref('int_window_sums') }} using (agent_id_hash, as_of, window_days)
 where {{ is_sign_raised(
     ['deferrals_left_open'], 'judged.sign', 'judged.n_open', 'judged.found_share - judged.other_share', 'judged.z'
 ) }}

@@ -89,10 +89,7 @@ fleet as (
         windows.window_start,
         windows.n_triples
     from windows
-    inner join windows_with_alike as with_alike
-        on
-            windows.as_of = with_alike.as_of
-            and windows.window_days = with_alike.window_days
+    inner join windows_with_alike using (as_of, window_days)
     where windows.n_triples >= {{ least_baseline() }}
 
 ),
@@ -126,10 +123,7 @@ judged as (
             '(' ~ median_weight() ~ ' * alike.n_triples)'
         ) }} as z
     from alike
-    inner join fleet_medians
-        on
-            alike.as_of = fleet_medians.as_of
-            and alike.window_days = fleet_medians.window_days
+    inner join fleet_medians using (as_of, window_days)
 
 )
 

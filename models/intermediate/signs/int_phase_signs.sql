@@ -17,11 +17,7 @@ with {% for windows, is_read in [
         episodes.n_modes,
         episodes.n_modes / sums.n_recoveries::double precision as modes_per_episode
     from {{ ref('int_window_sums') }} as sums
-    inner join {{ ref('int_window_episodes') }} as episodes
-        on
-            sums.agent_id_hash = episodes.agent_id_hash
-            and sums.as_of = episodes.as_of
-            and sums.window_days = episodes.window_days
+    inner join {{ ref('int_window_episodes') }} as episodes using (agent_id_hash, as_of, window_days)
     where
         sums.n_recoveries > 0
         and {{ is_read }}
@@ -77,10 +73,7 @@ compared as (
         coalesce(earlier.n_recoveries, {{ median_weight() }} * churning.n_recoveries) as other_recoveries,
         coalesce(earlier.modes_per_episode, fleet_medians.modes_per_episode) as other_share
     from churning
-    inner join fleet_medians
-        on
-            churning.as_of = fleet_medians.as_of
-            and churning.window_days = fleet_medians.window_days
+    inner join fleet_medians using (as_of, window_days)
     left join earlier_windows as earlier
         on
             churning.agent_id_hash = earlier.agent_id_hash

@@ -78,10 +78,7 @@ events as (
             'deferrals.n_deferrals_before'
         ) }} as is_judged_worse
     from resilience_inputs
-    inner join deferrals
-        on
-            resilience_inputs.agent_id_hash = deferrals.agent_id_hash
-            and resilience_inputs.window_days = deferrals.window_days
+    inner join deferrals using (agent_id_hash, window_days)
     inner join fleet_values on resilience_inputs.window_days = fleet_values.window_days
 
 )

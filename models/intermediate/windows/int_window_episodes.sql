@@ -203,10 +203,7 @@ recovered_modes as (
         ))::integer as n_modes_open,
         (count(*) filter (where recovered_at.range_name = 'before'))::integer as n_modes_before
     from recovered_at
-    left join open_episodes
-        on
-            recovered_at.agent_id_hash = open_episodes.agent_id_hash
-            and recovered_at.as_of = open_episodes.as_of
+    left join open_episodes using (agent_id_hash, as_of)
     group by
         recovered_at.agent_id_hash,
         recovered_at.as_of,
@@ -223,15 +220,8 @@ select
     coalesce(recovered_modes.n_modes_open, 0) as n_modes_open,
     coalesce(recovered_modes.n_modes_before, 0) as n_modes_before
 from scored_windows
-left join open_episodes
-    on
-        scored_windows.agent_id_hash = open_episodes.agent_id_hash
-        and scored_windows.as_of = open_episodes.as_of
-left join recovered_modes
-    on
-        scored_windows.agent_id_hash = recovered_modes.agent_id_hash
-        and scored_windows.as_of = recovered_modes.as_of
-        and scored_windows.window_days = recovered_modes.window_days
+left join open_episodes using (agent_id_hash, as_of)
+left join recovered_modes using (agent_id_hash, as_of, window_days)
 where
     open_episodes.detected_at is not null
     or recovered_modes.n_modes > 0
