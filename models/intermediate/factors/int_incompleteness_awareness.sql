@@ -27,20 +27,19 @@ with window_sums as (
 
 ),
 
--- Beside the agents that have a window, so that on a cluster the workers take them.
 judged_deferrals as (
 
     select
-        deferrals.agent_id_hash,
-        deferrals.created_at,
-        deferrals.judged_from,
-        deferrals.deferral_value
-    from {{ agents_in('window_sums') }} as agents
-    inner join {{ ref('int_deferral_verdicts') }} as deferrals on agents.agent_id_hash = deferrals.agent_id_hash
+        agent_id_hash,
+        created_at,
+        judged_from,
+        deferral_value
+    from {{ ref('int_deferral_verdicts') }}
     where
-        deferrals.is_judged
-        and deferrals.created_at >= {{ ranges_from() }}
-        and isfinite(deferrals.created_at)
+        agent_id_hash is not null
+        and is_judged
+        and created_at >= {{ ranges_from() }}
+        and isfinite(created_at)
 
 ),
 
@@ -70,84 +69,95 @@ deferral_stretches as (
 
 ),
 
--- The windows, and between them what a deferral adds to a range where it begins to count and takes away where it ends.
-windows_and_moves as (
-
-    select
-        agent_id_hash,
-        window_days,
-        as_of,
-        n_traces,
-        n_unsafe,
-        n_judged,
-        excess_confidence,
-        null as range_name,
-        0 as n_more,
-        0 as value_more
-    from window_sums
-
-    union all
+-- What deferrals add to a range at their first as-of, and take away after their last.
+both_ends as (
 
     select
         stretches.agent_id_hash,
         stretches.window_days,
-        moves.as_of,
-        null as n_traces,
-        null as n_unsafe,
-        null as n_judged,
-        null as excess_confidence,
         stretches.range_name,
-        moves.direction * stretches.n as n_more,
-        moves.direction * stretches.value as value_more
+        case
+            when ends.is_over = 0 then stretches.first_as_of
+            else stretches.last_as_of + {{ period_length() }}
+        end as as_of,
+        case when ends.is_over = 0 then stretches.n else -stretches.n end as n,
+        case when ends.is_over = 0 then stretches.value else -stretches.value end as value
     from deferral_stretches as stretches
-    cross join lateral unnest(
-        array[stretches.first_as_of, stretches.last_as_of + {{ period_length() }}], array[1, -1]
-    ) as moves (as_of, direction)
+    cross join generate_series(0, 1) as ends (is_over)
     where stretches.first_as_of <= stretches.last_as_of
 
 ),
 
-rolled as (
+moves as (
 
     select
         agent_id_hash,
         window_days,
         as_of,
-        n_traces,
-        n_unsafe,
-        n_judged,
-        excess_confidence,
         {% for range in ['window', 'steady', 'before'] %}
-        sum(n_more) filter (where range_name = '{{ range }}') over so_far as n_{{ range }},
-        sum(value_more) filter (where range_name = '{{ range }}') over so_far as value_{{ range }}
-        {%- if not loop.last %},{% endif %}
+        sum(n) filter (where range_name = '{{ range }}') as n_{{ range }},
+        sum(value) filter (where range_name = '{{ range }}') as value_{{ range }}{% if not loop.last %},{% endif %}
         {% endfor %}
-    from windows_and_moves
-    window so_far as (
-        partition by agent_id_hash, window_days
-        order by as_of
-        range between unbounded preceding and current row
-    )
+    from both_ends
+    group by
+        agent_id_hash,
+        window_days,
+        as_of
+
+),
+
+-- From each move up to the next; after the last one nothing counts any more.
+totals as (
+
+    select
+        agent_id_hash,
+        window_days,
+        as_of as first_as_of,
+        lead(as_of) over by_time - {{ period_length() }} as last_as_of,
+        {% for range in ['window', 'steady', 'before'] %}
+        sum(n_{{ range }}) over so_far as n_{{ range }},
+        sum(value_{{ range }}) over so_far as value_{{ range }}{% if not loop.last %},{% endif %}
+        {% endfor %}
+    from moves
+    window
+        by_time as (partition by agent_id_hash, window_days order by as_of),
+        so_far as (by_time rows between unbounded preceding and current row)
+
+),
+
+deferral_sums as (
+
+    select
+        totals.agent_id_hash,
+        totals.window_days,
+        {{ nth_period('totals.first_as_of', 'nth.n') }} as as_of,
+        {% for range in ['window', 'steady', 'before'] %}
+        totals.n_{{ range }},
+        totals.value_{{ range }} / nullif(totals.n_{{ range }}, 0) as q_{{ range }}{% if not loop.last %},{% endif %}
+        {% endfor %}
+    from totals
+    cross join lateral {{ each_period('totals.first_as_of', 'totals.last_as_of') }} as nth (n)
 
 ),
 
 components as (
 
     select
-        agent_id_hash,
-        as_of,
-        window_days,
-        coalesce({{ expected_calibration_error('excess_confidence', 'n_judged') }}, 0) as ece,
-        n_judged > 0 as is_ece_measured,
-        coalesce((value_window / nullif(n_window, 0))::double precision, 1) as q_deferral,
-        coalesce(n_window, 0)::integer as n_judged_deferrals,
-        {{ rate('n_unsafe', 'n_traces') }} as u_unsafe,
-        case when n_window > 0 then (value_steady / n_steady)::double precision else 1 end as q_deferral_steady,
-        (case when n_window > 0 then n_steady else 0 end)::integer as n_steady_deferrals,
-        (value_before / nullif(n_before, 0))::double precision as q_deferral_before,
-        coalesce(n_before, 0)::integer as n_deferrals_before
-    from rolled
-    where n_traces is not null
+        window_sums.agent_id_hash,
+        window_sums.as_of,
+        window_sums.window_days,
+        coalesce({{ expected_calibration_error('window_sums.excess_confidence', 'window_sums.n_judged') }}, 0) as ece,
+        window_sums.n_judged > 0 as is_ece_measured,
+        coalesce(deferral_sums.q_window::double precision, 1) as q_deferral,
+        coalesce(deferral_sums.n_window, 0)::integer as n_judged_deferrals,
+        {{ rate('window_sums.n_unsafe', 'window_sums.n_traces') }} as u_unsafe,
+        case when deferral_sums.n_window > 0 then deferral_sums.q_steady::double precision else 1 end
+        as q_deferral_steady,
+        (case when deferral_sums.n_window > 0 then deferral_sums.n_steady else 0 end)::integer as n_steady_deferrals,
+        deferral_sums.q_before::double precision as q_deferral_before,
+        coalesce(deferral_sums.n_before, 0)::integer as n_deferrals_before
+    from window_sums
+    left join deferral_sums using (agent_id_hash, as_of, window_days)
 
 )
 
