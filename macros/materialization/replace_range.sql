@@ -56,7 +56,9 @@
 {% endmacro %}
 
 {#- SQL that deletes the range of the run and inserts what the model selects. With meta.in_parallel it is selected into a
-    scratch table first, because PostgreSQL works out nothing in parallel that it inserts. -#}
+    scratch table first, because PostgreSQL works out nothing in parallel that it inserts. With meta.only_differences as
+    well, rows that are selected as they stand are left; the scratch table has the model's key, of one column, so that no two
+    are taken for one. -#}
 {% macro rewrite_range(table, select) %}
   {%- set meta = config.get('meta') -%}
   {%- set rewritten = meta.get('rewritten') -%}
@@ -68,6 +70,19 @@
   create temporary table {{ scratch }} on commit drop as
   {{ select }};
     {%- set select = 'select * from pg_temp.' ~ scratch -%}
+    {%- if meta.get('only_differences') -%}
+      {%- set key = (model.constraints | selectattr('type', 'equalto', 'primary_key') | first)['columns'][0] %}
+  alter table pg_temp.{{ scratch }} add primary key ({{ key }});
+      {%- set old, here, there = adapter.quote(table.identifier), [], [] -%}
+      {%- for column in columns_of_model() -%}
+        {%- do here.append('selected.' ~ adapter.quote(column)) -%}
+        {%- do there.append(old ~ '.' ~ adapter.quote(column)) -%}
+      {%- endfor -%}
+      {%- set range = 'not exists (select 1 from pg_temp.' ~ scratch ~ ' as selected where selected.' ~ key ~ ' = ' ~ old ~ '.'
+          ~ key ~ ' and (' ~ here | join(', ') ~ ') is not distinct from (' ~ there | join(', ') ~ '))' -%}
+      {%- set select = select ~ ' as selected where not exists (select 1 from ' ~ table ~ ' as kept where kept.' ~ key
+          ~ ' = selected.' ~ key ~ ')' -%}
+    {%- endif -%}
   {%- endif -%}
   {%- if rewritten == 'whole' and placement(model.name) == 'local' and 'marts' not in model.fqn and not meta.get('keeps_views') %}
   {{ empty_at_once(table) }}
