@@ -3,7 +3,7 @@
 import csv
 import io
 import re
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Literal
 
@@ -135,8 +135,10 @@ async def known_parameters(request: Request) -> None:
 
     :raises Problem: there are some.
     """
-    dependant = request.scope["route"].dependant
-    known = [field.alias for one in (dependant, *dependant.dependencies) for field in one.query_params]
+    dependants = [request.scope["route"].dependant]
+    for dependant in dependants:
+        dependants += dependant.dependencies
+    known = [field.alias for dependant in dependants for field in dependant.query_params]
     unknown = [name for name in request.query_params if name not in known and not name.startswith("_")]
     if unknown:
         there_are = f"there are {', '.join(known)}" if known else "there is none"
@@ -149,10 +151,6 @@ async def known_parameters(request: Request) -> None:
             ],
             allowed=known,
         )
-
-
-def _lens(answers: Answers, marts: Marts, publication: Publication) -> Lens:
-    return Lens(marts, publication, answers.cache())
 
 
 # --- what requests say ------------------------------------------------------------------------------------------------
@@ -184,6 +182,29 @@ def time_asked(name: str, text: str | None) -> datetime | None:
         raise bad_parameter(
             name, f"is {shown(text)}, which is no ISO 8601 time, such as 2026-06-15 or 2026-06-15T06:00:00Z."
         ) from None
+
+
+@dataclass(frozen=True)
+class Asked:
+    """Which scores are meant: those of one publication, at an as-of, None for the newest, with a window."""
+
+    publication: Publication
+    window_days: int
+    as_of: datetime | None
+    cache: models.Cache
+
+    def lens(self, marts: Marts) -> Lens:
+        """The marts of the publication, in the lens's shapes."""
+        return Lens(marts, self.publication, self.cache)
+
+
+async def _asked(answers: TheAnswers, window_days: AskedWindow = None, as_of: AskedAsOf = None) -> Asked:
+    publication = await answers.publication()
+    window = _window(publication, window_days)
+    return Asked(publication, window, time_asked("as_of", as_of), answers.cache())
+
+
+TheAsked = Annotated[Asked, Depends(_asked)]
 
 
 def _one_agent(lens: Lens, asked: str) -> tuple[str, str]:
@@ -218,14 +239,15 @@ def _score(lens: Lens, asked: str, window_days: int, as_of: datetime | None = No
     return score
 
 
-def _fleet_as_of(lens: Lens, window_days: int, as_of: datetime | None) -> datetime | None:
+def _fleet_as_of(lens: Lens, asked: Asked) -> datetime | None:
     """As-of at which the fleet is asked for: the newest by default, None while no score is published."""
-    if as_of is None:
-        return lens.publication.as_of
-    published = [row.as_of for row in capacity_over_time(lens.marts, window_days)]
-    if as_of not in published:
-        raise _not_then(f"No score with a window of {window_days} days is published", as_of, published)
-    return as_of
+    if asked.as_of is None:
+        return asked.publication.as_of
+    published = [row.as_of for row in capacity_over_time(lens.marts, asked.window_days)]
+    if asked.as_of not in published:
+        has_none = f"No score with a window of {asked.window_days} days is published"
+        raise _not_then(has_none, asked.as_of, published)
+    return asked.as_of
 
 
 def _not_then(has_none: str, as_of: datetime, published: list[datetime]) -> Problem:
@@ -241,7 +263,7 @@ def _not_then(has_none: str, as_of: datetime, published: list[datetime]) -> Prob
 async def fleet(
     request: Request,
     answers: TheAnswers,
-    window_days: AskedWindow = None,
+    asked: TheAsked,
     category: Annotated[models.Category | None, Query(description="Only agents of this category.")] = None,
     status: Annotated[
         models.Status | Literal["no_traces"] | None, Query(description="Only agents with this status.")
@@ -249,7 +271,6 @@ async def fleet(
     sort: Annotated[
         SortedBy, Query(description="What `agents` is sorted by; falling with a minus in front.")
     ] = "-composite_score",
-    as_of: AskedAsOf = None,
     limit: Annotated[
         int | None, Query(ge=1, le=DEEPEST, description="Most agents to answer; all by default.")
     ] = None,
@@ -259,58 +280,38 @@ async def fleet(
 
     `agents` holds agents with a score; those without one stand in `unscored`, with what they lack.
     """
-    publication = await answers.publication()
-    window = _window(publication, window_days)
-    moment = time_asked("as_of", as_of)
 
     def build(marts: Marts) -> models.Fleet:
-        lens = _lens(answers, marts, publication)
-        at = _fleet_as_of(lens, window, moment)
-        return lens.fleet(at, window, category, status, sort, limit, offset)
+        lens = asked.lens(marts)
+        at = _fleet_as_of(lens, asked)
+        return lens.fleet(at, asked.window_days, category, status, sort, limit, offset)
 
-    key = ("fleet", window, category, status, sort, moment, limit, offset)
-    return await answers.answer(request, publication, key, build)
+    key = ("fleet", asked.window_days, asked.as_of, category, status, sort, limit, offset)
+    return await answers.answer(request, asked.publication, key, build)
 
 
 @scoring.get("/capacity/{agent_id:path}", **described("capacity", models.Score, problems(404, 409, 422)))
-async def capacity(
-    request: Request,
-    answers: TheAnswers,
-    agent_id: AgentId,
-    window_days: AskedWindow = None,
-    as_of: AskedAsOf = None,
-) -> Response:
+async def capacity(request: Request, answers: TheAnswers, agent_id: AgentId, asked: TheAsked) -> Response:
     """The score of an agent at an as-of. An agent called `fleet` is reached by its hash."""
-    publication = await answers.publication()
-    window = _window(publication, window_days)
-    moment = time_asked("as_of", as_of)
 
     def build(marts: Marts) -> models.Score:
-        lens = _lens(answers, marts, publication)
-        [members] = lens.members([_score(lens, agent_id, window, moment)])
+        lens = asked.lens(marts)
+        [members] = lens.members([_score(lens, agent_id, asked.window_days, asked.as_of)])
         return models.Score.model_validate({**members, "cache": lens.cache})
 
-    return await answers.answer(request, publication, ("capacity", agent_id, window, moment), build)
+    key = ("capacity", agent_id, asked.window_days, asked.as_of)
+    return await answers.answer(request, asked.publication, key, build)
 
 
 @scoring.get(
     "/factors/{agent_id:path}", **described("factors", models.FactorsAnswer, problems(404, 409, 422))
 )
-async def factors(
-    request: Request,
-    answers: TheAnswers,
-    agent_id: AgentId,
-    window_days: AskedWindow = None,
-    as_of: AskedAsOf = None,
-) -> Response:
+async def factors(request: Request, answers: TheAnswers, agent_id: AgentId, asked: TheAsked) -> Response:
     """The five factors behind an agent's score: formulas, components, and what weighs most."""
-    publication = await answers.publication()
-    window = _window(publication, window_days)
-    moment = time_asked("as_of", as_of)
 
     def build(marts: Marts) -> models.FactorsAnswer:
-        lens = _lens(answers, marts, publication)
-        score = _score(lens, agent_id, window, moment)
+        lens = asked.lens(marts)
+        score = _score(lens, agent_id, asked.window_days, asked.as_of)
         [members] = lens.members([score])
         for factor, words in FACTOR_WORDS.items():
             notes = {"notes": words.notes} if words.notes else {}
@@ -323,12 +324,13 @@ async def factors(
         members["metadata"]["non_exempt_actions"] = NON_EXEMPT_ACTIONS
         parts = [
             replace(part, part=lens_name(part.part))
-            for part in attribution(marts, [score.agent_id_hash], score.as_of, window)
+            for part in attribution(marts, [score.agent_id_hash], score.as_of, asked.window_days)
         ]
-        said = {"words": weighs_most(score, parts, publication.min_traces), "parts": parts}
+        said = {"words": weighs_most(score, parts, asked.publication.min_traces), "parts": parts}
         return models.FactorsAnswer.model_validate({**members, "weighs_most": said, "cache": lens.cache})
 
-    return await answers.answer(request, publication, ("factors", agent_id, window, moment), build)
+    key = ("factors", agent_id, asked.window_days, asked.as_of)
+    return await answers.answer(request, asked.publication, key, build)
 
 
 # --- history ----------------------------------------------------------------------------------------------------------
@@ -413,7 +415,7 @@ async def history(
         return score, histories.get(score.agent_id_hash, [])
 
     def build_json(marts: Marts) -> models.History:
-        lens = _lens(answers, marts, publication)
+        lens = Lens(marts, publication, answers.cache())
         score, points = read(lens)
         return models.History.model_validate(
             {
@@ -434,7 +436,7 @@ async def history(
         )
 
     def build_csv(marts: Marts) -> bytes:
-        _, points = read(_lens(answers, marts, publication))
+        _, points = read(Lens(marts, publication, answers.cache()))
         written = io.StringIO()
         writer = csv.DictWriter(written, CSV_COLUMNS, extrasaction="ignore")
         writer.writeheader()
@@ -454,40 +456,37 @@ async def history(
 async def alerts(
     request: Request,
     answers: TheAnswers,
+    asked: TheAsked,
     threshold: Annotated[
         float | None,
         Query(ge=0, le=1, description="Agents below this; the parameter low_capacity_threshold by default."),
     ] = None,
-    window_days: AskedWindow = None,
-    as_of: AskedAsOf = None,
 ) -> Response:
     """Agents below a threshold, the lowest first, and every alert of the last run."""
-    publication = await answers.publication()
-    window = _window(publication, window_days)
-    moment = time_asked("as_of", as_of)
-    limit = publication.low_capacity_threshold if threshold is None else threshold
+    limit = asked.publication.low_capacity_threshold if threshold is None else threshold
 
     def build(marts: Marts) -> models.Alerts:
-        lens = _lens(answers, marts, publication)
-        at = _fleet_as_of(lens, window, moment)
-        below = lens.below(limit, at, window)
+        lens = asked.lens(marts)
+        at = _fleet_as_of(lens, asked)
+        below = lens.below(limit, at, asked.window_days)
         return models.Alerts(
             timestamp=datetime.now(UTC),
             as_of=at,
             threshold=limit,
-            window_days=window,
+            window_days=asked.window_days,
             alert_count=len(below),
             agents=below,
             alerts=[
                 models.Alert.model_validate({**asdict(alert), "agent_name": name_of(alert)})
                 for alert in read_alerts(marts)
             ]
-            if at == publication.as_of
+            if at == asked.publication.as_of
             else None,
             cache=lens.cache,
         )
 
-    return await answers.answer(request, publication, ("alerts", window, limit, moment), build)
+    key = ("alerts", asked.window_days, asked.as_of, limit)
+    return await answers.answer(request, asked.publication, key, build)
 
 
 @scoring.get("/parameters", **described("parameters", models.Parameters, problems()))
@@ -536,6 +535,7 @@ async def evidence(
     request: Request,
     answers: TheAnswers,
     agent_id: AgentId,
+    asked: TheAsked,
     component: Annotated[
         EvidenceComponent,
         Query(
@@ -543,20 +543,15 @@ async def evidence(
             examples=["I_chain"],
         ),
     ],
-    as_of: AskedAsOf = None,
-    window_days: AskedWindow = None,
     after: After = None,
     limit: Annotated[int, Query(ge=1, le=1000, description="Most traces to answer.")] = 100,
 ) -> Response:
     """The traces that lowered a component of a score, the newest first, page by page."""
-    publication = await answers.publication()
-    window = _window(publication, window_days)
-    moment = time_asked("as_of", as_of)
     name = MARTS_NAMES.get(component, component)
 
     def build(marts: Marts) -> models.Evidence:
-        lens = _lens(answers, marts, publication)
-        score = _score(lens, agent_id, window, moment)
+        lens = asked.lens(marts)
+        score = _score(lens, agent_id, asked.window_days, asked.as_of)
         key = (score.agent_id_hash, score.as_of, score.window_start)
         traces = read_evidence(marts, name, *key, after=after, limit=limit + 1)
         page = traces[:limit]
@@ -564,7 +559,7 @@ async def evidence(
             agent_id_hash=score.agent_id_hash,
             agent_name=name_of(score),
             as_of=score.as_of,
-            window_days=window,
+            window_days=asked.window_days,
             window_start=score.window_start,
             component=lens_name(name),
             lowered_by_unit=RULES[name].unit,
@@ -573,8 +568,8 @@ async def evidence(
             cache=lens.cache,
         )
 
-    key = ("evidence", agent_id, window, name, moment, after, limit)
-    return await answers.answer(request, publication, key, build)
+    key = ("evidence", agent_id, asked.window_days, asked.as_of, name, after, limit)
+    return await answers.answer(request, asked.publication, key, build)
 
 
 # --- the server itself ------------------------------------------------------------------------------------------------

@@ -39,6 +39,21 @@ Days = Annotated[int | None, Query(ge=1, le=3_660)]
 Chosen = Annotated[str | None, Query(max_length=200)]
 
 
+async def _at(window_days: WindowDays = None, as_of: AskedAsOf = None) -> dict[str, Any]:
+    return {"window_days": window_days, "as_of": time_asked("as_of", as_of)}
+
+
+At = Annotated[dict[str, Any], Depends(_at)]
+
+
+async def _history(at: At, days: Days = None) -> dict[str, Any]:
+    return {**at, "days": days}
+
+
+History = Annotated[dict[str, Any], Depends(_history)]
+"""What pages take that show how it came to be: a window, an as-of, and how many days before it."""
+
+
 class TableState:
     """How the table of the fleet was sorted and filtered when its address was sent; the script reads it there."""
 
@@ -111,35 +126,16 @@ def _up(request: Request) -> str:
 
 @router.get("/")
 async def fleet_page(
-    request: Request,
-    answers: TheAnswers,
-    table: Annotated[TableState, Depends()],
-    window_days: WindowDays = None,
-    as_of: AskedAsOf = None,
-    days: Days = None,
+    request: Request, answers: TheAnswers, table: Annotated[TableState, Depends()], history: History
 ) -> Response:
     """The fleet."""
-    asked: dict[str, Any] = {"window_days": window_days, "as_of": time_asked("as_of", as_of), "days": days}
-    return await _answer(request, answers, pages.fleet_page, "fleet", **asked)
+    return await _answer(request, answers, pages.fleet_page, "fleet", **history)
 
 
 @router.get("/agent")
-async def agent_page(
-    request: Request,
-    answers: TheAnswers,
-    agent_id: str,
-    window_days: WindowDays = None,
-    as_of: AskedAsOf = None,
-    days: Days = None,
-) -> Response:
+async def agent_page(request: Request, answers: TheAnswers, agent_id: str, history: History) -> Response:
     """An agent: by hash, the beginning of one, a name or a label."""
-    asked: dict[str, Any] = {
-        "agent": agent_id,
-        "window_days": window_days,
-        "as_of": time_asked("as_of", as_of),
-        "days": days,
-    }
-    return await _answer(request, answers, pages.agent_page, "agent", **asked)
+    return await _answer(request, answers, pages.agent_page, "agent", agent=agent_id, **history)
 
 
 @router.get("/agents/{agent_id:path}")
@@ -158,79 +154,39 @@ async def agent_address(
 
 @router.get("/compare")
 async def compare_page(
-    request: Request,
-    answers: TheAnswers,
-    agent_id: str,
-    other_id: str | None = None,
-    window_days: WindowDays = None,
-    as_of: AskedAsOf = None,
-    days: Days = None,
+    request: Request, answers: TheAnswers, agent_id: str, history: History, other_id: str | None = None
 ) -> Response:
     """Two agents; without the other one, whom to compare with."""
-    asked: dict[str, Any] = {"agent": agent_id, "other": other_id, "window_days": window_days, "days": days}
-    return await _answer(
-        request, answers, pages.compare_page, "compare", **asked, as_of=time_asked("as_of", as_of)
-    )
+    asked = {"agent": agent_id, "other": other_id, **history}
+    return await _answer(request, answers, pages.compare_page, "compare", **asked)
 
 
 @router.get("/evidence")
 async def evidence_page(
-    request: Request,
-    answers: TheAnswers,
-    agent_id: str,
-    component: str,
-    window_days: WindowDays = None,
-    as_of: AskedAsOf = None,
-    after: After = None,
+    request: Request, answers: TheAnswers, agent_id: str, component: str, at: At, after: After = None
 ) -> Response:
     """The traces behind a component of an agent's score."""
-    asked: dict[str, Any] = {
-        "agent": agent_id,
-        "component": component,
-        "window_days": window_days,
-        "after": after,
-    }
-    return await _answer(
-        request, answers, pages.evidence_page, "evidence", **asked, as_of=time_asked("as_of", as_of)
-    )
+    asked = {"agent": agent_id, "component": component, "after": after, **at}
+    return await _answer(request, answers, pages.evidence_page, "evidence", **asked)
 
 
 @router.get("/evidence.csv")
 async def evidence_csv(
-    request: Request,
-    answers: TheAnswers,
-    agent_id: str,
-    component: str,
-    window_days: WindowDays = None,
-    as_of: AskedAsOf = None,
+    request: Request, answers: TheAnswers, agent_id: str, component: str, at: At
 ) -> Response:
     """The same, all of it, for a spreadsheet."""
-    asked: dict[str, Any] = {"agent": agent_id, "component": component, "window_days": window_days}
-    moment = time_asked("as_of", as_of)
+    asked = {"agent": agent_id, "component": component, **at}
     media_type = f"{CSV}; charset=utf-8"
-    response = await _answer(
-        request, answers, pages.evidence_csv, "evidence.csv", media_type, **asked, as_of=moment
-    )
+    response = await _answer(request, answers, pages.evidence_csv, "evidence.csv", media_type, **asked)
     if response.status_code == 200:
         response.headers["Content-Disposition"] = f'attachment; filename="{component}.csv"'
     return response
 
 
 @router.get("/signs")
-async def signs_page(
-    request: Request,
-    answers: TheAnswers,
-    agent_id: str | None = None,
-    window_days: WindowDays = None,
-    as_of: AskedAsOf = None,
-) -> Response:
+async def signs_page(request: Request, answers: TheAnswers, at: At, agent_id: str | None = None) -> Response:
     """The signs of a polished record, of all agents or of one."""
-    asked: dict[str, Any] = {
-        "agent": agent_id,
-        "window_days": window_days,
-        "as_of": time_asked("as_of", as_of),
-    }
-    return await _answer(request, answers, pages.signs_page, "signs", **asked)
+    return await _answer(request, answers, pages.signs_page, "signs", agent=agent_id, **at)
 
 
 @router.get("/runs")
@@ -246,12 +202,9 @@ async def quality_page(request: Request, answers: TheAnswers) -> Response:
 
 
 @router.get("/alerts")
-async def alerts_page(
-    request: Request, answers: TheAnswers, window_days: WindowDays = None, as_of: AskedAsOf = None
-) -> Response:
+async def alerts_page(request: Request, answers: TheAnswers, at: At) -> Response:
     """The alerts."""
-    moment = time_asked("as_of", as_of)
-    return await _answer(request, answers, pages.alerts_page, "alerts", window_days=window_days, as_of=moment)
+    return await _answer(request, answers, pages.alerts_page, "alerts", **at)
 
 
 @router.get("/parameters")
