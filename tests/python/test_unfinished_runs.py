@@ -188,10 +188,10 @@ def wrong_after(fleet: Fleet, death: Death, command: str) -> list[str]:
     """What is not as it should be when a command follows a run that died."""
     die(fleet, death)
     database = fleet.database
-    found = marts(database, without=RUN_TIMES)
+    found = marts(database, without=RUN_TIMES, may_be_none=True)  # a first run may have died before them
     refusal = go_on(fleet, command)
     if refusal is not None:
-        if published(marts(database, without=RUN_TIMES)) != published(found):
+        if published(marts(database, without=RUN_TIMES, may_be_none=True)) != published(found):
             return [f"refused, but not without changes: {refusal}"]
         refusal = follow(fleet, refusal)
         if refusal is not None:
