@@ -3,12 +3,12 @@
     the scores, so whoever has those has both. in_reach: the condition made of since_oldest_candidate. -#}
 {% macro to_be_published(rows, in_reach) %}
   {%- set published = relation_as_left('int_published_components') if is_incremental() else none -%}
-  (
+  {{ rows }}.{{ in_reach }}
+    and (
         {{ in_scored_range(rows ~ '.as_of') }}
         {%- if published is not none %}
         or (
-            {{ rows }}.{{ in_reach }}
-            and {{ rows }}.as_of <= {{ cutoff() }}
+            {{ rows }}.as_of <= {{ cutoff() }}
             and not exists (
                 select 1
                 from {{ published }} as published
@@ -19,7 +19,7 @@
             )
         )
         {%- endif %}
-  )
+    )
 {% endmacro %}
 
 {#- From which as-of on an increment looks for candidates, as a comparison with a literal, so that the planner sees that

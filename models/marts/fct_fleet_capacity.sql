@@ -20,15 +20,15 @@ with scores as (
     from {{ ref('fct_capacity_scores') }}
     {%- set rewritten = in_scored_range('redone.as_of') %}
     {% if is_incremental() %}
-    where as_of in (
-        select redone.as_of
+    where as_of = any(array(
+        select distinct redone.as_of
         from {{ ref('fct_capacity_scores') }} as redone
         where
             {{ rewritten }}
             or redone.scored_at > (
                 select coalesce(max(latest.latest_scored_at), '-infinity') from {{ this }} as latest
             )
-    )
+    ))
     {% endif %}
 
 )

@@ -44,11 +44,11 @@ components as (
         {{ component }}{% if not loop.last %},{% endif %}
         {% endfor %}
     from {{ ref('int_published_components') }}
-    where as_of in (
+    where as_of = any(array(
         select compared.as_of from comparisons as compared
         union distinct
         select compared.compared_as_of from comparisons as compared
-    )
+    ))
 
 ),
 

@@ -7,6 +7,16 @@ with healthy as (
 
 ),
 
+rewritten as (
+
+    select distinct
+        as_of,
+        window_days
+    from {{ ref('fct_capacity_scores') }}
+    where {{ in_increment(ref('fct_capacity_scores')) }}
+
+),
+
 scores as (
 
     select
@@ -23,13 +33,14 @@ scores as (
             where capacity_score_steady_high < (select healthy.lower_bound from healthy)
         ) as n_steady_below_healthy
     from {{ ref('fct_capacity_scores') }}
-    where (as_of, window_days) in (
-        select
-            rewritten.as_of,
-            rewritten.window_days
-        from {{ ref('fct_capacity_scores') }} as rewritten
-        where {{ in_increment(ref('fct_capacity_scores'), 'rewritten') }}
-    )
+    where
+        as_of = any(array(select rewritten.as_of from rewritten))
+        and (as_of, window_days) in (
+            select
+                rewritten.as_of,
+                rewritten.window_days
+            from rewritten
+        )
     group by
         as_of,
         window_days

@@ -182,7 +182,9 @@ select
         {{ compared_with_text() }}, {{ percent('judged.other_share') }}
     ) as message
 from judged
-inner join {{ ref('int_window_sums') }} using (agent_id_hash, as_of, window_days)
-where {{ is_sign_raised(
-    ['deferrals_left_open'], 'judged.sign', 'judged.n_open', 'judged.found_share - judged.other_share', 'judged.z'
-) }}
+inner join {{ ref('int_window_sums') }} as sums using (agent_id_hash, as_of, window_days)
+where
+    {{ in_scored_range('sums.as_of') }}
+    and {{ is_sign_raised(
+        ['deferrals_left_open'], 'judged.sign', 'judged.n_open', 'judged.found_share - judged.other_share', 'judged.z'
+    ) }}
