@@ -1,10 +1,9 @@
 {#- The rows of a factor that this run publishes: as-ofs that it scores, and earlier ones that are not published although R
     and limits are there, because they waited for the Python step when their turn came. The components are published after
-    the scores, so whoever has those has both. in_reach: the condition made of since_oldest_candidate. -#}
-{% macro to_be_published(rows, in_reach) %}
+    the scores, so whoever has those has both. They are looked for where since_oldest_candidate says. -#}
+{% macro to_be_published(rows) %}
   {%- set published = relation_as_left('int_published_components') if is_incremental() else none -%}
-  {{ rows }}.{{ in_reach }}
-    and (
+  (
         {{ in_scored_range(rows ~ '.as_of') }}
         {%- if published is not none %}
         or (
@@ -19,7 +18,7 @@
             )
         )
         {%- endif %}
-    )
+  )
 {% endmacro %}
 
 {#- From which as-of on an increment looks for candidates, as a comparison with a literal, so that the planner sees that

@@ -20,6 +20,7 @@ with scores as (
     from {{ ref('fct_capacity_scores') }}
     {%- set rewritten = in_scored_range('redone.as_of') %}
     {% if is_incremental() %}
+    -- An array, so that the index is used: for `in` all scores would be read.
     where as_of = any(array(
         select distinct redone.as_of
         from {{ ref('fct_capacity_scores') }} as redone

@@ -217,7 +217,7 @@ def marts(database: Database) -> dict[str, str]:
 
 def _fingerprints(connection: psycopg.Connection, schema: str, kinds: str) -> dict[str, str]:
     """Fingerprints without the times of runs, and without what a swap of tables has not cleared away yet."""
-    found = fingerprints(connection, schema, kinds=kinds, without=tuple(RUN_TIMES))
+    found = fingerprints(connection, schema, kinds=kinds, without=tuple(RUN_TIMES), may_be_none=True)
     return {n: rows for n, rows in found.items() if not n.endswith("__dbt_backup")}
 
 

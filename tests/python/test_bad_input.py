@@ -73,7 +73,11 @@ def administration(database: Database) -> psycopg.Connection:
 
 
 def fingerprints(
-    connection: psycopg.Connection, *schemas: str, kinds: str = "rv", without: tuple[str, ...] = ()
+    connection: psycopg.Connection,
+    *schemas: str,
+    kinds: str = "rv",
+    without: tuple[str, ...] = (),
+    may_be_none: bool = False,
 ) -> dict[str, str]:
     """Of every relation of some kinds, in some schemas, but for the log, in which every run enters itself: the md5 of
     its rows, but for the columns in ``without``."""
@@ -89,6 +93,7 @@ def fingerprints(
         """,
         [list(without), list(schemas), list(kinds), list(LOG_OF_RUNS)],
     ).fetchall()
+    assert relations or may_be_none
     rows_md5 = sql.SQL(
         """
         select md5(coalesce(string_agg(r::text, E'\n' order by r::text collate "C"), ''))
@@ -104,12 +109,10 @@ def fingerprints(
     return found
 
 
-def marts(database: Database, *, without: tuple[str, ...] = (), may_be_none: bool = False) -> dict[str, str]:
+def marts(database: Database, **how: Any) -> dict[str, str]:
     """Fingerprint of every mart, tables and views."""
     with database.connect() as connection:
-        found = fingerprints(connection, SCHEMA, without=without)
-    assert found or may_be_none
-    return found
+        return fingerprints(connection, SCHEMA, **how)
 
 
 def built(database: Database) -> list[tuple]:

@@ -44,6 +44,7 @@ components as (
         {{ component }}{% if not loop.last %},{% endif %}
         {% endfor %}
     from {{ ref('int_published_components') }}
+    -- An array, so that the index is used: for `in` all components would be read.
     where as_of = any(array(
         select compared.as_of from comparisons as compared
         union distinct

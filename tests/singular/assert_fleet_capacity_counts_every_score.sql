@@ -33,6 +33,7 @@ scores as (
             where capacity_score_steady_high < (select healthy.lower_bound from healthy)
         ) as n_steady_below_healthy
     from {{ ref('fct_capacity_scores') }}
+    -- As-ofs as an array, so that the index is used: for `in` alone all scores would be read.
     where
         as_of = any(array(select rewritten.as_of from rewritten))
         and (as_of, window_days) in (

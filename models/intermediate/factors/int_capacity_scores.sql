@@ -37,7 +37,9 @@ resilience as (
         resilience.n_steady_episodes,
         resilience.r_score_steady
     from {{ ref('int_resilience') }} as resilience
-    where {{ to_be_published('resilience', in_reach) }}
+    where
+        resilience.{{ in_reach }}
+        and {{ to_be_published('resilience') }}
 
 ),
 

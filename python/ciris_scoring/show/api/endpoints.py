@@ -401,11 +401,11 @@ async def history(
     as_csv = prefers_csv(request.headers.get("accept"))
     key = ("history", agent_id, window, begin, end, interval, as_csv)
 
-    def read(lens: Lens) -> tuple[Score, list[Point]]:
-        score = _score(lens, agent_id, window)
+    def read(marts: Marts) -> tuple[Score, list[Point]]:
+        score = _score(Lens(marts, publication, answers.cache()), agent_id, window)
         daily_at = MIDNIGHT if interval == "daily" else None
         histories = read_histories(
-            lens.marts,
+            marts,
             [score.agent_id_hash],
             window,
             first=begin,
@@ -415,8 +415,7 @@ async def history(
         return score, histories.get(score.agent_id_hash, [])
 
     def build_json(marts: Marts) -> models.History:
-        lens = Lens(marts, publication, answers.cache())
-        score, points = read(lens)
+        score, points = read(marts)
         return models.History.model_validate(
             {
                 "agent_id_hash": score.agent_id_hash,
@@ -431,12 +430,12 @@ async def history(
                 "current_category": score.category,
                 "history": [point(row) for row in points],
                 "note": "Published scores, as they stand; an as-of without a trace in the window has none.",
-                "cache": lens.cache,
+                "cache": answers.cache(),
             }
         )
 
     def build_csv(marts: Marts) -> bytes:
-        _, points = read(Lens(marts, publication, answers.cache()))
+        _, points = read(marts)
         written = io.StringIO()
         writer = csv.DictWriter(written, CSV_COLUMNS, extrasaction="ignore")
         writer.writeheader()
