@@ -2,7 +2,7 @@
 {% macro check_distribution() %}
   {%- set distribution = setting('distribution') -%}
   {%- if distribution not in ['none', 'citus'] -%}
-    {{ exceptions.raise_compiler_error(
+    {{ refuse(
       "Variable ciris_distribution is " ~ shown(distribution) ~ ", but must be none or citus.") }}
   {%- endif -%}
   {%- if is_distributed() -%} {%- do check_cluster() -%} {%- endif -%}
@@ -12,7 +12,7 @@
 {#- The extension, and sources beside which our tables can stand. -#}
 {% macro check_cluster() %}
   {%- if run_query("select to_regproc('create_distributed_table')")[0][0] is none -%}
-    {{ exceptions.raise_compiler_error(
+    {{ refuse(
       "Variable ciris_distribution is citus, but database " ~ target.dbname ~ " has no extension citus. On the coordinator and "
       ~ "every worker: create extension citus; or leave the variable out.") }}
   {%- endif -%}
@@ -36,23 +36,23 @@
       group by x.indexrelid
       having not bool_or(a.attname = 'agent_id_hash')") if is_traces and found is none else [] -%}
     {%- if keys | length > 0 -%}
-      {{ exceptions.raise_compiler_error(
+      {{ refuse(
         "Variable ciris_distribution is citus, but the key (" ~ keys[0]['columns'] ~ ") of " ~ table ~ " does not hold agent_id_hash, "
         ~ "as a key of a distributed table must. Drop " ~ keys[0]['name'] ~ " and add: primary key (agent_id_hash, "
         ~ keys[0]['columns'] ~ "); docs/scaling.md has every step.") }}
     {%- endif -%}
     {%- if is_traces and (found is none or found['partmethod'] != 'h' or found['attname'] != 'agent_id_hash') -%}
-      {{ exceptions.raise_compiler_error(
+      {{ refuse(
         "Variable ciris_distribution is citus, but source table " ~ table ~ " is not distributed by agent_id_hash. Give it a key "
         ~ "that has the column, such as (agent_id_hash, trace_id, timestamp), then: select create_distributed_table('" ~ table
         ~ "', 'agent_id_hash');") }}
     {%- elif is_traces and found['column_type'] != 'text' -%}
-      {{ exceptions.raise_compiler_error(
+      {{ refuse(
         "Column agent_id_hash of " ~ table ~ " is " ~ found['column_type'] ~ ", but on Citus it must be text, or no table of ours "
         ~ "stands beside it: undistribute the table, alter table " ~ table ~ " alter column agent_id_hash type text; and "
         ~ "distribute it again.") }}
     {%- elif not is_traces and (found is none or found['repmodel'] != 't') -%}
-      {{ exceptions.raise_compiler_error(
+      {{ refuse(
         "Variable ciris_distribution is citus, but source table " ~ table ~ " is not a reference table: select "
         ~ "create_reference_table('" ~ table ~ "');") }}
     {%- endif -%}
@@ -71,7 +71,7 @@
     {%- set found = places.get((node.schema, node.alias)) -%}
     {%- if found is not none and found != placement(node.name)
         and not (is_distributed() and node.config.full_refresh == false) -%}
-      {{ exceptions.raise_compiler_error(
+      {{ refuse(
         "Table " ~ node.schema ~ "." ~ node.alias ~ " stands " ~ words[found] ~ ", where variable ciris_distribution "
         ~ shown(setting('distribution')) ~ " does not put it. Set the variable to what it was, or "
         ~ ("have every table built anew: ciris-scoring run --full-refresh --allow-rescoring." if is_distributed() else

@@ -5,7 +5,7 @@
   {%- set given = setting('scoring_parameters') -%}
   {%- set overrides = {} if given is none else given -%}
   {%- if overrides is not mapping -%}
-    {{ exceptions.raise_compiler_error(
+    {{ refuse(
       "Variable ciris_scoring_parameters is " ~ shown(overrides) ~ ", but must be a dictionary, such as {lambda_c: 5}.") }}
   {%- endif -%}
   {%- set faults = [] -%}
@@ -34,13 +34,13 @@
     {%- endif -%}
   {%- endfor -%}
   {%- if faults | length > 0 -%}
-    {{ exceptions.raise_compiler_error(faults | join(' ') ~ " Correct the variable ciris_scoring_parameters.") }}
+    {{ refuse(faults | join(' ') ~ " Correct the variable ciris_scoring_parameters.") }}
   {%- endif -%}
   {%- set weights = ['weight_c', 'weight_i_int', 'weight_r', 'weight_i_inc', 'weight_s'] -%}
   {%- set total = namespace(value=0.0) -%}
   {%- for name in weights -%} {%- set total.value = total.value + scoring_parameter(name) -%} {%- endfor -%}
   {%- if (total.value - 1) | abs > 1e-9 -%}
-    {{ exceptions.raise_compiler_error(
+    {{ refuse(
       "The weights " ~ weights | join(', ') ~ " sum to " ~ total.value ~ ", but must sum to 1 (tolerance 1e-9). "
       ~ "Correct them in the variable ciris_scoring_parameters.") }}
   {%- endif -%}

@@ -1,7 +1,7 @@
 {#- Every table and column that the models read must be there, of a type that they can read (scoring.md §10). -#}
 {% macro check_sources() %}
   {%- for table in source_report() if table.fault -%}
-    {{ exceptions.raise_compiler_error(table.fault) }}
+    {{ refuse(table.fault) }}
   {%- endfor -%}
 {% endmacro %}
 

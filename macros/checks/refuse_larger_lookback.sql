@@ -6,7 +6,7 @@
     from " ~ scoring_run ~ "
     where cutoff < final_until and backfill_first is null and not is_full_refresh") if execute else [] -%}
   {%- if rows | length > 0 and not setting('allow_rescoring') -%}
-    {{ exceptions.raise_compiler_error(
+    {{ refuse(
       "With ciris_lookback_periods " ~ lookback_periods() ~ " this run would score again what comes after " ~ rows[0]['cutoff']
       ~ ", but the scores in schema " ~ target.schema ~ " are final up to " ~ rows[0]['final_until'] ~ ". Go back to the "
       ~ "smaller lookback, or allow it once: --allow-rescoring (in plain dbt --vars 'ciris_allow_rescoring: true').") }}

@@ -7,9 +7,11 @@
     selects straight into the table. Then come grants, descriptions and statistics.
     A model says its range in its meta: scored_range, a column of as-ofs; judged_range, a column of times; or rewritten: whole;
     constant (whole, but the same at every run with the same code, seeds and variables: ciris-scoring runs it only after a
-    change of one); anew (made at every run); appended; or nothing, for tables whose rows Python writes. And with
-    also_replaced_by the key by which rows from outside the range replace older ones. -#}
-{% materialization replace_range, adapter='postgres' %}
+    change of one); anew (made at every run); appended; or nothing, for tables whose rows others write. With kept_by, a
+    model and columns of it, rows of the range stay that agree with a row of that model.
+    A model in Python returns the query of its rows, on temporary tables that it has filled in this transaction. It is told
+    the range as dbt.rewritten_range, a condition of SQL. -#}
+{% materialization replace_range, adapter='postgres', supported_languages=['sql', 'python'] %}
   {%- set table = this.incorporate(type='table') -%}
   {%- set old = load_cached_relation(this) -%}
   {%- set new = table if old is none else make_intermediate_relation(table) -%}
@@ -21,11 +23,20 @@
   {%- endif -%}
   {{ run_hooks(pre_hooks, inside_transaction=False) }}
   {{ run_hooks(pre_hooks, inside_transaction=True) }}
+  {%- set select = sql -%}
+  {%- if model.language == 'python' -%}
+    {%- call statement('python', language='python') -%}
+{{ compiled_code }}
+{{ py_script_postfix(model) }}
+dbtObj.rewritten_range = {{ in_rewritten_range(config.get('meta')) | tojson }}
+    {%- endcall -%}
+    {%- set select = load_result('python')['response'].query -%}
+  {%- endif -%}
   {%- if is_incremental() -%}
-    {%- call statement('main') -%} {{ bring_up_to_date(table) }} {{ rewrite_range(table, sql) }} {%- endcall -%}
+    {%- call statement('main') -%} {{ bring_up_to_date(table) }} {{ rewrite_range(table, select) }} {%- endcall -%}
   {%- else -%}
     {%- if replaced is not none -%} {%- do run_query(alone_in_swapping()) -%} {%- endif -%}
-    {%- call statement('main') -%} {{ make_table(new, sql) }} {%- endcall -%}
+    {%- call statement('main') -%} {{ make_table(new, select) }} {%- endcall -%}
     {%- do create_indexes(new) -%}
     {%- if replaced is not none -%}
       {%- do adapter.rename_relation(old, replaced) -%}
@@ -87,19 +98,11 @@
   {%- if rewritten == 'whole' and placement(model.name) == 'local' and 'marts' not in model.fqn and not meta.get('keeps_views') %}
   {{ empty_at_once(table) }}
   {%- elif range is not none %}
-  delete from {{ table }} where {{ range }};
-  {%- endif %}
-  {%- if 'also_replaced_by' in meta %}
-  delete from {{ table }} as published
-  using (
-    select distinct {{ meta['also_replaced_by'] | join(', ') }}
-    from ({{ select }}) as selected
-    where not ({{ range }})
-  ) as older
-  where
-    {%- for column in meta['also_replaced_by'] %}
-    published.{{ column }} = older.{{ column }}{% if not loop.last %} and{% endif %}
-    {%- endfor %};
+  delete from {{ table }} where {{ range }}
+  {%- if 'kept_by' in meta %} and ({{ meta['kept_by']['columns'] | join(', ') }}) not in (
+    select {{ meta['kept_by']['columns'] | join(', ') }} from {{ ref(meta['kept_by']['model']) }}
+  )
+  {%- endif %};
   {%- endif %}
   insert into {{ table }} ({{ columns }})
   select {{ columns }} from (

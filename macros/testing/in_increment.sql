@@ -1,10 +1,9 @@
 {#- For tests: the rows of a model that this run has written, so that no test scans years of history. They are the
-    range that the run rewrites (the model's meta.scored_range or meta.judged_range), rows outside any range and, where
-    meta.written_at_column names one, older rows that came in since the last publication. All rows of a model without a
-    range, or when the run scored everything. Literals, so that the planner sees how few they are. -#}
+    range that the run rewrites (the model's meta.scored_range or meta.judged_range), and rows outside any range. All rows
+    of a model without a range, or when the run scored everything. Literals, so that the planner sees how few they
+    are. -#}
 {% macro in_increment(relation, alias=none) %}
   {%- set scoring_run = ref('int_scoring_run') -%}
-  {%- set publications = relation_as_left('int_score_publications') -%}
   {%- if not execute or load_cached_relation(scoring_run) is none -%} {{ return('true') }} {%- endif -%}
   {%- set model = graph.nodes.values() | selectattr('resource_type', 'equalto', 'model')
       | selectattr('package_name', 'equalto', 'ciris_scoring')
@@ -13,9 +12,7 @@
   {%- set is_scored = 'scored_range' in meta -%}
   {%- if not is_scored and 'judged_range' not in meta -%} {{ return('true') }} {%- endif -%}
   {%- set rows = run_query(
-      "select " ~ utc_text('cutoff' if is_scored else 'rejudged_from') ~ " as since, " ~ utc_text('as_of') ~ " as until,"
-      ~ (" null" if publications is none else " (select " ~ utc_text('max(published_at)') ~ " from " ~ publications ~ ")")
-      ~ " as published_at from " ~ scoring_run
+      "select " ~ utc_text('cutoff' if is_scored else 'rejudged_from') ~ " as since, " ~ utc_text('as_of') ~ " as until from " ~ scoring_run
       ~ " where isfinite(rejudged_from)") -%}
   {%- if rows | length == 0 -%} {{ return('true') }} {%- endif -%}
   {%- set since, until = utc_literal(rows[0]['since']), utc_literal(rows[0]['until']) -%}
@@ -27,9 +24,5 @@
     {%- set column = prefix ~ meta['judged_range'] -%}
     {%- set in_range = '(' ~ column ~ ' >= ' ~ since ~ ' and ' ~ column ~ ' < ' ~ until ~ ')' -%}
   {%- endif -%}
-  {%- set written = [in_range, column ~ ' is null'] -%}
-  {%- if 'written_at_column' in meta and rows[0]['published_at'] is not none -%}
-    {%- do written.append(prefix ~ meta['written_at_column'] ~ ' > ' ~ utc_literal(rows[0]['published_at'])) -%}
-  {%- endif -%}
-  {{ return('(' ~ written | join(' or ') ~ ')') }}
+  {{ return('(' ~ in_range ~ ' or ' ~ column ~ ' is null)') }}
 {% endmacro %}

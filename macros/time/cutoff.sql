@@ -10,8 +10,8 @@
   {{ return(bound_of_run('rejudged_from')) }}
 {% endmacro %}
 
-{#- Up to where a run judges and scores. The second half of a run in plain dbt may have been called without the as-of of
-    its first, or days after it. -#}
+{#- Up to where a run judges and scores: as int_scoring_run has it, because a part that is built later (dbt retry) may be
+    called without the run's as-of, or days after it. -#}
 {% macro run_as_of() %}
   {%- if model.resource_type == 'unit_test' -%} {{ return(as_of()) }} {%- endif -%}
   {{ return(bounds_of_run().get('as_of', as_of())) }}

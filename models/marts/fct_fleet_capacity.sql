@@ -1,8 +1,7 @@
-{{ config(materialized='replace_range', meta={'scored_range': 'as_of', 'also_replaced_by': ['as_of']}) }}
+{{ config(materialized='replace_range', meta={'scored_range': 'as_of'}) }}
 {#- Mean, median and minimum of capacity_score over the agents of an as-of, and how many of them stand in each
     category (scoring.md §8); the median of capacity_score_steady, and of how many agents its interval says that they
-    are healthy, or that they are not (certainty.md §4b). An increment redoes the as-ofs it has scored, and older ones
-    that gained rows since. Grain and key: as-of, window. Mean, medians and minimum are null where no agent has enough
+    are healthy, or that they are not (certainty.md §4b). Grain and key: as-of, window. Mean, medians and minimum are null where no agent has enough
     traces. -#}
 with scores as (
 
@@ -18,19 +17,7 @@ with scores as (
         category_steady_low,
         category_steady_high
     from {{ ref('fct_capacity_scores') }}
-    {%- set rewritten = in_scored_range('redone.as_of') %}
-    {% if is_incremental() %}
-    -- An array, so that the index is used: for `in` all scores would be read.
-    where as_of = any(array(
-        select distinct redone.as_of
-        from {{ ref('fct_capacity_scores') }} as redone
-        where
-            {{ rewritten }}
-            or redone.scored_at > (
-                select coalesce(max(latest.latest_scored_at), '-infinity') from {{ this }} as latest
-            )
-    ))
-    {% endif %}
+    where {{ in_scored_range('as_of') }}
 
 )
 

@@ -1,15 +1,13 @@
-{{ config(materialized='replace_range', meta={'scored_range': 'as_of', 'also_replaced_by': ['as_of']}) }}
+{{ config(materialized='replace_range', meta={'scored_range': 'as_of'}) }}
 {#- What the limits at an as-of take from the fleet: the day-to-day correlation of each quantity, and the coefficient
-    of variation of episodes (certainty.md §3). An increment redoes the as-ofs that the run has scored, and
-    older ones that the Python step has computed since. Waits for the gate. Grain and key: as-of, window, where
-    scores have limits. Nothing is null. -#}
+    of variation of episodes (certainty.md §3). Waits for the gate. Grain and key: as-of, window, where scores have
+    limits. Nothing is null. -#}
 -- depends_on: {{ ref('int_capacity_scores') }}
-with fleet_values as (
+with statistics as (
 
     select
         as_of,
         window_days,
-        n_agents,
         {% for quantity in quantities_with_correlation() %}
         {{ quantity }}_correlation,
         {% endfor %}
@@ -18,13 +16,30 @@ with fleet_values as (
         z_better,
         method_version,
         computed_at
-    from {{ ref('int_interval_fleet_values') }}
-    {%- set rewritten = in_scored_range('as_of') %}
-    {% if is_incremental() %}
-    where
-        {{ rewritten }}
-        or computed_at > (select coalesce(max(latest.computed_at), '-infinity') from {{ this }} as latest)
-    {% endif %}
+    from {{ ref('int_window_statistics') }}
+    where {{ in_scored_range('as_of') }}
+
+),
+
+-- The same in every row of an as-of and window.
+fleet_values as (
+
+    select
+        as_of,
+        window_days,
+        count(*)::integer as n_agents,
+        {% for quantity in quantities_with_correlation() %}
+        min({{ quantity }}_correlation) as {{ quantity }}_correlation,
+        {% endfor %}
+        min(episode_cv) as episode_cv,
+        min(z_worse) as z_worse,
+        min(z_better) as z_better,
+        min(method_version) as method_version,
+        min(computed_at) as computed_at
+    from statistics
+    group by
+        as_of,
+        window_days
 
 )
 

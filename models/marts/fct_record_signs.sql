@@ -1,13 +1,12 @@
 {{
   config(
     materialized='replace_range',
-    meta={'scored_range': 'as_of', 'also_replaced_by': ['agent_id_hash', 'record_sign_id']},
+    meta={'scored_range': 'as_of'},
     indexes=[{'columns': ['as_of', 'window_days']}, {'columns': ['agent_id_hash']}],
   )
 }}
 {#- The signs of a polished record that are raised beside a published score: a count or share, what it is compared
-    with, and z, the distance in standard errors (certainty.md §5). An increment takes the as-ofs that the run
-    scores, and older rows whose scores had waited and have been published since. Grain and key: agent, as-of,
+    with, and z, the distance in standard errors (certainty.md §5). Grain and key: agent, as-of,
     window, sign, field. field is null for signs of the whole record; comparison_value and z where there is nothing
     to compare with. -#}
 with scores as (
@@ -58,12 +57,4 @@ select
     scores.agent_label
 from signs
 inner join scores using (agent_id_hash, as_of, window_days)
-{%- set rewritten = in_scored_range('signs.as_of') %}
-{% if is_incremental() %}
-where
-    {{ rewritten }}
-    or scores.scored_at > (
-        select coalesce(run.last_published_at, '-infinity')
-        from {{ ref('int_scoring_run') }} as run
-    )
-{% endif %}
+where {{ in_scored_range('signs.as_of') }}

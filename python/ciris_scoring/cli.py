@@ -149,7 +149,7 @@ def run(
     for_machines: bool,
     place: Place,
 ) -> None:
-    """Score the fleet: build, compute resilience, build the marts, print the fleet table.
+    """Score the fleet: build and test everything, publish the marts, print the fleet table.
 
     A run adds the as-of times since the last one, and corrects those within the lookback. It stops at the first
     failing model or test, before the marts: what was published stays as it was. Two runs on one target never mix;
@@ -450,25 +450,6 @@ def audit(
         sys.exit(1)
     if result.summary.n_problems:
         sys.exit(2)
-
-
-@main.command()
-@database_options
-def resilience(place: Place) -> None:
-    """Compute the resilience scores that are waiting: the Python step alone.
-
-    It comes between the two halves of a run, for schedulers that call dbt themselves. All of it happens in one
-    transaction; running it again finds nothing to do.
-
-    \b
-    Example, the same as `ciris-scoring run`:
-      dbt build --selector before_resilience
-      ciris-scoring resilience
-      dbt build --selector after_resilience
-    """
-    from ciris_scoring.job import run as job
-
-    job.resilience(place.project())
 
 
 @main.command()

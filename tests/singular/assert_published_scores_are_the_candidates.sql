@@ -17,12 +17,7 @@ published as (
         true as is_there,
         {{ columns | join(', ') }}
     from {{ ref('fct_capacity_scores') }}
-    where
-        {{ in_scored_range('as_of') }}
-        or scored_at > (
-            select coalesce(run.last_published_at, '-infinity')
-            from {{ ref('int_scoring_run') }} as run
-        )
+    where {{ in_scored_range('as_of') }}
 
 )
 

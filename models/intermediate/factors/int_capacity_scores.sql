@@ -7,10 +7,9 @@
 }}
 {#- capacity_score = C * max(I_int, floor) * R * I_inc * S, status, category and confidence (scoring.md §8), with every
     component and its limits (certainty.md §3): the candidates. The gate: the blocking tests end here, and every
-    mart descends from this model. It holds what this run publishes and nothing older: the as-ofs that the run scores, and
-    earlier ones that waited for the Python step when their turn came. Grain and key: agent, as-of, window. With too few
-    traces the composites, the category and what is said about their certainty are null. -#}
-{%- set in_reach = 'as_of ' ~ since_oldest_candidate() %}
+    mart descends from this model. It holds the as-ofs that this run scores and nothing older. Grain and key: agent,
+    as-of, window. With too few traces the composites, the category and what is said about their certainty are null. -#}
+{%- set in_reach = in_scored_range('as_of') %}
 with scoring_run as (
 
     select parameter_set_id
@@ -21,25 +20,23 @@ with scoring_run as (
 resilience as (
 
     select
-        resilience.agent_id_hash,
-        resilience.as_of,
-        resilience.window_days,
-        resilience.delta_drift,
-        resilience.delta_csdma_plausibility_score,
-        resilience.delta_dsdma_domain_alignment,
-        resilience.delta_coherence_level,
-        resilience.is_drift_measured,
-        resilience.mttr_hours,
-        resilience.n_open_episodes,
-        resilience.rho_regression,
-        resilience.r_score,
-        resilience.mttr_hours_steady,
-        resilience.n_steady_episodes,
-        resilience.r_score_steady
-    from {{ ref('int_resilience') }} as resilience
-    where
-        resilience.{{ in_reach }}
-        and {{ to_be_published('resilience') }}
+        agent_id_hash,
+        as_of,
+        window_days,
+        delta_drift,
+        delta_csdma_plausibility_score,
+        delta_dsdma_domain_alignment,
+        delta_coherence_level,
+        is_drift_measured,
+        mttr_hours,
+        n_open_episodes,
+        rho_regression,
+        r_score,
+        mttr_hours_steady,
+        n_steady_episodes,
+        r_score_steady
+    from {{ ref('int_resilience') }}
+    where {{ in_reach }}
 
 ),
 
@@ -135,7 +132,7 @@ intervals as (
         {{ column }},
         {% endfor %}
         interval_driver
-    from {{ ref('int_score_intervals') }}
+    from {{ ref('int_window_statistics') }}
     where {{ in_reach }}
 
 ),

@@ -1,8 +1,7 @@
 {{ config(meta={'scored_range': 'as_of'}) }}
 {#- R = norm((1 - delta_drift) * 1 / (1 + MTTR / tau) * (1 - rho_regression)), norm(x) = 1 / (1 + exp(-k (x - x0)))
-    (scoring.md §5), as the Python step made it from the inputs that stand now: joined by their digest.
-    Grain and key: agent, as-of, window; a row still waiting for the step is not here, and so in no mart. A delta is
-    null with too few values; with none measurable delta_drift is 0. -#}
+    (scoring.md §5): drift and R as int_window_statistics computes them, MTTR and rho beside them.
+    Grain and key: agent, as-of, window. A delta is null with too few values; with none measurable delta_drift is 0. -#}
 with inputs as (
 
     select
@@ -13,26 +12,24 @@ with inputs as (
         n_open_episodes,
         rho_regression,
         mttr_hours_steady,
-        n_steady_episodes,
-        inputs_digest
+        n_steady_episodes
     from {{ ref('int_resilience_inputs') }}
 
 ),
 
-scores as (
+statistics as (
 
     select
         agent_id_hash,
         as_of,
         window_days,
-        inputs_digest,
         delta_csdma_plausibility_score,
         delta_dsdma_domain_alignment,
         delta_coherence_level,
         delta_drift,
         n_measured_metrics,
         r_score
-    from {{ ref('int_resilience_scores') }}
+    from {{ ref('int_window_statistics') }}
 
 )
 
@@ -40,20 +37,20 @@ select
     inputs.agent_id_hash,
     inputs.as_of,
     inputs.window_days,
-    scores.delta_drift,
-    scores.delta_csdma_plausibility_score,
-    scores.delta_dsdma_domain_alignment,
-    scores.delta_coherence_level,
-    scores.n_measured_metrics > 0 as is_drift_measured,
+    statistics.delta_drift,
+    statistics.delta_csdma_plausibility_score,
+    statistics.delta_dsdma_domain_alignment,
+    statistics.delta_coherence_level,
+    statistics.n_measured_metrics > 0 as is_drift_measured,
     inputs.mttr_hours,
     inputs.n_open_episodes,
     inputs.rho_regression,
-    scores.r_score,
+    statistics.r_score,
     inputs.mttr_hours_steady,
     inputs.n_steady_episodes,
     case
-        when inputs.mttr_hours_steady = inputs.mttr_hours then scores.r_score
-        else {{ resilience('scores.delta_drift', 'inputs.mttr_hours_steady', 'inputs.rho_regression') }}
+        when inputs.mttr_hours_steady = inputs.mttr_hours then statistics.r_score
+        else {{ resilience('statistics.delta_drift', 'inputs.mttr_hours_steady', 'inputs.rho_regression') }}
     end as r_score_steady
 from inputs
-inner join scores using (agent_id_hash, as_of, window_days, inputs_digest)
+inner join statistics using (agent_id_hash, as_of, window_days)

@@ -1,14 +1,9 @@
 {{ config(meta={'scored_range': 'as_of'}) }}
 {#- What SQL knows of R = norm((1 - delta_drift) * 1 / (1 + MTTR / tau) * (1 - rho_regression)) (scoring.md §5):
-    histograms of the three drift metrics in the scoring window and its baseline, MTTR and rho. The Python step adds
-    delta_drift and R.
+    histograms of the three drift metrics in the scoring window and its baseline, MTTR and rho. int_window_statistics
+    adds delta_drift and R.
     Grain and key: agent, as-of, window, but for those whose sums an earlier version of the project made, without a
-    baseline. Nothing is null; inputs_digest names these inputs and the step's parameters, doubles by their bytes, since
-    their text depends on the session. -#}
-{%- set step_parameters = [
-    scoring_parameter_text('drift_pseudo_count'), scoring_parameter_text('drift_min_sample'),
-    scoring_parameter_text('mttr_scale_hours'), scoring_parameter_text('norm_k'), scoring_parameter_text('norm_x0'),
-] | join('|') -%}
+    baseline. Nothing is null. -#}
 with window_sums as (
 
     select
@@ -88,17 +83,6 @@ select
     n_open_episodes,
     mttr_hours,
     rho_regression,
-    md5(concat_ws(
-        '|',
-        {% for metric in drift_metrics() %}
-        {{ metric }}_recent::text,
-        {{ metric }}_baseline::text,
-        {% endfor %}
-        encode(float8send(mttr_hours), 'hex'),
-        encode(float8send(rho_regression), 'hex'),
-        '{{ step_parameters }}'
-    )) as inputs_digest,
-    '{{ step_parameters }}'::text as step_parameters,
     case when has_episode then mttr_hours_steady else 0 end as mttr_hours_steady,
     (case when has_episode then steady_n_recoveries + n_open_episodes else 0 end)::integer as n_steady_episodes,
     mttr_hours_before,

@@ -5,9 +5,8 @@
     post_hook=["{{ refuse_other_parameters(this) }}", "{{ refuse_larger_lookback(this) }}"],
   )
 }}
-{#- Grain: one row, the run that built the first half. Everything incremental descends from it, so that one as-of and
-    one cutoff hold for both halves of a run, however long the Python step takes between them. A run that is refused
-    leaves the row of the one before it. -#}
+{#- Grain: one row, the run at work or the last one. Everything incremental descends from it, so that one as-of and one
+    cutoff hold for the whole run. A run that is refused leaves the row of the one before it. -#}
 {%- set published = last_publication() or {} -%}
 {%- set backfill = setting('backfill') -%}
 {%- set last = last_run() or {} -%}
@@ -104,8 +103,7 @@ moment as (
         {{ as_of() }} as as_of,
         {{ utc_literal(published.get('newest_published_as_of')) }} as newest_published_as_of,
         {{ utc_literal(published.get('published_until')) }} as published_until,
-        {{ "'" ~ published['parameter_set_id'] ~ "'" if published else 'null' }}::text as published_parameter_set_id,
-        {{ utc_literal(published.get('published_at')) }} as last_published_at
+        {{ "'" ~ published['parameter_set_id'] ~ "'" if published else 'null' }}::text as published_parameter_set_id
 
 ),
 
@@ -164,13 +162,13 @@ select
     {{ lookback_periods() }} as lookback_periods,
     parameter_set.parameter_set_id,
     moment.published_parameter_set_id,
-    moment.last_published_at,
     {{ final_until() }} as final_until,
     {{ (flags.FULL_REFRESH and backfill is none) | string | lower }} as is_full_refresh,
     now() as started_at,
-    null::timestamptz as first_half_ended_at,
     '{{ judging_code() }}' as judging_code,
-    '{{ invocation_id }}' as invocation_id
+    '{{ invocation_id }}' as invocation_id,
+    array[]::text[] as built_nodes,
+    array[]::text[] as failed_tests
 from moment
 cross join lookback
 cross join first_change

@@ -41,10 +41,10 @@ deferrals as (
 
 fleet_values as (
 
-    select
+    select distinct
         window_days,
         episode_cv
-    from {{ ref('int_interval_fleet_values') }}
+    from {{ ref('int_window_statistics') }}
     where as_of = (select run.as_of from scoring_run as run)
 
 ),

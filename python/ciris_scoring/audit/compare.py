@@ -19,8 +19,8 @@ from ciris_scoring.basics.connection import connect, one_row
 from ciris_scoring.basics.errors import InputError
 from ciris_scoring.basics.project import Project
 from ciris_scoring.basics.source_schema import TRACE_COLUMNS, table_identifier
+from ciris_scoring.basics.statements import column_list, one_transaction
 from ciris_scoring.basics.terminal import aligned, fitted, printable
-from ciris_scoring.steps.step import column_list, one_transaction
 
 KEPT = 10_000
 """Discrepancies that are named; more are counted."""

@@ -11,7 +11,7 @@ from ciris_scoring.audit.documents import Batch
 from ciris_scoring.audit.reasons import FOREIGN_KEY, Problem
 from ciris_scoring.audit.traces import VERDICT_COLUMNS
 from ciris_scoring.basics.source_schema import TRACE_COLUMNS
-from ciris_scoring.steps.step import column_list
+from ciris_scoring.basics.statements import column_list
 
 
 class Found(NamedTuple):

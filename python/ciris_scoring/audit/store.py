@@ -25,7 +25,7 @@ from ciris_scoring.basics.source_schema import (
     ddl,
     table_identifier,
 )
-from ciris_scoring.steps.step import analyze, column_list
+from ciris_scoring.basics.statements import analyze, column_list
 
 VERIFICATION_TABLE = "covenant_trace_verification"
 LOAD_LOCK = "ciris_scoring_load"

@@ -32,6 +32,7 @@ decide what its SQL says."""
 NEVER_OLD = frozenset(
     f"{PREFIX}{name}"
     for name in (
+        "attempt",
         "backfill",
         "distribution",
         "lock_holder_pid",

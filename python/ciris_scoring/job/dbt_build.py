@@ -1,10 +1,10 @@
-"""The two halves of a run as builds of one parsed project, with a line of progress for each finished node."""
+"""A run as a build of a parsed project, with a line of progress for each finished node."""
 
 import gc
 from collections.abc import Collection, Mapping
 from copy import copy
 from threading import Lock
-from typing import Any, Literal
+from typing import Any
 
 import click
 
@@ -13,13 +13,6 @@ from ciris_scoring.basics.project import PREFIX, Project
 from ciris_scoring.basics.relations import PACKAGE, relations_of
 from ciris_scoring.basics.terminal import printable, say
 
-Half = Literal["before_resilience", "after_resilience"]
-"""The halves of a run, before and after the Python steps, as selectors.yml names them for plain dbt. A project that has
-the scores as a package does not inherit its selectors."""
-_AFTER_STEPS = [
-    f"fqn:{PACKAGE}.intermediate.{name}+"
-    for name in ("factors.int_resilience", "intervals.int_score_intervals")
-]
 _UNCHANGED = "ciris_unchanged"
 _SHOWN = {
     "success": "ok",
@@ -33,7 +26,7 @@ _COLOURS = {"ok": "green", "skipped": "bright_black", "WARN": "yellow", "FAIL": 
 
 
 class DbtBuild:
-    """Builds selections of one project, parsed once.
+    """Builds one project, parsed once, as often as a run needs.
 
     :param project: project and target.
     :raises DbtFailed: the project does not parse.
@@ -61,22 +54,19 @@ class DbtBuild:
         other._variables = {**self.project.cli_vars, **of_this_run}
         return other
 
-    def build(self, half: Half, unchanged: Collection[str] = ()) -> None:
-        """Build and test one half of a run; unit tests, which no data can break, stay out.
+    def build(self, unchanged: Collection[str] = ()) -> None:
+        """Build and test the project; unit tests, which no data can break, stay out.
 
         :param unchanged: unique ids of what is left as it stands. Tests of it that ask for data are run all the same.
         :raises DbtFailed: names the first node that failed, dbt's message, and what to do.
         """
-        if half == "before_resilience":
-            select, exclude = [f"package:{PACKAGE}"], list(_AFTER_STEPS)
-        else:
-            select, exclude = [f"package:{PACKAGE},{after}" for after in _AFTER_STEPS], []
+        exclude = []
         if unchanged:
             # By a mark, because dbt looks through all nodes for each name that it is given.
             self._mark(unchanged)
             exclude.append(f"tag:{_UNCHANGED}")
         command = [
-            *("build", "--select", *select),
+            *("build", "--select", f"package:{PACKAGE}"),
             *(("--exclude", *exclude) if exclude else ()),
             # Tests go by their own package: another's on the marts stay out, and ours on what is left out stay in.
             *("--indirect-selection", "empty"),

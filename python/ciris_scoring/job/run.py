@@ -1,15 +1,14 @@
-"""The main job: build the first half, compute resilience, build the second half, show the fleet."""
+"""The main job: one dbt build under the lock of a run, and the fleet it has scored."""
 
 import time
-from collections.abc import Sequence
 from datetime import UTC, datetime
+from typing import Any
 
 import psycopg
 from psycopg import sql
 
 from ciris_scoring.basics import as_of as as_of_time
 from ciris_scoring.basics.connection import LOST_HINT, connect, one_row
-from ciris_scoring.basics.dbt import read_relations
 from ciris_scoring.basics.errors import DbtFailed, InputError
 from ciris_scoring.basics.project import PREFIX, Project
 from ciris_scoring.basics.relations import Relations
@@ -17,14 +16,10 @@ from ciris_scoring.basics.run_lock import run_lock
 from ciris_scoring.basics.terminal import say as report
 from ciris_scoring.job.backfill import plan_backfill, unfinished_run
 from ciris_scoring.job.closing import Closing
-from ciris_scoring.job.dbt_build import DbtBuild, Half
+from ciris_scoring.job.dbt_build import DbtBuild
 from ciris_scoring.job.rights import check_rights
 from ciris_scoring.job.run_log import Attempt, logged
 from ciris_scoring.job.unchanged import state_digest, unchanged_digest, unchanged_nodes
-from ciris_scoring.steps.limits.step import run_limits_step
-from ciris_scoring.steps.limits.waiting import first_waiting
-from ciris_scoring.steps.resilience_step import run_step
-from ciris_scoring.steps.step import StepResult
 
 
 def run(
@@ -70,35 +65,41 @@ def score(
     *,
     full_refresh: bool = False,
     allow_rescoring: bool = False,
-) -> StepResult:
+) -> None:
     """Do the job itself, as of a period end, under the lock of a run; parameters and errors as in :func:`run`.
 
-    :param attempt: is told the seconds of the parts.
+    :param attempt: its row in the log of runs.
     """
     project = build.project
     check_rights(connection, project, build.relations)
     with run_lock(connection, project.schema, report) as pid:
         place = build.relations.marts_schema
         report(f"Scoring {project.source_schema} into {place} as of {as_of_time.text(moment)}.")
-        variables = {"as_of": as_of_time.text(moment), "lock_holder_pid": pid}
+        variables = run_variables(moment, pid, attempt)
         if allow_rescoring:
             variables["allow_rescoring"] = True
-        return _build_halves(connection, build.with_variables(variables, full_refresh), attempt)
+        _build(connection, build.with_variables(variables, full_refresh), attempt)
 
 
-def _build_halves(connection: psycopg.Connection, build: DbtBuild, attempt: Attempt) -> StepResult:
+def run_variables(moment: datetime, pid: int, attempt: Attempt) -> dict[str, Any]:
+    """Return the variables of one run, without their prefix."""
+    row = {"id": str(attempt.run_attempt_id), "command": attempt.command}
+    return {"as_of": as_of_time.text(moment), "lock_holder_pid": pid, "attempt": row}
+
+
+def _build(connection: psycopg.Connection, build: DbtBuild, attempt: Attempt) -> None:
+    """Build once, without what is unchanged; where that fails because the server has gone away, the hint is that."""
     digest = None if build.full_refresh else unchanged_digest(connection, build, attempt)
-    unchanged = [] if digest is None else unchanged_nodes(build.manifest)
-    with attempt.timed("first_half"):
-        _build(build, "before_resilience", unchanged, connection)
-    with attempt.timed("steps"):
-        step = _run_steps(connection, build.relations)
-    connection.execute("select")  # the session lives, so the lock is still ours
-    with attempt.timed("second_half"):
-        _build(build, "after_resilience", unchanged, connection)
+    try:
+        build.build([] if digest is None else unchanged_nodes(build.manifest))
+    except DbtFailed as error:
+        try:
+            connection.execute("select")
+        except psycopg.OperationalError:
+            raise DbtFailed(error.message, LOST_HINT) from error
+        raise
     # Where something was left out it is what must be there, whatever somebody did to it meanwhile.
     attempt.state_digest = digest or state_digest(connection, build)
-    return step
 
 
 def run_backfill(
@@ -147,8 +148,8 @@ def run_backfill(
             if unfinished is not None:
                 moment = as_of_time.text(unfinished)
                 report(f"The run as of {moment} did not end: it comes first.")
-                variables = {"as_of": moment, "lock_holder_pid": pid}
-                _build_halves(connection, build.with_variables(variables), attempt)
+                variables = run_variables(unfinished, pid, attempt)
+                _build(connection, build.with_variables(variables), attempt)
             backfill = plan_backfill(
                 connection,
                 project,
@@ -164,55 +165,13 @@ def run_backfill(
             report(f"{verb} the as-ofs from {first_text} to {last_text}: {n_steps} steps.")
             for number, step in enumerate(backfill.steps, 1):
                 report(f"Step {number} of {n_steps}: {step}.")
-                variables = {
-                    "as_of": as_of_time.text(step.as_of),
-                    "lock_holder_pid": pid,
-                    **backfill.variables(step),
-                }
+                variables = run_variables(step.as_of, pid, attempt) | backfill.variables(step)
                 full_refresh = backfill.is_from_nothing and number == 1
-                _build_halves(connection, build.with_variables(variables, full_refresh), attempt)
+                _build(connection, build.with_variables(variables, full_refresh), attempt)
     with connect(project) as connection:
         closing.show_fleet(connection, build.relations, backfill.last)
     closing.hand_on(project, build.relations)
     report(f"Done in {time.monotonic() - started:.0f} s.")
-
-
-def _build(build: DbtBuild, half: Half, unchanged: Sequence[str], connection: psycopg.Connection) -> None:
-    """Build one half; where it fails because the server has gone away, the hint is that."""
-    try:
-        build.build(half, unchanged)
-    except DbtFailed as error:
-        try:
-            connection.execute("select")
-        except psycopg.OperationalError:
-            raise DbtFailed(error.message, LOST_HINT) from error
-        raise
-
-
-def resilience(project: Project) -> StepResult:
-    """Run the Python steps alone, under the lock of a run.
-
-    :raises CirisError: something expected went wrong; nothing was changed.
-    """
-    with connect(project) as connection, run_lock(connection, project.schema, report):
-        return _run_steps(connection, read_relations(project))
-
-
-def _run_steps(connection: psycopg.Connection, relations: Relations) -> StepResult:
-    """Compute R, then the intervals, and say what was done; return the numbers of R and the seconds of both."""
-    since = first_waiting(connection, relations)
-    resilience = run_step(connection, relations, since=since, report=report)
-    _report_step("resilience", resilience)
-    limits = run_limits_step(connection, relations, report=report)
-    _report_step("intervals", limits)
-    return resilience._replace(seconds=resilience.seconds + limits.seconds)
-
-
-def _report_step(name: str, result: StepResult) -> None:
-    report(
-        f"{name}: {result.waiting:,} waiting, {result.written:,} written, {result.deleted:,} deleted "
-        f"in {result.seconds:.1f} s"
-    )
 
 
 def resolve_as_of(project: Project, given: str | None) -> datetime:

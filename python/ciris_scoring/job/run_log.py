@@ -5,7 +5,6 @@ was killed is known to those who read nothing but the marts.
 """
 
 import contextlib
-import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
@@ -41,9 +40,6 @@ class Attempt:
     remedy: str | None = None
     n_scores: int | None = None
     n_late_traces: int | None = None
-    first_half_seconds: float | None = None
-    steps_seconds: float | None = None
-    second_half_seconds: float | None = None
     state_digest: str | None = None
     version: str = field(default_factory=lambda: version("ciris-scoring"))
 
@@ -58,14 +54,6 @@ class Attempt:
         elif isinstance(error, KeyboardInterrupt):
             kind, self.exit_code, self.message = "interrupted", INTERRUPTED, None
         self.outcome = self.outcome or kind
-
-    @contextlib.contextmanager
-    def timed(self, part: str) -> Iterator[None]:
-        """Add the seconds of a part, first_half, steps or second_half, that comes to its end."""
-        began = time.monotonic()
-        yield
-        name = f"{part}_seconds"
-        setattr(self, name, (getattr(self, name) or 0.0) + time.monotonic() - began)
 
 
 @contextlib.contextmanager

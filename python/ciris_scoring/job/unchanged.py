@@ -17,7 +17,7 @@ from ciris_scoring.job.dbt_build import DbtBuild
 from ciris_scoring.job.run_log import Attempt
 
 VARIABLES_OF_ONE_RUN = frozenset(
-    {"allow_rescoring", "as_of", "backfill", "lock_holder_pid", "unchanged_nodes"}
+    {"allow_rescoring", "as_of", "attempt", "backfill", "lock_holder_pid", "unchanged_nodes"}
 )
 """Variables that differ from run to run; no view says anything of them."""
 _FILLED_BY_OTHERS = "nothing"

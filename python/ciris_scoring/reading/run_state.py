@@ -1,15 +1,9 @@
-"""How far the last run came, when it has not published its scores.
-
-The mart of runs says why, where it is there. What a run left unfinished besides is told by the tables behind the marts;
-a role that may not read those learns nothing of it.
-"""
+"""How far the last run came, when it has not published its scores: the newest row of the log of runs."""
 
 from dataclasses import dataclass
 from datetime import datetime
 
-from psycopg import sql
-
-from ciris_scoring.basics.connection import has_right, one_row
+from ciris_scoring.basics.connection import has_right
 from ciris_scoring.basics.run_lock import RUN_LOCK, is_held
 from ciris_scoring.reading.marts import Marts
 
@@ -20,8 +14,6 @@ class Unfinished:
 
     as_of: datetime
     started_at: datetime
-    waiting_scores: int
-    """Rows that wait for the Python step, which computes resilience and intervals."""
     is_at_work: bool
     """Whether somebody holds the lock of a run; if not, the run was refused, failed or was stopped."""
     outcome: str | None = None
@@ -37,71 +29,15 @@ def unfinished(marts: Marts) -> Unfinished | None:
 
     :raises psycopg.Error: the database cannot be read.
     """
-    connection, relations = marts.connection, marts.relations
-    stopped = _stopped(marts)
-    if stopped is not None:
-        return stopped
-    places = relations.places
-    if not has_right(connection, *places["int_scoring_run"]):
-        return None
-    finished = sql.Composed([])
-    if has_right(connection, *places["int_score_publications"]):
-        finished = sql.SQL(
-            "where not exists (select 1 from {} where published_at >= runs.started_at)"
-        ).format(relations["int_score_publications"])
-    query = sql.SQL("select as_of, started_at from {} as runs {}").format(
-        relations["int_scoring_run"], finished
-    )
-    found = connection.execute(query).fetchall()
-    if not found:
-        return None
-    [(as_of, started_at)] = found
-    waiting = 0
-    if all(has_right(connection, *places[f"int_resilience_{name}"]) for name in ("inputs", "scores")):
-        waiting = one_row(
-            connection.execute(
-                sql.SQL(
-                    """
-                    select count(*)
-                    from {} as inputs
-                    where inputs.as_of > (select runs.cutoff from {} as runs) and not exists (
-                        select 1
-                        from {} as scores
-                        where
-                            scores.agent_id_hash = inputs.agent_id_hash
-                            and scores.as_of = inputs.as_of
-                            and scores.window_days = inputs.window_days
-                            and scores.inputs_digest = inputs.inputs_digest
-                    )
-                    """
-                ).format(
-                    relations["int_resilience_inputs"],
-                    relations["int_scoring_run"],
-                    relations["int_resilience_scores"],
-                )
-            )
-        )[0]
-    return Unfinished(as_of, started_at, int(waiting), is_held(connection, RUN_LOCK, relations.target_schema))
-
-
-def _stopped(marts: Marts) -> Unfinished | None:
-    """The newest attempt to publish, where it said why it did not."""
-    attempt = last_attempt(marts)
-    if attempt is None or attempt.outcome not in ("refused", "failed", "interrupted"):
+    run = last_attempt(marts)
+    if run is None or run.outcome in ("published", "built"):
         return None
     is_at_work = is_held(marts.connection, RUN_LOCK, marts.relations.target_schema)
-    return Unfinished(
-        attempt.as_of,
-        attempt.started_at,
-        0,
-        is_at_work,
-        attempt.outcome,
-        attempt.message,
-        attempt.remedy,
-    )
+    outcome = None if run.outcome == "unfinished" else run.outcome
+    return Unfinished(run.as_of, run.started_at, is_at_work, outcome, run.message, run.remedy)
 
 
-OUTCOMES = ("published", "refused", "failed", "interrupted", "unfinished")
+OUTCOMES = ("published", "built", "refused", "failed", "interrupted", "unfinished")
 """What may become of an attempt to publish scores."""
 
 
@@ -125,16 +61,21 @@ def attempts(marts: Marts, limit: int) -> list[Attempt] | None:
 
     :raises psycopg.Error: the database cannot be read.
     """
-    if not marts.may_read("fct_scoring_runs"):
+    if marts.may_read("fct_scoring_runs"):
+        log = "{fct_scoring_runs}"
+    elif has_right(marts.connection, *marts.relations.places["int_run_attempts"]):
+        # The mart is not there before the first run has published.
+        log = """(
+            select
+                as_of, started_at, ended_at, extract(epoch from ended_at - started_at)::float8 as seconds, command,
+                coalesce(outcome, 'unfinished') as outcome, n_scores, n_late_traces, message, remedy
+            from {int_run_attempts}
+        ) as runs"""
+    else:
         return None
     return marts.rows(
         Attempt,
-        """
-        select {columns}
-        from {fct_scoring_runs}
-        order by coalesce(ended_at, started_at) desc
-        limit %(limit)s
-        """,
+        f"select {{columns}} from {log} order by coalesce(ended_at, started_at) desc limit %(limit)s",
         limit=limit,
     )
 

@@ -8,11 +8,11 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
-import psycopg
 from numpy.typing import NDArray
 from psycopg import sql
 
 from ciris_scoring.basics.errors import StepError
+from ciris_scoring.steps.session import Session
 
 SIGNATURE = b"PGCOPY\n\xff\r\n\x00"
 HEADER = SIGNATURE + bytes(8)
@@ -58,7 +58,7 @@ _SENT = {"int4": (">i4", 23), "int8": (">i8", 20), "float8": (">f8", 701)}
 
 
 def read_numbers(
-    cursor: psycopg.Cursor,
+    session: Session,
     query: sql.Composable,
     parameters: Mapping[str, Any],
     columns: Mapping[str, Numbers],
@@ -70,22 +70,19 @@ def read_numbers(
     :raises StepError: a row holds a null, or an array of another length.
     """
     row = np.dtype([("fields", ">i2"), *((name, column.field) for name, column in columns.items())])
-    statement = sql.SQL("copy ({}) to stdout (format binary)").format(query)
-    with cursor.copy(statement, parameters) as copy:
-        data = b"".join(copy)
-    body = memoryview(data)[len(HEADER) : -len(TRAILER)]
+    body = session.copy_out(query, parameters)[len(HEADER) : -len(TRAILER)]
     if len(body) % row.itemsize == 0:
         rows = np.frombuffer(body, row)
         if all(column.is_sound(rows[name]) for name, column in columns.items()):
             return {name: column.values(rows[name]) for name, column in columns.items()}
     raise StepError(
-        "The sums of periods hold a null, or arrays that do not have ten bins.",
-        "Rebuild them: ciris-scoring run --full-refresh --allow-rescoring",
+        "The sums of windows or periods hold a null, or arrays that do not have ten bins. "
+        "Build them again: dbt build --full-refresh --vars 'ciris_allow_rescoring: true'"
     )
 
 
-def write_numbers(cursor: psycopg.Cursor, table: str, columns: Mapping[str, NDArray[Any]]) -> None:
-    """Append rows to a table.
+def write_numbers(session: Session, table: str, columns: Mapping[str, NDArray[Any]]) -> None:
+    """Append rows to a temporary table.
 
     :param columns: (n,) arrays by the columns' names, of int64 for columns of int8 and of float64 for float8.
     """
@@ -98,8 +95,4 @@ def write_numbers(cursor: psycopg.Cursor, table: str, columns: Mapping[str, NDAr
     for name, values in columns.items():
         rows[f"width of {name}"] = 8
         rows[name] = values
-    statement = sql.SQL("copy {} ({}) from stdin (format binary)").format(
-        sql.Identifier(table), sql.SQL(", ").join(map(sql.Identifier, columns))
-    )
-    with cursor.copy(statement) as copy:
-        copy.write(HEADER + rows.tobytes() + TRAILER)
+    session.copy_in(table, columns, HEADER + rows.tobytes() + TRAILER)

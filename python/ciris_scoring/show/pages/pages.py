@@ -481,11 +481,6 @@ def _unpublished(begun: Unfinished | None) -> list[str]:
     since = f"{begun.started_at:%Y-%m-%d %H:%M} UTC"
     if begun.is_at_work:
         return [f"A run is at work since {since}. Its scores appear when it has ended."]
-    if begun.waiting_scores:
-        return [
-            f"{begun.waiting_scores:,} scores wait for the Python step: the first half of a run was built on {since}.",
-            "ciris-scoring run does the rest.",
-        ]
     if begun.outcome:
         said = [line for line in (begun.message, begun.remedy) if line]
         return [f"The run that began on {since} {OUTCOMES[begun.outcome]}.", *said]

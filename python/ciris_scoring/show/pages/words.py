@@ -37,6 +37,7 @@ SIGNS: Mapping[str, str] = {
 }
 RUNS: Mapping[str, str] = {
     "published": "published",
+    "built": "a part built",
     "refused": "refused",
     "failed": "failed",
     "interrupted": "interrupted",

@@ -4,21 +4,18 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
-import psycopg
 from numpy.typing import NDArray
 from psycopg import sql
 
-from ciris_scoring.basics.connection import one_row
 from ciris_scoring.basics.errors import StepError
-from ciris_scoring.basics.relations import Relations
 from ciris_scoring.steps.fixed_copy import Numbers, read_numbers
 from ciris_scoring.steps.intervals import PeriodSums, Rows
-from ciris_scoring.steps.intervals.inputs import Integers
+from ciris_scoring.steps.intervals.inputs import METRICS, Integers
 from ciris_scoring.steps.limits.block import Block
+from ciris_scoring.steps.limits.inputs import Inputs
 from ciris_scoring.steps.limits.setting import Setting
 from ciris_scoring.steps.resilience import N_BINS
-from ciris_scoring.steps.resilience_step import METRICS
-from ciris_scoring.steps.step import FIRST_HALF_HINT
+from ciris_scoring.steps.session import Session
 
 KEPT_BYTES = 250_000_000
 """Of a block's sums that are kept between its two passes: 10,000 agents of 67 days take 110 MB."""
@@ -61,6 +58,7 @@ ROW_COLUMNS = {
     "n_steady_episodes": Numbers("int8"),
     "q_deferral_steady": Numbers("float8"),
     "n_steady_deferrals": Numbers("int8"),
+    "histograms": Numbers("int8", len(METRICS) * 2 * N_BINS),
 }
 """Columns of ``ciris_rows``, as they are read: agent, as-of and window by their places in the block."""
 
@@ -71,63 +69,73 @@ class Batch(NamedTuple):
     sums: PeriodSums
     row_ids: Integers
     rows: Rows
+    histograms: Integers
+    """(rows, 3, 2, 10): of each metric the scoring window's, then the baseline's."""
 
 
-def create_row_tables(cursor: psycopg.Cursor) -> None:
+def create_row_tables(session: Session) -> None:
     """Create the temporary tables of a block's rows and agents."""
-    cursor.execute(
+    session.execute(
         """
         create temporary table ciris_rows (
             row_id int8, agent_number int8, agent_id_hash text, as_of timestamptz, window_days int4, inputs_digest text,
             mttr_hours float8, n_episodes int8, rho_regression float8, q_deferral float8, n_judged_deferrals int8,
-            mttr_hours_steady float8, n_steady_episodes int8, q_deferral_steady float8, n_steady_deferrals int8
+            mttr_hours_steady float8, n_steady_episodes int8, q_deferral_steady float8, n_steady_deferrals int8,
+            histograms int8[]
         ) on commit drop;
         create temporary table ciris_agents (agent_number int8, agent_id_hash text) on commit drop;
         """
     )
 
 
-def number_rows(cursor: psycopg.Cursor, relations: Relations, block: Block) -> int:
+def number_rows(session: Session, inputs: Inputs, block: Block) -> int:
     """Put the rows of a block into ``ciris_rows`` and its agents into ``ciris_agents``; return how many agents.
 
     :raises StepError: they are not those that the inputs' digests were made from.
     """
-    cursor.execute("truncate ciris_rows, ciris_agents")
-    cursor.execute(
+    session.execute("truncate ciris_rows, ciris_agents")
+    histograms = sql.SQL(" || ").join(
+        sql.SQL("resilience.{}::int8[]").format(sql.Identifier(f"{metric}_{window}"))
+        for metric in METRICS
+        for window in ("recent", "baseline")
+    )
+    session.execute(
         sql.SQL("""
         insert into ciris_rows
         select
             row_number() over (order by agent_id_hash, as_of, window_days),
             dense_rank() over (order by agent_id_hash) - 1,
             agent_id_hash, as_of, window_days, fleets.inputs_digest,
-            inputs.mttr_hours, inputs.n_recoveries + inputs.n_open_episodes, inputs.rho_regression,
+            resilience.mttr_hours, resilience.n_recoveries + resilience.n_open_episodes, resilience.rho_regression,
             awareness.q_deferral, awareness.n_judged_deferrals,
-            inputs.mttr_hours_steady, inputs.n_steady_episodes,
-            awareness.q_deferral_steady, awareness.n_steady_deferrals
+            resilience.mttr_hours_steady, resilience.n_steady_episodes,
+            awareness.q_deferral_steady, awareness.n_steady_deferrals,
+            {histograms}
         from ciris_fleets as fleets
-        inner join {inputs} as inputs using (as_of, window_days)
+        inner join {resilience} as resilience using (as_of, window_days)
         inner join {awareness} as awareness using (agent_id_hash, as_of, window_days)
         where
-            fleets.inputs_digest is not null
-            and fleets.as_of between %(first)s and %(last)s
-            and inputs.as_of between %(first)s and %(last)s
+            fleets.as_of between %(first)s and %(last)s
+            and resilience.as_of between %(first)s and %(last)s
             and awareness.as_of between %(first)s and %(last)s
         """).format(
-            inputs=relations["int_resilience_inputs"],
-            awareness=relations["int_incompleteness_awareness"],
+            histograms=histograms,
+            resilience=inputs.resilience_inputs,
+            awareness=inputs.incompleteness_awareness,
         ),
         {"first": block.fleets[0].as_of, "last": block.end},
     )
-    found, expected = cursor.rowcount, sum(fleet.n_agents for fleet in block.fleets)
+    session.execute("insert into ciris_agents select distinct agent_number, agent_id_hash from ciris_rows")
+    session.execute("analyze ciris_rows; analyze ciris_agents")
+    [(found, n_agents)] = session.rows(
+        "select (select count(*) from ciris_rows), (select count(*) from ciris_agents)"
+    )
+    expected = sum(fleet.n_agents for fleet in block.fleets)
     if found != expected:
         raise StepError(
-            f"int_interval_inputs was made from {expected} scored rows, but there are {found}.",
-            FIRST_HALF_HINT,
+            f"int_interval_inputs was made from {expected} rows, but there are {found}. Run the whole build: dbt build"
         )
-    cursor.execute("insert into ciris_agents select distinct agent_number, agent_id_hash from ciris_rows")
-    n_agents = cursor.rowcount
-    cursor.execute("analyze ciris_rows; analyze ciris_agents")
-    return n_agents
+    return int(n_agents)
 
 
 class BatchReader:
@@ -136,8 +144,8 @@ class BatchReader:
     A block is gone through twice: what is read is kept as far as ``KEPT_BYTES`` go, counts in few bytes.
     """
 
-    def __init__(self, cursor: psycopg.Cursor, relations: Relations, setting: Setting, block: Block):
-        self._cursor, self._relations, self._setting, self._block = cursor, relations, setting, block
+    def __init__(self, session: Session, inputs: Inputs, setting: Setting, block: Block):
+        self._session, self._inputs, self._setting, self._block = session, inputs, setting, block
         self._kept: dict[range, Batch] = {}
         self._room = KEPT_BYTES
 
@@ -146,10 +154,10 @@ class BatchReader:
         if agents in self._kept:
             batch = self._kept[agents]
             return batch._replace(sums=PeriodSums._make(map(_widened, batch.sums)))
-        sums = _read_sums(self._cursor, self._relations, self._setting, self._block, agents)
-        batch = Batch(sums, *_read_rows(self._cursor, self._setting, self._block, agents))
+        sums = _read_sums(self._session, self._inputs, self._setting, self._block, agents)
+        batch = Batch(sums, *_read_rows(self._session, self._setting, self._block, agents))
         narrow = batch._replace(sums=PeriodSums._make(map(_narrowed, sums)))
-        self._room -= sum(values.nbytes for values in (*narrow.sums, *narrow.rows))
+        self._room -= sum(values.nbytes for values in (*narrow.sums, *narrow.rows, narrow.histograms))
         if self._room > 0:
             self._kept[agents] = narrow
         return batch
@@ -174,18 +182,20 @@ def chunks(batch: Batch, size: int) -> Iterator[Batch]:
             PeriodSums._make(values[first : first + size] for values in batch.sums),
             batch.row_ids[chosen],
             rows._replace(agent=rows.agent - first),
+            batch.histograms[chosen],
         )
 
 
 def _read_rows(
-    cursor: psycopg.Cursor, setting: Setting, block: Block, agents: range
-) -> tuple[Integers, Rows]:
-    """Numbers and facts of a batch's rows."""
+    session: Session, setting: Setting, block: Block, agents: range
+) -> tuple[Integers, Rows, Integers]:
+    """Numbers, facts and histograms of a batch's rows."""
     query = sql.SQL("""
         select
             row_id, agent_number - %(first)s, (extract(epoch from as_of - %(origin)s) / %(period)s)::int8,
             array_position(%(windows)s::int4[], window_days)::int8 - 1, mttr_hours, n_episodes, rho_regression,
-            q_deferral, n_judged_deferrals, mttr_hours_steady, n_steady_episodes, q_deferral_steady, n_steady_deferrals
+            q_deferral, n_judged_deferrals, mttr_hours_steady, n_steady_episodes, q_deferral_steady, n_steady_deferrals,
+            histograms
         from ciris_rows
         where agent_number >= %(first)s and agent_number < %(last)s
         order by row_id
@@ -197,20 +207,17 @@ def _read_rows(
         "period": setting.period.total_seconds(),
         "windows": [window.window_days for window in setting.windows],
     }
-    columns = read_numbers(cursor, query, parameters, ROW_COLUMNS)
-    return columns.pop("row_id"), Rows(**columns)
+    columns = read_numbers(session, query, parameters, ROW_COLUMNS)
+    histograms = columns.pop("histograms").reshape(-1, len(METRICS), 2, N_BINS)
+    return columns.pop("row_id"), Rows(**columns), histograms
 
 
-def _read_sums(
-    cursor: psycopg.Cursor, relations: Relations, setting: Setting, block: Block, agents: range
-) -> PeriodSums:
+def _read_sums(session: Session, inputs: Inputs, setting: Setting, block: Block, agents: range) -> PeriodSums:
     """Sums of a batch's periods."""
-    lowest, highest = one_row(
-        cursor.execute(
-            "select min(agent_id_hash), max(agent_id_hash) from ciris_agents"
-            " where agent_number >= %s and agent_number < %s",
-            [agents.start, agents.stop],
-        )
+    [(lowest, highest)] = session.rows(
+        "select min(agent_id_hash), max(agent_id_hash) from ciris_agents"
+        " where agent_number >= %s and agent_number < %s",
+        [agents.start, agents.stop],
     )
     parameters = {
         "first": agents.start,
@@ -222,7 +229,7 @@ def _read_sums(
         "period": setting.period.total_seconds(),
     }
     columns = {"agent": Numbers("int8"), "period": Numbers("int8"), **PERIOD_COLUMNS}
-    found = read_numbers(cursor, _sums_query(relations), parameters, columns)
+    found = read_numbers(session, _sums_query(inputs.agent_periods), parameters, columns)
     agent, period = found.pop("agent"), found.pop("period")
     shape = (len(agents), block.n_periods(setting))
 
@@ -242,7 +249,7 @@ def _read_sums(
     )
 
 
-def _sums_query(relations: Relations) -> sql.Composed:
+def _sums_query(agent_periods: sql.SQL) -> sql.Composed:
     """Query for the sums of a batch; the table is read by an index of its own, on agents or on times."""
     return sql.SQL("""
         select
@@ -262,5 +269,5 @@ def _sums_query(relations: Relations) -> sql.Composed:
             )
             for name, column in PERIOD_COLUMNS.items()
         ),
-        periods=relations["int_agent_periods"],
+        periods=agent_periods,
     )

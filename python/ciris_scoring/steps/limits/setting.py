@@ -3,14 +3,11 @@
 from datetime import timedelta
 from typing import NamedTuple
 
-import psycopg
 from psycopg import sql
 
-from ciris_scoring.basics.connection import one_row
 from ciris_scoring.basics.errors import StepError
-from ciris_scoring.basics.relations import Relations
-from ciris_scoring.steps.intervals import METHOD_VERSION, Parameters, Window
-from ciris_scoring.steps.step import read_parameter_texts
+from ciris_scoring.steps.intervals import Parameters, Window
+from ciris_scoring.steps.session import Session
 
 
 class Setting(NamedTuple):
@@ -19,8 +16,6 @@ class Setting(NamedTuple):
     parameters: Parameters
     windows: tuple[Window, ...]
     period: timedelta
-    spelling: str
-    """As the inputs have it in ``step_parameters``."""
 
     @property
     def periods_per_day(self) -> int:
@@ -33,12 +28,13 @@ class Setting(NamedTuple):
         return timedelta(days=max(window.memory_days for window in self.windows))
 
 
-def read_setting(cursor: psycopg.Cursor, relations: Relations) -> Setting:
-    """Read the parameters, the windows and the length of a period that the first half of the run used.
+def read_setting(session: Session, parameters: sql.SQL, windows: sql.SQL, run: sql.SQL) -> Setting:
+    """Read the parameters, the windows and the length of a period of this run.
 
+    :param parameters: relation of ``int_scoring_parameters``; then ``scoring_windows`` and ``int_scoring_run``.
     :raises StepError: a parameter is missing or not what it should be.
     """
-    texts = read_parameter_texts(cursor, relations, Parameters._fields)
+    texts = dict(session.rows(sql.SQL("select parameter_name, parameter_value from {}").format(parameters)))
     values: dict[str, float | int | bool] = {}
     for name, default in Parameters._field_defaults.items():
         text = texts.get(name) or ""
@@ -46,25 +42,19 @@ def read_setting(cursor: psycopg.Cursor, relations: Relations) -> Setting:
             values[name] = _is_true(text) if isinstance(default, bool) else type(default)(text)
         except ValueError as error:
             raise StepError(
-                f"int_scoring_parameters: {name} is {texts.get(name, 'missing')!r}, "
-                "which the step of the intervals cannot use.",
-                "Rebuild it: dbt build --select int_scoring_parameters",
+                f"int_scoring_parameters: {name} is {texts.get(name, 'missing')!r}, which the statistics cannot "
+                "use. Build it again: dbt build --select int_scoring_parameters"
             ) from error
-    windows = cursor.execute(
+    rows = session.rows(
         sql.SQL("select window_days, baseline_days, coherence_days from {} order by window_days").format(
-            relations["scoring_windows"]
+            windows
         )
-    ).fetchall()
-    [scoring_period] = one_row(
-        cursor.execute(sql.SQL("select scoring_period from {}").format(relations["int_scoring_run"]))
     )
-    hours = {"day": 24, "hour": 1}[scoring_period]
-    spelling = (str(METHOD_VERSION), str(hours), *(str(texts[name]) for name in Parameters._fields))
+    [(scoring_period,)] = session.rows(sql.SQL("select scoring_period from {}").format(run))
     return Setting(
         Parameters(**values),  # type: ignore[arg-type]
-        tuple(Window(*window) for window in windows),
-        timedelta(hours=hours),
-        "|".join(spelling),
+        tuple(Window(*row) for row in rows),
+        timedelta(hours={"day": 24, "hour": 1}[scoring_period]),
     )
 
 

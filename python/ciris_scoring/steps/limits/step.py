@@ -1,10 +1,7 @@
-"""The whole step of the intervals, in one transaction."""
+"""All statistics of a run: drift, R and limits of every row whose inputs have changed."""
 
 import time
 
-import psycopg
-
-from ciris_scoring.basics.relations import Relations
 from ciris_scoring.steps.intervals import (
     FleetSums,
     FleetValues,
@@ -16,24 +13,13 @@ from ciris_scoring.steps.intervals import (
     sum_fleet,
 )
 from ciris_scoring.steps.limits.block import BLOCK_PERIODS, Block, blocks
+from ciris_scoring.steps.limits.inputs import Inputs
 from ciris_scoring.steps.limits.reading import Batch, BatchReader, chunks, create_row_tables, number_rows
 from ciris_scoring.steps.limits.setting import Setting, read_setting
-from ciris_scoring.steps.limits.waiting import NEEDED, delete_replaced, find_waiting, require_same
-from ciris_scoring.steps.limits.writing import (
-    add_limits,
-    create_limit_table,
-    write_fleet_values,
-    write_limits,
-)
-from ciris_scoring.steps.step import (
-    ANALYZE_ROWS,
-    Report,
-    StepResult,
-    analyze,
-    one_transaction,
-    require_published_parameters,
-    require_relations,
-)
+from ciris_scoring.steps.limits.waiting import Fleet
+from ciris_scoring.steps.limits.writing import add_numbers, create_statistics_tables, finish_block
+from ciris_scoring.steps.resilience import drift, resilience_score
+from ciris_scoring.steps.session import Session, say
 
 READ_AGENT_PERIODS = 120_000
 """Agents times periods that are read at a time, some 250 MB with what reading takes: few, because the rows of an agent
@@ -46,84 +32,67 @@ REPORT_SECONDS = 2.0
 class _Progress:
     """Lines of progress, the first after ``REPORT_SECONDS``."""
 
-    def __init__(self, total: int, report: Report):
-        self._total, self._report = total, report
+    def __init__(self, total: int):
+        self._total = total
         self._done, self._last = 0, time.monotonic()
 
     def add(self, n: int) -> None:
         self._done += n
         if time.monotonic() - self._last > REPORT_SECONDS:
             self._last = time.monotonic()
-            self._report(f"intervals: {self._done:,} of {self._total:,} rows computed")
+            say(f"statistics: {self._done:,} of {self._total:,} rows computed")
 
 
-def run_limits_step(
-    connection: psycopg.Connection,
-    relations: Relations,
+def compute(
+    session: Session,
+    inputs: Inputs,
+    fleets: list[Fleet],
     *,
     chunk_agents: int | None = None,
     read_agents: int | None = None,
     block_periods: int = BLOCK_PERIODS,
-    report: Report = lambda line: None,
-) -> StepResult:
-    """Compute the limits of every fleet that waits, in one transaction.
+) -> None:
+    """Compute the statistics of these fleets into the temporary table ``ciris_statistics``.
 
-    :param connection: not inside a transaction; its role may create temporary tables, read the inputs, and insert and
-        delete in ``int_score_limits`` and ``int_interval_fleet_values``.
-    :param relations: where the project's models are.
+    :param fleets: those of ``ciris_fleets``, in the order of their as-ofs.
     :param chunk_agents: agents to compute at a time, and ``read_agents`` to read; by default as many as fit.
     :param block_periods: periods between the first and the last as-of of a block.
-    :param report: is given lines of progress, while it takes long.
-    :raises StepError: a relation is missing or does not keep the contract; nothing was changed.
-    :raises psycopg.Error: the database failed; nothing was changed.
+    :raises StepError: the inputs do not keep the contract.
     """
-    started = time.monotonic()
-    with one_transaction(connection) as cursor:
-        require_relations(cursor, relations, NEEDED)
-        require_published_parameters(cursor, relations)
-        fleets = find_waiting(cursor, relations)
-        deleted = delete_replaced(cursor, relations)
-        waiting = sum(fleet.n_agents for fleet in fleets)
-        progress = _Progress(waiting, report)
-        if fleets:
-            setting = read_setting(cursor, relations)
-            require_same(cursor, setting)
-            cursor.execute("set local jit = off")
-            cursor.execute("set local enable_nestloop = off")  # it takes agents and periods for independent
-            create_row_tables(cursor)
-            create_limit_table(cursor)
-            for block in blocks(fleets, setting, block_periods):
-                _compute_block(cursor, relations, setting, block, chunk_agents, read_agents, progress)
-    if waiting + deleted >= ANALYZE_ROWS:
-        analyze(connection, relations["int_score_limits"])
-    return StepResult(waiting, waiting, deleted, time.monotonic() - started)
+    create_row_tables(session)
+    create_statistics_tables(session)
+    progress = _Progress(sum(fleet.n_agents for fleet in fleets))
+    setting = read_setting(session, inputs.scoring_parameters, inputs.scoring_windows, inputs.scoring_run)
+    # The planner takes agents and periods for independent, and a nested loop for cheap.
+    session.execute("set local jit = off; set local enable_nestloop = off")
+    for block in blocks(fleets, setting, block_periods):
+        _compute_block(session, inputs, setting, block, chunk_agents, read_agents, progress)
+        finish_block(session)
 
 
 def _compute_block(
-    cursor: psycopg.Cursor,
-    relations: Relations,
+    session: Session,
+    inputs: Inputs,
     setting: Setting,
     block: Block,
     chunk_agents: int | None,
     read_agents: int | None,
     progress: _Progress,
 ) -> None:
-    """Compute and write the limits and values of a block's fleets, in two passes over its agents."""
-    n_agents = number_rows(cursor, relations, block)
+    """Compute a block's fleets in two passes over its agents: the fleet's sums, then each agent's statistics."""
+    n_agents = number_rows(session, inputs, block)
     n_periods = block.n_periods(setting)
     chunk_agents = chunk_agents or agents_per_chunk(n_periods)
     read_agents = read_agents or max(READ_AGENT_PERIODS // n_periods, 1)
     batches = [range(first, min(first + read_agents, n_agents)) for first in range(0, n_agents, read_agents)]
-    reader = BatchReader(cursor, relations, setting, block)
+    reader = BatchReader(session, inputs, setting, block)
 
     shared = empty_fleet_sums(len(setting.windows), n_periods)
     for agents in batches:
         shared = _with_sums_of(shared, reader.read(agents), setting, chunk_agents)
     values = fleet_values(shared)
     for agents in batches:
-        _compute_limits(cursor, reader.read(agents), values, setting, chunk_agents, progress)
-    write_limits(cursor, relations)
-    write_fleet_values(cursor, relations, setting, block, values)
+        _compute_rows(session, reader.read(agents), values, setting, chunk_agents, progress)
 
 
 def _with_sums_of(shared: FleetSums, batch: Batch, setting: Setting, chunk_agents: int) -> FleetSums:
@@ -134,23 +103,38 @@ def _with_sums_of(shared: FleetSums, batch: Batch, setting: Setting, chunk_agent
     return shared
 
 
-def _compute_limits(
-    cursor: psycopg.Cursor,
+def _compute_rows(
+    session: Session,
     batch: Batch,
     values: FleetValues,
     setting: Setting,
     chunk_agents: int,
     progress: _Progress,
 ) -> None:
-    """Compute the limits of a batch's rows, with what the fleets show."""
+    """Compute the rows of a batch, with what the fleets show."""
+    parameters = setting.parameters
     for chunk in chunks(batch, chunk_agents):
+        drifted = drift(
+            chunk.histograms[:, :, 0],
+            chunk.histograms[:, :, 1],
+            parameters.drift_pseudo_count,
+            parameters.drift_min_sample,
+        )
+        r_score = resilience_score(
+            drifted.mean,
+            chunk.rows.mttr_hours,
+            chunk.rows.rho_regression,
+            parameters.mttr_scale_hours,
+            parameters.norm_k,
+            parameters.norm_x0,
+        )
         limits = compute_intervals(
             chunk.sums,
             chunk.rows,
             setting.windows,
-            setting.parameters,
+            parameters,
             values,
             periods_per_day=setting.periods_per_day,
         )
-        add_limits(cursor, chunk.row_ids, limits)
+        add_numbers(session, chunk.row_ids, chunk.rows, drifted, r_score, limits, values)
         progress.add(len(chunk.row_ids))

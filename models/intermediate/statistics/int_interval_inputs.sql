@@ -5,11 +5,11 @@
     pre_hook="{{ set_for_heavy_work(joins_by_key=true) }}",
   )
 }}
-{#- A digest of everything that the limits of an as-of and window are made from (certainty.md §3). All agents share
-    it: the limits of each depend on the fleet's correlations at that as-of, and these on each agent's sums over the
-    longest memory. The Python step computes the as-ofs whose digest it does not find among the fleet's stored values.
-    Grain and key: as-of and window with a scored agent. Nothing is null. -#}
-{%- set step_parameters = interval_step_parameters() -%}
+{#- A digest of everything that int_window_statistics reads of an as-of and window (scoring.md §5, certainty.md §3). All
+    agents share it: the limits of each depend on the fleet's correlations at that as-of, and these on each agent's sums
+    over the longest memory. Statistics with the same digest are not computed again.
+    Grain and key: as-of and window with a scored agent. Nothing is null. Doubles enter the digest by their bytes,
+    because their text depends on the session. -#}
 with window_sums as (
 
     select
@@ -32,9 +32,10 @@ resilience_inputs as (
         window_days,
         n_recoveries,
         n_open_episodes,
+        mttr_hours,
+        rho_regression,
         mttr_hours_steady,
-        n_steady_episodes,
-        inputs_digest
+        n_steady_episodes
     from {{ ref('int_resilience_inputs') }}
     where {{ in_scored_range('as_of') }}
 
@@ -62,7 +63,8 @@ row_hashes as (
         window_sums.window_days,
         hashtextextended(concat_ws(
             '|',
-            resilience_inputs.inputs_digest,
+            encode(float8send(resilience_inputs.mttr_hours), 'hex'),
+            encode(float8send(resilience_inputs.rho_regression), 'hex'),
             resilience_inputs.n_recoveries,
             resilience_inputs.n_open_episodes,
             deferrals.q_deferral,
@@ -86,8 +88,7 @@ select
     as_of,
     window_days,
     count(*)::integer as n_agents,
-    md5(concat_ws('|', '{{ step_parameters }}', count(*), sum(row_hash))) as inputs_digest,
-    '{{ step_parameters }}'::text as step_parameters
+    md5(concat_ws('|', '{{ statistics_parameters() }}', count(*), sum(row_hash))) as inputs_digest
 from row_hashes
 group by
     as_of,

@@ -1,0 +1,61 @@
+{#- A part of the project may be built by itself, and a failed run gone on with (dbt retry), where it rests on nothing but
+    what the last run has built: else a score would be made of parts of two runs. -#}
+{% macro check_parts(models) %}
+  {%- set last = last_run() -%}
+  {%- if last is none or last['has_ended'] or 'model.ciris_scoring.int_scoring_run' in models -%} {{ return('') }} {%- endif -%}
+  {%- set built, failed_tests = fromjson(last['built_nodes']), fromjson(last['failed_tests']) -%}
+  {%- set missing = [] -%}
+  {%- for unique_id in ancestors(models) + failed_tests if unique_id not in built + selected_resources -%}
+    {%- do missing.append(unique_id.split('.')[2]) -%}
+  {%- endfor -%}
+  {#- dbt retry names nothing: it builds all that failed, which is known where that run came to its end. -#}
+  {%- if missing and selected_resources or not (built or models) -%}
+    {%- do refuse(
+      "The run that began at " ~ shown_time(last['started_at']) ~ " did not end, so what would be built in schema "
+      ~ target.schema ~ " is part old, part new" ~ (" (" ~ missing[0] ~ " is from before)" if missing else "")
+      ~ ". Run again from the beginning: " ~ command_of(last)
+      ~ ("." if last['is_full_refresh'] or last['backfill_first'] else " (in plain dbt: dbt build).")) -%}
+  {%- endif -%}
+{% endmacro %}
+
+{#- Unique ids of the models and seeds of this project that these models are made of, but for them. -#}
+{% macro ancestors(models) %}
+  {%- set found = models | list -%}
+  {%- for unique_id in found -%}
+    {%- for parent in graph.nodes.get(unique_id, {'depends_on': {'nodes': []}}).depends_on.nodes
+        if parent not in found and parent in graph.nodes -%}
+      {%- if graph.nodes[parent].package_name == 'ciris_scoring' -%} {%- do found.append(parent) -%} {%- endif -%}
+    {%- endfor -%}
+  {%- endfor -%}
+  {%- set built = [] -%}
+  {%- for unique_id in found if unique_id not in models and graph.nodes[unique_id].config.materialized != 'ephemeral' -%}
+    {%- do built.append(unique_id) -%}
+  {%- endfor -%}
+  {{ return(built) }}
+{% endmacro %}
+
+{#- Notes in int_scoring_run what this invocation has built, and which blocking tests failed; what ciris-scoring found
+    unchanged counts as built. -#}
+{% macro note_parts(built, failed) %}
+  {%- set scoring_run = relation_as_left('int_scoring_run') -%}
+  {%- if scoring_run is none or not (built or failed) -%} {{ return('') }} {%- endif -%}
+  {%- set names, failed_tests = [], [] -%}
+  {%- for unique_id in built | map(attribute='node.unique_id') | list + setting('unchanged_nodes') | list -%}
+    {%- do names.append(literal(unique_id)) -%}
+  {%- endfor -%}
+  {%- for result in failed if result.node.resource_type == 'test' -%}
+    {%- do failed_tests.append(literal(result.node.unique_id)) -%}
+  {%- endfor -%}
+  {%- do write_under_lock() -%}
+  {%- do run_query("
+    update " ~ scoring_run ~ "
+    set
+      built_nodes = built_nodes || array[" ~ names | join(', ') ~ "]::text[],
+      failed_tests = array(
+        select test from unnest(failed_tests) as test where test <> all (array[" ~ names | join(', ') ~ "]::text[])
+        union
+        select unnest(array[" ~ failed_tests | join(', ') ~ "]::text[])
+      );
+    commit;
+    begin") -%}
+{% endmacro %}

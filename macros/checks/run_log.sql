@@ -1,0 +1,92 @@
+{#- The log of runs, int_run_attempts: what every run, in plain dbt too, says of itself at its start, its refusal and its
+    end. ciris-scoring gives its own row by the variable ciris_attempt and ends it itself, since it also knows of runs
+    that never got as far as dbt. -#}
+
+{#- On-run-start: enters the run, and makes the log before the first one. -#}
+{% macro enter_start() %}
+  {%- if not is_run_of_ours() -%} {{ return('') }} {%- endif -%}
+  {%- set node = graph.nodes['model.ciris_scoring.int_run_attempts'] -%}
+  {%- set log = api.Relation.create(database=node.database, schema=node.schema, identifier=node.alias, type='table') -%}
+  {%- if load_cached_relation(log) is none -%}
+    {%- set columns = [] -%}
+    {%- for column in node.columns.values() -%}
+      {%- do columns.append(adapter.quote(column.name) ~ ' ' ~ column.data_type) -%}
+    {%- endfor -%}
+    {%- do run_query("create table if not exists " ~ log ~ " (" ~ columns | join(', ') ~ ", primary key (run_attempt_id))") -%}
+    {%- do adapter.cache_added(log) -%}
+  {%- endif -%}
+  {%- set attempt = setting('attempt') or {'id': invocation_id, 'command': 'dbt'} -%}
+  {%- do run_query("
+    insert into " ~ log ~ " (run_attempt_id, started_at, command, as_of, version)
+    values (" ~ literal(attempt['id']) ~ ", now(), " ~ literal(attempt['command']) ~ ", " ~ as_of() ~ ", "
+      ~ literal(node.config.meta['package_version']) ~ ")
+    on conflict do nothing;
+    commit;
+    begin") -%}
+{% endmacro %}
+
+{#- Stops the run with a message, which the log of runs gets too. -#}
+{% macro refuse(message) %}
+  {%- if execute -%} {%- do write_attempt({'outcome': 'refused', 'message': message}) -%} {%- endif -%}
+  {{ exceptions.raise_compiler_error(message) }}
+{% endmacro %}
+
+{#- On-run-end: what became of the run, in the log and, for a run that others may go on with (check_parts), in
+    int_scoring_run. -#}
+{% macro enter_end(results) %}
+  {%- if not (execute and flags.WHICH in ['run', 'build']) -%} {{ return('') }} {%- endif -%}
+  {%- set built, failed = [], [] -%}
+  {%- for result in results if result.node.package_name == 'ciris_scoring'
+      and result.node.resource_type in ['model', 'seed', 'test'] -%}
+    {%- do (built if result.status in ['success', 'pass', 'warn'] else failed).append(result) -%}
+  {%- endfor -%}
+  {%- do note_parts(built, failed) -%}
+  {%- set broken = failed | selectattr('status', 'in', ['error', 'fail', 'runtime error']) | list -%}
+  {%- set publication = built | selectattr('node.unique_id', 'equalto', 'model.ciris_scoring.int_score_publications') | list -%}
+  {%- if not built and not failed -%}
+    {%- do write_attempt(none) -%}
+  {%- elif failed -%}
+    {%- set first = (broken or failed)[0] -%}
+    {%- do write_attempt({'outcome': 'failed', 'message': first.node.name ~ ': ' ~ first.message}) -%}
+  {%- else -%}
+    {%- do write_attempt({'outcome': 'published' if publication else 'built'}) -%}
+  {%- endif -%}
+  {{ return('commit') }}
+{% endmacro %}
+
+{#- Ends this run's row of the log with these values; takes it away where they are none. -#}
+{% macro write_attempt(values) %}
+  {%- set log = relation_as_left('int_run_attempts') -%}
+  {%- if log is none or setting('attempt') -%} {{ return('') }} {%- endif -%}
+  {%- if values is none -%}
+    {%- do run_query("delete from " ~ log ~ " where run_attempt_id = '" ~ invocation_id ~ "'; commit; begin") -%}
+    {{ return('') }}
+  {%- endif -%}
+  {%- set counts = '' -%}
+  {%- if values['outcome'] == 'published' -%}
+    {%- set counts = "
+      n_scores = (select count(*) from " ~ relation_as_left('fct_capacity_scores') ~ " where scored_at >= log.started_at),
+      n_late_traces = (select coalesce(sum(n), 0) from " ~ relation_as_left('fct_data_quality')
+        ~ " where issue = 'late_trace')," -%}
+  {%- endif -%}
+  {%- do run_query("
+    update " ~ log ~ " as log
+    set
+      " ~ counts ~ "
+      ended_at = clock_timestamp(),
+      outcome = " ~ literal(values['outcome']) ~ ",
+      message = " ~ (literal(values['message'].split() | join(' ')) if values['message'] else 'null') ~ "
+    where run_attempt_id = '" ~ invocation_id ~ "' and outcome is null;
+    commit;
+    begin") -%}
+{% endmacro %}
+
+{#- Whether this invocation builds models of this project. dbt retry does not say what it builds. -#}
+{% macro is_run_of_ours() %}
+  {%- if not execute or flags.WHICH not in ['run', 'build'] or selected_resources is not defined -%} {{ return(false) }} {%- endif -%}
+  {%- set ours = [] -%}
+  {%- for unique_id in selected_resources if unique_id.startswith('model.ciris_scoring.') -%}
+    {%- do ours.append(unique_id) -%}
+  {%- endfor -%}
+  {{ return(ours | length > 0 or selected_resources | length == 0) }}
+{% endmacro %}

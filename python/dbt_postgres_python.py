@@ -1,0 +1,66 @@
+"""Python models on PostgreSQL: they run in dbt's own process, in the session and transaction of their materialization.
+
+dbt imports every installed module whose name begins with ``dbt_``, in every project of the environment. This one gives
+the adapter for PostgreSQL the three properties that dbt asks for before it runs a Python model, and adds the method
+``ciris_scoring_version``, by which the project's checks see that the package is installed. It imports nothing but dbt.
+
+``model(dbt, session)`` gets dbt's own connection to PostgreSQL (DB-API) as ``session``, may fill temporary tables
+there, and returns the query of its rows. The materialization finds the query in the response of the statement.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+from dbt.adapters.contracts.connection import AdapterResponse
+from dbt.adapters.postgres import PostgresAdapter
+
+METHOD = "in_process"
+_VERSION = "ciris_scoring_version"
+
+
+@dataclass
+class QueryResponse(AdapterResponse):
+    """What a Python model answers: the query of its rows."""
+
+    query: str = ""
+
+
+class InProcess:
+    """Runs the compiled code of one Python model."""
+
+    def __init__(self, adapter: PostgresAdapter, model: dict[str, Any]):
+        self._adapter, self._model = adapter, model
+
+    def submit(self, compiled_code: str) -> str:
+        """Run the model and return the query of its rows.
+
+        :raises DbtRuntimeError: the model failed; its transaction is rolled back.
+        """
+        scope: dict[str, Any] = {"__name__": "dbt_python_model"}
+        connections = self._adapter.connections
+        with connections.exception_handler(f"Python model {self._model['name']}"):
+            exec(compile(compiled_code, self._model["original_file_path"], "exec"), scope)
+            dbt = scope["dbtObj"](lambda relation: relation)
+            query: str = scope["model"](dbt, connections.get_thread_connection().handle)
+        return query
+
+
+def _version(self: PostgresAdapter) -> str:
+    from importlib.metadata import version
+
+    return version("ciris-scoring")
+
+
+def _extend(adapter: Any) -> None:
+    adapter.python_submission_helpers = property(
+        lambda self: {METHOD: lambda model, credentials: InProcess(self, model)}
+    )
+    adapter.default_python_submission_method = property(lambda self: METHOD)
+    adapter.generate_python_submission_response = lambda self, query: QueryResponse(
+        _message="PYTHON", query=query
+    )
+    setattr(adapter, _VERSION, _version)
+    adapter._available_ = adapter._available_ | {_VERSION}
+
+
+_extend(PostgresAdapter)
