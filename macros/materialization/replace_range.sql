@@ -10,7 +10,8 @@
     change of one); anew (made at every run); appended; or nothing, for tables whose rows others write. With kept_by, a
     model and columns of it, rows of the range stay that agree with a row of that model.
     A model in Python returns the query of its rows, on temporary tables that it has filled in this transaction. It is told
-    the range as dbt.rewritten_range, a condition of SQL. -#}
+    the range as dbt.rewritten_range, a condition of SQL, and the table of which it rewrites that range as
+    dbt.rewritten_table, None where the table is made anew. -#}
 {% materialization replace_range, adapter='postgres', supported_languages=['sql', 'python'] %}
   {%- set table = this.incorporate(type='table') -%}
   {%- set old = load_cached_relation(this) -%}
@@ -29,6 +30,7 @@
 {{ compiled_code }}
 {{ py_script_postfix(model) }}
 dbtObj.rewritten_range = {{ in_rewritten_range(config.get('meta')) | tojson }}
+dbtObj.rewritten_table = {{ tojson(table | string) if is_incremental() else 'None' }}
     {%- endcall -%}
     {%- set select = load_result('python')['response'].query -%}
   {%- endif -%}

@@ -17,7 +17,7 @@ def window_statistics(dbt: Any, connection: Any, inputs: Mapping[str, str]) -> s
 
     Rows of an as-of and window whose digest has not changed stay: replace_range keeps them.
 
-    :param dbt: what dbt gives a Python model; replace_range adds ``rewritten_range`` to it.
+    :param dbt: what dbt gives a Python model; replace_range adds ``rewritten_range`` and ``rewritten_table`` to it.
     :param connection: dbt's own, inside the materialization's transaction.
     :param inputs: relations by the fields of :class:`Inputs`.
     :returns: the query of the computed rows.
@@ -25,7 +25,7 @@ def window_statistics(dbt: Any, connection: Any, inputs: Mapping[str, str]) -> s
     """
     session = Session(connection)
     relations = Inputs(**{name: sql.SQL(relation) for name, relation in inputs.items()})
-    table = sql.SQL(repr(dbt.this)) if dbt.is_incremental else None
+    table = None if dbt.rewritten_table is None else sql.SQL(dbt.rewritten_table)
     fleets = find_waiting(session, relations.interval_inputs, dbt.rewritten_range, table)
     compute(session, relations, fleets)
     return statistics_query()
