@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dbt.adapters.contracts.connection import AdapterResponse
-from dbt.adapters.postgres import PostgresAdapter
+from dbt.adapters.postgres.impl import PostgresAdapter
 
 METHOD = "in_process"
 _VERSION = "ciris_scoring_version"

@@ -4,7 +4,7 @@ import shutil
 from pathlib import Path
 
 PARTS = (
-    *("dbt_project.yml", "selectors.yml", "profiles.yml.example", "analyses", "models", "macros", "seeds"),
+    *("dbt_project.yml", "profiles.yml.example", "analyses", "models", "macros", "seeds"),
     *("dashboards", "tests/generic", "tests/singular"),
 )
 """Files and folders, from the project's folder."""

@@ -1,9 +1,11 @@
 """Drift, R and limits of every agent, as-of and window, by numpy (scoring.md §5, certainty.md §3)."""
 
+from typing import Any
+
 from ciris_scoring.steps.window_statistics import window_statistics
 
 
-def model(dbt, session):
+def model(dbt: Any, session: Any) -> str:
     """Return the query of the rows that this run computes."""
     dbt.config(materialized="replace_range")
     run = dbt.ref("int_scoring_run")
