@@ -18,20 +18,23 @@
   {%- endif -%}
 {% endmacro %}
 
-{#- Unique ids of the models and seeds of this project that these models are made of, but for them. -#}
+{#- Unique ids of the tables that each run writes and that these models are made of, but for them. They all descend from
+    int_scoring_run; what it is made of was built before it, maybe by another command. -#}
 {% macro ancestors(models) %}
   {%- set found = models | list -%}
-  {%- for unique_id in found -%}
-    {%- for parent in graph.nodes.get(unique_id, {'depends_on': {'nodes': []}}).depends_on.nodes
-        if parent not in found and parent in graph.nodes -%}
-      {%- if graph.nodes[parent].package_name == 'ciris_scoring' -%} {%- do found.append(parent) -%} {%- endif -%}
+  {%- for unique_id in found if unique_id in graph.nodes -%}
+    {%- for parent in graph.nodes[unique_id].depends_on.nodes if parent not in found and parent in graph.nodes -%}
+      {%- if unique_id != 'model.ciris_scoring.int_scoring_run' -%} {%- do found.append(parent) -%} {%- endif -%}
     {%- endfor -%}
   {%- endfor -%}
-  {%- set built = [] -%}
-  {%- for unique_id in found if unique_id not in models and graph.nodes[unique_id].config.materialized != 'ephemeral' -%}
-    {%- do built.append(unique_id) -%}
+  {%- set tables = [] -%}
+  {%- for unique_id in found if unique_id not in models -%}
+    {%- set meta = graph.nodes[unique_id].config.meta -%}
+    {%- if 'scored_range' in meta or 'judged_range' in meta or meta.get('rewritten') in ['whole', 'anew'] -%}
+      {%- if graph.nodes[unique_id].config.materialized == 'replace_range' -%} {%- do tables.append(unique_id) -%} {%- endif -%}
+    {%- endif -%}
   {%- endfor -%}
-  {{ return(built) }}
+  {{ return(tables) }}
 {% endmacro %}
 
 {#- Notes in int_scoring_run what this invocation has built, and which blocking tests failed; what ciris-scoring found
