@@ -13,7 +13,7 @@
 {#- The same for a run of these models; it writes nothing. -#}
 {% macro check_run_of(models) %}
   {%- do check_package() -%}
-  {%- do warn_of_old_names() -%}
+  {%- do check_earlier_state() -%}
   {%- do check_encoding() -%}
   {%- do check_scoring_parameters() -%}
   {%- do check_as_of() -%}
@@ -51,17 +51,18 @@
              'published_until': published['published_until'] if published else none}) }}
 {% endmacro %}
 
-{#- Names that variables had before 0.2.0 still count where this is the root project (setting). -#}
-{% macro warn_of_old_names() %}
-  {%- for name in names_before_prefix() if project_name == 'ciris_scoring' and var(name, none) is not none -%}
-    {%- if 'ciris_' ~ name in invocation_args_dict.get('vars', {}) and name not in ['as_of', 'allow_rescoring'] -%}
-      {{ refuse(
-        "The variable " ~ name ~ " is set to " ~ shown(var(name)) ~ " by the name that it had before 0.2.0, and ciris_" ~ name
-        ~ " by --vars. Rename the first to ciris_" ~ name ~ ", or leave it out.") }}
-    {%- endif -%}
-    {%- do exceptions.warn(
-        "The variable " ~ name ~ " is called ciris_" ~ name ~ " now; 0.3.0 will not know the old name any more.") -%}
+{#- No release came before 1.0.0: tables of an earlier state of the project have other columns. -#}
+{% macro check_earlier_state() %}
+  {%- set node = graph.nodes['model.ciris_scoring.int_scoring_run'] -%}
+  {%- set schemas = [] -%}
+  {%- for unique_id in graph.nodes if unique_id.startswith('model.ciris_scoring.') -%}
+    {%- do schemas.append(graph.nodes[unique_id].schema) -%}
   {%- endfor -%}
+  {%- if adapter.get_relation(node.database, node.schema, 'int_score_limits') is not none -%}
+    {%- do refuse("Schema " ~ node.schema ~ " holds tables of a version before 1.0.0, the first release, which this version "
+      ~ "cannot go on from. Drop the schemas " ~ schemas | unique | sort | join(', ') ~ ", or name another schema in the "
+      ~ "profile; the next run scores the whole history.") -%}
+  {%- endif -%}
 {% endmacro %}
 
 {#- Text is cleaned of characters that only Unicode has, and names are in any script. -#}

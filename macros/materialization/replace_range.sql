@@ -256,24 +256,19 @@ dbtObj.rewritten_table = {{ tojson(table | string) if is_incremental() else 'Non
   {%- endfor %}
 {% endmacro %}
 
-{#- SQL that gives a table what its YAML has and it has not, because an earlier version made it: columns, in older rows null
-    or what the column's meta says (in_older_rows), and rules, which older rows need not keep. -#}
+{#- SQL that gives a table what its YAML has and it has not, because an earlier version made it: columns, null in older
+    rows, and rules, which older rows need not keep. -#}
 {% macro bring_up_to_date(table) %}
   {%- set found = tables_as_found().get((table.schema, table.identifier), {'columns': [], 'rules': []}) -%}
-  {%- set changes, defaults = [], [] -%}
+  {%- set changes = [] -%}
   {%- for name, type in columns_of_model().items() if name not in found.columns -%}
-    {%- set older = model.columns.get(name, {}).get('config', {}).get('meta', {}).get('in_older_rows') -%}
-    {%- do changes.append('add column ' ~ adapter.quote(name) ~ ' ' ~ type ~ (' default ' ~ literal(older) if older)) -%}
-    {%- if older -%} {%- do defaults.append('alter ' ~ adapter.quote(name) ~ ' drop default') -%} {%- endif -%}
+    {%- do changes.append('add column ' ~ adapter.quote(name) ~ ' ' ~ type) -%}
   {%- endfor -%}
   {%- for rule in rules_of_model() if rule.name not in found.rules -%}
     {%- do changes.append('add constraint "' ~ rule.name ~ '" check (' ~ rule.condition ~ ') not valid') -%}
   {%- endfor -%}
   {%- if changes %}
   alter table {{ table }} {{ changes | join(', ') }};
-  {%- endif %}
-  {%- if defaults %}
-  alter table {{ table }} {{ defaults | join(', ') }};
   {%- endif %}
 {% endmacro %}
 

@@ -1,6 +1,5 @@
 {#- The one list of parameters: default, allowed range and meaning. Users override values, never this list,
-    in the dictionary variable `ciris_scoring_parameters`. kind: number | integer | boolean | text. since: the
-    version that brought it, if later than 0.1.0. -#}
+    in the dictionary variable `ciris_scoring_parameters`. kind: number | integer | boolean | text. -#}
 {% macro scoring_parameter_definitions() %}
   {{ return({
     'lambda_c': {'kind': 'number', 'default': 5, 'minimum': 2, 'maximum': 10, 'section': '3',
@@ -55,30 +54,19 @@
       'meaning': 'Weight of S in the geometric composite.'},
     'fragility_epsilon': {'kind': 'number', 'default': 0.001, 'minimum': 0.000000001, 'maximum': 1, 'section': '8',
       'meaning': 'epsilon in fragility_index = 1 / (epsilon + capacity_score).'},
-    'steady_days': {'kind': 'integer', 'default': 90, 'minimum': 1, 'maximum': 3650, 'section': '8', 'since': '0.2.0',
+    'steady_days': {'kind': 'integer', 'default': 90, 'minimum': 1, 'maximum': 3650, 'section': '8',
       'meaning': 'Days over which capacity_score_steady averages deferrals and episodes, at least the window.'},
     'low_capacity_threshold': {'kind': 'number', 'default': 0.3, 'minimum': 0, 'maximum': 1, 'section': '8',
       'meaning': 'Alert low_capacity: capacity_score below this.'},
     'falling_threshold': {'kind': 'number', 'default': 0.15, 'minimum': 0, 'maximum': 1, 'section': '8',
       'meaning': 'Alert falling: three times the least drop of capacity without episodes and deferrals that counts.'},
     'falling_z_together': {'kind': 'number', 'default': 2.8, 'minimum': 0, 'maximum': 10, 'section': '8',
-      'since': '0.2.0',
       'meaning': 'Alert falling: standard deviations by which all parts of behaviour together got worse.'},
     'falling_z_alone': {'kind': 'number', 'default': 3.8, 'minimum': 0, 'maximum': 10, 'section': '8',
-      'since': '0.2.0',
       'meaning': 'Alert falling: standard deviations by which one part got worse, where all together did not.'},
     'silent_days': {'kind': 'integer', 'default': 2, 'minimum': 1, 'maximum': 365, 'section': '8',
       'meaning': 'Alert silent: days without a trace.'},
     'silent_min_traces': {'kind': 'integer', 'default': 30, 'minimum': 1, 'maximum': 1000000, 'section': '8',
       'meaning': 'Alert silent: traces needed in the window before those days.'},
   }) }}
-{% endmacro %}
-
-{#- Names of the parameters that came after 0.1.0. -#}
-{% macro parameters_of_later_versions() %}
-  {%- set names = [] -%}
-  {%- for name, definition in scoring_parameter_definitions().items() if definition.since -%}
-    {%- do names.append(name) -%}
-  {%- endfor -%}
-  {{ return(names) }}
 {% endmacro %}

@@ -28,21 +28,19 @@
 {% endmacro %}
 
 {#- The run that int_scoring_run describes, as the one before this left it: its row, times as text (utc_text), with
-    has_ended, whether it was published (a backfill: to its end), and what it has built as lists of JSON. By way of JSON,
-    because an older version has not all of the columns. None before the first run. -#}
+    has_ended, whether it was published (a backfill: to its end), and what it has built as lists of JSON. None before the
+    first run. -#}
 {% macro last_run() %}
   {%- set left_behind = relation_as_left('int_scoring_run') -%}
   {%- if left_behind is none -%} {{ return(none) }} {%- endif -%}
   {%- set log = relation_as_left('int_score_publications') -%}
-  {%- set moments = ['started_at', 'as_of', 'cutoff', 'rejudged_from', 'backfill_first', 'backfill_last',
-      'backfill_until'] -%}
   {%- set columns = [] -%}
-  {%- for name in moments -%}
+  {%- for name in ['started_at', 'as_of', 'cutoff', 'rejudged_from', 'backfill_first', 'backfill_last', 'backfill_until'] -%}
     {%- do columns.append("case when isfinite(run." ~ name ~ ") then " ~ utc_text('run.' ~ name) ~ " end as " ~ name) -%}
   {%- endfor -%}
   {%- set rows = run_query("
     select " ~ columns | join(', ') ~ ", run.is_full_refresh, run.judging_code,
-      coalesce(run.built_nodes, '[]')::text as built_nodes, coalesce(run.failed_tests, '[]')::text as failed_tests, "
+      to_json(run.built_nodes)::text as built_nodes, to_json(run.failed_tests)::text as failed_tests, "
       ~ ("false" if log is none else "exists (
         select 1
         from " ~ log ~ " as log
@@ -50,10 +48,7 @@
           log.published_at > run.started_at
           and (run.backfill_until is null or log.backfill_reached = run.backfill_until)
       )") ~ " as has_ended
-    from " ~ left_behind ~ " as stored
-    cross join lateral jsonb_to_record(to_jsonb(stored)) as run (
-      " ~ moments | join(' timestamptz, ') ~ " timestamptz, is_full_refresh boolean, judging_code text, built_nodes jsonb, failed_tests jsonb
-    )") -%}
+    from " ~ left_behind ~ " as run") -%}
   {{ return(rows[0] if rows | length > 0 else none) }}
 {% endmacro %}
 

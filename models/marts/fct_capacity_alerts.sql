@@ -180,7 +180,6 @@ changes as (
 
 ),
 
--- Without a limit that it takes, in rows of earlier versions, nothing is raised.
 falls as (
 
     select

@@ -71,6 +71,6 @@ where
     or fleet.n_composites <> fleet.n_final + fleet.n_provisional
     or fleet.n_agents <> fleet.n_composites + fleet.n_insufficient_data
     or scores.min_capacity_score is distinct from fleet.min_capacity_score
-    or scores.n_steady_at_least_healthy <> fleet.n_steady_at_least_healthy -- null before 0.2.0
+    or scores.n_steady_at_least_healthy <> fleet.n_steady_at_least_healthy
     or scores.n_steady_below_healthy <> fleet.n_steady_below_healthy
     or abs(scores.sum_capacity_score - fleet.mean_capacity_score * scores.n_composites) > 1e-9

@@ -16,7 +16,6 @@ with replays as (
 
 ),
 
--- Tables of an earlier version have columns of the replays' names.
 verdicts as (
 
     select

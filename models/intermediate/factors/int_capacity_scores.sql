@@ -295,9 +295,5 @@ select
                 'capacity_product', 'steady_product', 'points_per_loss'
             ) }}
     end as q_deferral_steady_minus_weekly,
-    case
-        when capacity_score_steady is not null then null
-        when has_enough_traces then 'scored_by_an_earlier_version'
-        else 'too_few_traces'
-    end as steady_missing_because
+    case when capacity_score_steady is null then 'too_few_traces' end as steady_missing_because
 from classified

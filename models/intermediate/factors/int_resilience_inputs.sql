@@ -2,8 +2,7 @@
 {#- What SQL knows of R = norm((1 - delta_drift) * 1 / (1 + MTTR / tau) * (1 - rho_regression)) (scoring.md §5):
     histograms of the three drift metrics in the scoring window and its baseline, MTTR and rho. int_window_statistics
     adds delta_drift and R.
-    Grain and key: agent, as-of, window, but for those whose sums an earlier version of the project made, without a
-    baseline. Nothing is null. -#}
+    Grain and key: agent, as-of, window. Nothing is null. -#}
 with window_sums as (
 
     select
@@ -21,7 +20,6 @@ with window_sums as (
         before_n_recoveries,
         before_recovery_microseconds
     from {{ ref('int_window_sums') }}
-    where baseline_start is not null
 
 ),
 

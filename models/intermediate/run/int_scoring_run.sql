@@ -29,21 +29,13 @@ with scoring_windows as (
 
 ),
 
--- Everything that decides a number, one line each, in a fixed order. What 0.1.0 could not set is left out where nobody
--- set it: scores that were made before keep their parameter set.
+-- Everything that decides a number, one line each, in a fixed order.
 deciding_values as (
 
     select
         'parameter ' || parameter_name as item,
         value_digest as setting
     from {{ ref('int_scoring_parameters') }}
-    where
-        parameter_name not in (
-            {% for name in parameters_of_later_versions() %}
-            '{{ name }}'{% if not loop.last %},{% endif %}
-            {% endfor %}
-        )
-        or parameter_value <> default_value
 
     union all
 
@@ -56,7 +48,6 @@ deciding_values as (
     select
         'traces_from' as item,
         extract(epoch from {{ traces_from() }})::text as setting
-    where {{ traces_from() }} <> timestamptz '2020-01-01 00:00:00+00'
 
     union all
 

@@ -8,9 +8,6 @@
 {#- Whether the decisions in the replay sample follow from what was recorded of them (scoring.md §4, I_replay). Of the
     wide rows it reads those of the sample alone, known by the key that int_trace_verdicts gave them.
     Grain and key: trace_verdict_id, a trace in the sample. Empty with replay_enabled false. -#}
-{%- set verdict_columns = [] if is_incremental() or not execute else
-    adapter.get_columns_in_relation(ref('int_trace_verdicts')) | map(attribute='name') | list -%}
-{%- set older_verdicts_know = 'is_replayable' in verdict_columns -%}
 -- Worked out at each of its two readings: where PostgreSQL does so once, nothing that reads it runs in parallel.
 with sampled as not materialized (
 
@@ -24,9 +21,6 @@ with sampled as not materialized (
         {{ in_judged_range('traced_at') }}
         and is_replay_sampled
         and {{ scoring_parameter('replay_enabled') | string | lower }}
-        {% if older_verdicts_know %}
-        and is_replayable is null
-        {% endif %}
 
 ),
 
@@ -143,20 +137,3 @@ inner join identified
         sampled.agent_id_hash = identified.{{ agent_key() }}
         and sampled.traced_at = identified.traced_at
         and sampled.trace_verdict_id = identified.trace_verdict_id
-
-{% if older_verdicts_know %}
--- Verdicts that an earlier version of the project made hold their replay; their source rows may be gone.
-union all
-select
-    trace_verdict_id,
-    {{ agent_key() }} as agent_id_hash,
-    traced_at,
-    period_start,
-    is_replayable,
-    is_thought_start_recorded,
-    replay_outcome
-from {{ ref('int_trace_verdicts') }}
-where
-    is_replay_sampled
-    and is_replayable is not null
-{% endif %}

@@ -18,7 +18,6 @@ import yaml
 from ciris_scoring.basics.errors import InputError, ProfileError, one_line, shown
 from ciris_scoring.basics.relations import PACKAGE
 from ciris_scoring.basics.source_schema import SOURCE_TABLES
-from ciris_scoring.basics.terminal import say
 
 PREFIX = "ciris_"
 """What the names of the project's variables begin with, so that no other project's are taken for them."""
@@ -28,20 +27,6 @@ PARSED_VARIABLES = frozenset(
 )
 """Those of our variables that decide how dbt parses the project: what is in it, and where the sources are. The others
 decide what its SQL says."""
-
-NEVER_OLD = frozenset(
-    f"{PREFIX}{name}"
-    for name in (
-        "attempt",
-        "backfill",
-        "distribution",
-        "lock_holder_pid",
-        "time_spine",
-        "traces_from",
-        "unchanged_nodes",
-    )
-)
-"""Variables that nobody has set by a name without the prefix."""
 
 
 @dataclass(frozen=True)
@@ -176,8 +161,6 @@ def load_project(
         )
     own = {name: value for name, value in _scoped(package).items() if name.startswith(PREFIX)}
     set_there = _scoped(project)
-    if package is project:
-        cli_vars, set_there = _by_new_names(own, cli_vars, set_there)
     _check_names(cli_vars, own, set_there, is_root=package is project)
     in_force = {**own, **set_there, **cli_vars}
     return Project(
@@ -218,34 +201,6 @@ def _dependency(project: Any, profile: Any) -> Any:
             "Name it in packages.yml and run `dbt deps`, or name another project's folder with --project-dir.",
         )
     return dependencies[PACKAGE]
-
-
-def _by_new_names(
-    own: Mapping[str, Any], given: Mapping[str, Any], set_there: Mapping[str, Any]
-) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Take variables that are set by the names they had before 0.2.0, as the macro ``setting`` does, and say so.
-
-    :param own: the project's variables.
-    :param given: those of the command line.
-    :param set_there: those of dbt_project.yml.
-    :returns: both, by the names that variables have now.
-    :raises InputError: one has a value by each name.
-    """
-    old_names = {name.removeprefix(PREFIX): name for name in own if name not in NEVER_OLD}
-    lasting = {old: set_there[old] for old in old_names if set_there.get(old) is not None}
-    passing = {old: given[old] for old in old_names if old in given}
-    for old in sorted({*lasting, *passing}):
-        say(f"The variable {old} is called {PREFIX}{old} now; 0.3.0 will not know the old name any more.")
-    for old, value in lasting.items():
-        if old in passing or old_names[old] in given:
-            raise InputError(
-                f"The variable {old} is set to {shown(value)} in dbt_project.yml, by the name that it had before "
-                f"0.2.0, and to another value by --vars.",
-                f"Rename the first to {PREFIX}{old}, or leave it out.",
-            )
-    renamed = {old_names[old]: value for old, value in passing.items()}
-    kept = {name: value for name, value in given.items() if name not in passing}
-    return {**kept, **renamed}, {**set_there, **{old_names[old]: value for old, value in lasting.items()}}
 
 
 def _check_names(

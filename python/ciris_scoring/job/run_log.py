@@ -102,8 +102,7 @@ def _published(connection: psycopg.Connection, relations: Relations, attempt: At
 
 
 def _enter(connection: psycopg.Connection, relations: Relations, attempt: Attempt) -> None:
-    """Write what is known in the attempt's row, a column that an older version has not made among the last; the first
-    run builds the table itself."""
+    """Write what is known in the attempt's row; the first run makes the table itself."""
     if not has_right(connection, *relations.places["int_run_attempts"], "insert"):
         return
     row: dict[str, Any] = {name: value for name, value in asdict(attempt).items() if value is not None}

@@ -132,7 +132,6 @@ def _digest_of_last_run(connection: psycopg.Connection, relations: Relations, at
     tables = ("int_run_attempts", "int_score_publications")
     if not all(has_right(connection, *relations.places[name]) for name in tables):
         return None
-    # By way of JSON, because an older version's table has no such column.
     query = sql.SQL(
         """
         select last_run.state_digest
@@ -140,7 +139,7 @@ def _digest_of_last_run(connection: psycopg.Connection, relations: Relations, at
             select
                 attempts.outcome,
                 attempts.ended_at,
-                to_jsonb(attempts) ->> 'state_digest' as state_digest
+                attempts.state_digest
             from {} as attempts
             where attempts.run_attempt_id <> %s and attempts.outcome is distinct from 'refused'
             order by attempts.started_at desc
