@@ -206,6 +206,26 @@ def test_traces_that_vanish_from_the_start_of_the_lookback(
         assert unjudged(connection) == []
 
 
+def test_a_table_that_moves_is_not_read_where_it_went(published):
+    """To a schema that the session looks into first: without schemas, definitions of views name it as before."""
+    with published.connect() as connection:
+        connection.execute("create schema archive")
+        connection.execute(f"alter database {published.name} set search_path = archive, cirislens, public")
+    assert run(published, as_of=PUBLISHED).exit_code == 0
+    with published.connect() as connection:
+        connection.execute(
+            f"""
+            alter table {TRACES} set schema archive;
+            create table {TRACES} (like archive.covenant_traces including all);
+            insert into {TRACES} table archive.covenant_traces;
+            delete from archive.covenant_traces where "timestamp" >= '{PUBLISHED}'
+            """
+        )
+        result = run(published)
+        assert result.exit_code == 0, result.output[-2000:]
+        assert unjudged(connection) == []
+
+
 def test_traces_that_vanish_from_the_start_of_the_lookback_by_hours(published):
     """Where one trace can be all there was of a period."""
     hourly = {"ciris_scoring_period": "hour"}
