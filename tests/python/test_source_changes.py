@@ -6,7 +6,7 @@ That increments equal a full refresh while traces arrive late and are edited is 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import psycopg
@@ -152,6 +152,24 @@ def test_a_row_that_came_and_went_unseen(published, models):
     with published.connect() as connection:
         [n] = one_row(connection.execute(f"select count(*) from {VERDICTS} where {comer}"))
     assert n == 0
+
+
+def test_a_late_row_at_the_time_of_one_that_went_is_counted(published):
+    """Before the lookback: one agent's row goes, another's comes at the same microsecond, as in a batch."""
+    replaced = f"""
+        update {TRACES} as gone
+        set trace_id = 'late', agent_id_hash = (
+            select min(others.agent_id_hash) from {TRACES} as others where others.agent_id_hash <> gone.agent_id_hash)
+        where "timestamp" = (select min("timestamp") from {TRACES} where "timestamp" >= '2026-06-09')
+        returning agent_id_hash
+        """
+    with published.connect() as connection:
+        [agent] = one_row(connection.execute(replaced))
+        assert run(published).exit_code == 0
+        late = connection.execute(
+            f"select agent_id_hash, period_start, n from {SCHEMA}.fct_data_quality where issue = 'late_trace'"
+        ).fetchall()
+    assert late == [(agent, datetime(2026, 6, 9, tzinfo=UTC), 1)]
 
 
 # --- nothing is known of the last reading -----------------------------------------------------------------------------
