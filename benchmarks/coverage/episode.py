@@ -44,10 +44,9 @@ class FalseAlarms(NamedTuple):
 
     name: str
     longer: float
-    relapsing: float
     worse: float
     raised: float
-    """By any of the three."""
+    """By either."""
 
 
 def false_alarms(cell: Steadily, rows: int, seed: int) -> FalseAlarms:
@@ -63,11 +62,6 @@ def false_alarms(cell: Steadily, rows: int, seed: int) -> FalseAlarms:
         episodes_before,
         cell.cv,
     )
-    relapsing_share = rng.uniform(0.0, 0.6, n)
-    relapsing = _share_rose(
-        *_share(rng.binomial(episodes, relapsing_share), episodes),
-        *_share(rng.binomial(episodes_before, relapsing_share), episodes_before),
-    )
     good = rng.uniform(0.6, 1.0, n)
     outcomes = np.stack([good, (1 - good) / 2, (1 - good) / 2], axis=-1)
     deferrals, deferrals_before = (rng.poisson(cell.deferrals_per_week * w, n) for w in (weeks, weeks_before))
@@ -75,9 +69,7 @@ def false_alarms(cell: Steadily, rows: int, seed: int) -> FalseAlarms:
         *_share(deferrals - rng.multinomial(deferrals, outcomes) @ WORTH, deferrals),
         *_share(deferrals_before - rng.multinomial(deferrals_before, outcomes) @ WORTH, deferrals_before),
     )
-    return FalseAlarms(
-        cell.name, *(float(np.mean(one)) for one in (longer, relapsing, worse, longer | relapsing | worse))
-    )
+    return FalseAlarms(cell.name, *(float(np.mean(one)) for one in (longer, worse, longer | worse)))
 
 
 def _mean_duration(n: Integers, cv: float, rng: np.random.Generator) -> Floats:

@@ -1,7 +1,6 @@
 {#- The alert episode (certainty.md §4): whether the window's episodes or deferrals are worse than the agent's own in the
-    steady days before it, by the interval of the difference. Three comparisons are made, which together hold at 99 %, so
-    each is made at 2.935 standard deviations. Arguments are SQL expressions; null or false where one of the two has no
-    event. -#}
+    steady days before it, by the interval of the difference. Each is raised beyond 2.935 standard deviations, which chance
+    reaches once in 600 comparisons. Arguments are SQL expressions; null or false where one of the two has no event. -#}
 {% macro episode_z() %}
   {{ return('2.935') }}
 {% endmacro %}

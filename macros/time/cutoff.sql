@@ -10,6 +10,11 @@
   {{ return(bound_of_run('rejudged_from')) }}
 {% endmacro %}
 
+{#- Where an ordinary run would begin: traces before it that nobody has judged are late. -#}
+{% macro lookback_from() %}
+  {{ return(bounds_of_run().get('lookback_from', "timestamptz '-infinity'")) }}
+{% endmacro %}
+
 {#- Up to where a run judges and scores: as int_scoring_run has it, because a part that is built later (dbt retry) may be
     called without the run's as-of, or days after it. -#}
 {% macro run_as_of() %}
@@ -32,7 +37,7 @@
   {%- if graph.get('bounds_of_run', {}).get('invocation_id') != invocation_id -%}
     {%- set moments = {
         'as_of': 'as_of', 'cutoff': 'cutoff', 'rejudged_from': 'rejudged_from', 'counted_from': 'least(cutoff, rejudged_from)',
-        'backfill_first': 'backfill_first',
+        'lookback_from': 'lookback_from', 'backfill_first': 'backfill_first',
     } -%}
     {%- set texts = [] -%}
     {%- for name, moment in moments.items() -%}

@@ -142,16 +142,13 @@ def test_a_steady_score_that_misses_is_said():
 
 
 def test_episode_is_rarely_raised_by_chance():
-    """As the dbt unit test of fct_capacity_alerts: 40 h after 6 h, 12 of 12 after 2 of 10, 0.8 after 0.1."""
+    """As the dbt unit test of int_worse_events: 40 h after 6 h, losses of 0.8 after 0.1."""
     hours = _lasts_longer(
         np.array([40.0, 37.0]), np.array([3, 3]), np.array([6.0, 6.0]), np.array([9, 9]), 1.0
     )
     assert hours.tolist() == [True, False]
-    shares = _share_rose(
-        np.array([1, 11 / 12, 0.8, 0.75]), np.array([12, 12, 6, 6]), np.array([0.2, 0.2, 0.1, 0.1]),
-        np.array([10, 10, 40, 40]),
-    )  # fmt: skip
-    assert shares.tolist() == [True, False, True, False]
+    shares = _share_rose(np.array([0.8, 0.75]), np.array([6, 6]), np.array([0.1, 0.1]), np.array([40, 40]))
+    assert shares.tolist() == [True, False]
     found = [false_alarms(cell, 300, 1) for cell in STEADILY[::5]]
     assert all(verdict.met for verdict in judge_episode(found))
     assert any(one.raised > 0 for one in found)

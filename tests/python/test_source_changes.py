@@ -6,7 +6,7 @@ That increments equal a full refresh while traces arrive late and are edited is 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import psycopg
@@ -154,6 +154,24 @@ def test_a_row_that_came_and_went_unseen(published, models):
     assert n == 0
 
 
+def test_a_late_row_at_the_time_of_one_that_went_is_counted(published):
+    """Before the lookback: one agent's row goes, another's comes at the same microsecond, as in a batch."""
+    replaced = f"""
+        update {TRACES} as gone
+        set trace_id = 'late', agent_id_hash = (
+            select min(others.agent_id_hash) from {TRACES} as others where others.agent_id_hash <> gone.agent_id_hash)
+        where "timestamp" = (select min("timestamp") from {TRACES} where "timestamp" >= '2026-06-09')
+        returning agent_id_hash
+        """
+    with published.connect() as connection:
+        [agent] = one_row(connection.execute(replaced))
+        assert run(published).exit_code == 0
+        late = connection.execute(
+            f"select agent_id_hash, period_start, n from {SCHEMA}.fct_data_quality where issue = 'late_trace'"
+        ).fetchall()
+    assert late == [(agent, datetime(2026, 6, 9, tzinfo=UTC), 1)]
+
+
 # --- nothing is known of the last reading -----------------------------------------------------------------------------
 
 
@@ -200,6 +218,26 @@ def test_traces_that_vanish_from_the_start_of_the_lookback(
     with published.connect() as connection:
         connection.execute(
             f"""delete from {TRACES} where "timestamp" >= %s and "timestamp" < %s""", [LOOKBACK, gone_until]
+        )
+        result = run(published)
+        assert result.exit_code == 0, result.output[-2000:]
+        assert unjudged(connection) == []
+
+
+def test_a_table_that_moves_is_not_read_where_it_went(published):
+    """To a schema that the session looks into first: without schemas, definitions of views name it as before."""
+    with published.connect() as connection:
+        connection.execute("create schema archive")
+        connection.execute(f"alter database {published.name} set search_path = archive, cirislens, public")
+    assert run(published, as_of=PUBLISHED).exit_code == 0
+    with published.connect() as connection:
+        connection.execute(
+            f"""
+            alter table {TRACES} set schema archive;
+            create table {TRACES} (like archive.covenant_traces including all);
+            insert into {TRACES} table archive.covenant_traces;
+            delete from archive.covenant_traces where "timestamp" >= '{PUBLISHED}'
+            """
         )
         result = run(published)
         assert result.exit_code == 0, result.output[-2000:]

@@ -31,8 +31,7 @@ window_episodes as (
         window_days,
         open_detected_at,
         n_modes,
-        n_modes_open,
-        n_modes_before
+        n_modes_open
     from {{ ref('int_window_episodes') }}
 
 ),
@@ -43,8 +42,7 @@ with_episodes as (
         window_sums.*,
         window_sums.as_of - window_episodes.open_detected_at as open_for,
         coalesce(window_episodes.n_modes, 0) as n_modes,
-        coalesce(window_episodes.n_modes_open, 0) as n_modes_open,
-        coalesce(window_episodes.n_modes_before, 0) as n_modes_before
+        coalesce(window_episodes.n_modes_open, 0) as n_modes_open
     from window_sums
     left join window_episodes using (agent_id_hash, as_of, window_days)
 
@@ -63,8 +61,7 @@ inputs as (
         ) }} as mttr_hours_steady,
         {{ mean_time_to_recovery(
             'before_recovery_microseconds', 'before_n_recoveries', 'null::interval'
-        ) }} as mttr_hours_before,
-        {{ rate('(before_n_recoveries - n_modes_before)', 'nullif(before_n_recoveries, 0)') }} as rho_before
+        ) }} as mttr_hours_before
     from with_episodes
 
 )
@@ -84,6 +81,5 @@ select
     case when has_episode then mttr_hours_steady else 0 end as mttr_hours_steady,
     (case when has_episode then steady_n_recoveries + n_open_episodes else 0 end)::integer as n_steady_episodes,
     mttr_hours_before,
-    before_n_recoveries::integer as n_episodes_before,
-    rho_before
+    before_n_recoveries::integer as n_episodes_before
 from inputs

@@ -2,85 +2,77 @@
 {#- What came when the scores of its period were final already (scoring.md §9), and the as-ofs whose scores it would
     change: from the period's end on, for as long as any score remembers it. A step of fct_data_quality.
     Grain: one row per agent (null: nobody), period and issue, late_trace or late_key. -#}
+{%- set late_until = lookback_from() -%}
+{%- set late_from = late_until ~ ' - ' ~ setting('late_detection_periods') ~ ' * ' ~ period_length() -%}
 with scoring_run as (
 
     select
         latest_as_of,
-        lookback_from,
         longest_memory
     from {{ ref('int_scoring_run') }}
 
 ),
 
-late_window as (
+-- Rows of the source by agent and period. An index on agent and time is enough, so that no row is read.
+source_counts as (
 
     select
-        lookback_from - {{ setting('late_detection_periods') }} * {{ period_length() }} as late_from,
-        lookback_from as late_until
-    from scoring_run
-
-),
-
--- Where the source and the verdicts hold the same rows, their times have the same number and sum. Indexes on time are
--- enough to see that; only the periods where they differ are counted by agent.
-{% for times, traces in [
-    ('source_times', ref('stg_cirislens__covenant_traces')), ('verdict_times', ref('int_trace_verdicts')),
-] %}
-{{ times }} as (
-
-    select
+        agent_id_hash,
         {{ period_start('traced_at') }} as period_start,
-        count(*) as n,
-        sum(traced_at - {{ period_start('traced_at') }}) as time_in_period
-    from {{ traces }}
+        count(*) as n
+    from {{ ref('stg_cirislens__covenant_traces') }}
     where
-        traced_at >= (select bounds.late_from from late_window as bounds)
-        and traced_at < (select bounds.late_until from late_window as bounds)
+        traced_at >= {{ late_from }}
+        and traced_at < {{ late_until }}
         and traced_at >= {{ traces_from() }}
-    group by 1
+    group by 1, 2
 
 ),
 
-{% endfor %}
-changed_periods as (
-
-    select source_times.period_start
-    from source_times
-    left join verdict_times on source_times.period_start = verdict_times.period_start
-    where
-        source_times.n is distinct from verdict_times.n
-        or source_times.time_in_period is distinct from verdict_times.time_in_period
-
-),
-
-{% for counts, traces, sign in [
-    ('source_counts', ref('stg_cirislens__covenant_traces'), ''), ('verdict_counts', ref('int_trace_verdicts'), '-'),
-] %}
-{{ counts }} as (
+-- Those that were judged: they count, were delivered before, or have no agent.
+judged_counts as (
 
     select
-        traces.agent_id_hash,
-        changed_periods.period_start,
-        {{ sign }}count(*) as n_more
-    from changed_periods
-    inner join {{ traces }} as traces
-        on
-            changed_periods.period_start <= traces.traced_at
-            and changed_periods.period_start + {{ period_length() }} > traces.traced_at
-    where traces.traced_at >= {{ traces_from() }}
-    group by
-        traces.agent_id_hash,
-        changed_periods.period_start
+        agent_id_hash,
+        period_start,
+        n_traces as n
+    from {{ ref('int_agent_periods') }}
+    where
+        period_start >= {{ late_from }}
+        and period_start < {{ late_until }}
+
+    union all
+
+    select
+        agent_id_hash,
+        period_start,
+        n
+    from {{ ref('int_trace_issues') }}
+    where
+        issue = 'duplicate_trace'
+        and period_start >= {{ late_from }}
+        and period_start < {{ late_until }}
+
+    union all
+
+    select
+        agent_id_hash,
+        period_start,
+        1 as n
+    from {{ ref('int_trace_verdicts') }}
+    where
+        agent_id_hash is null
+        and traced_at >= {{ late_from }}
+        and traced_at < {{ late_until }}
 
 ),
 
-{% endfor %}
 differences as (
 
     select
         agent_id_hash,
         period_start,
-        n_more
+        n as n_more
     from source_counts
 
     union all
@@ -88,8 +80,8 @@ differences as (
     select
         agent_id_hash,
         period_start,
-        n_more
-    from verdict_counts
+        -n as n_more
+    from judged_counts
 
 ),
 
@@ -130,8 +122,8 @@ judged_keys as (
     from {{ ref('int_agent_periods') }} as periods
     cross join lateral string_to_table(periods.judged_keys, ',') as judged (key)
     where
-        periods.period_start >= (select bounds.late_from from late_window as bounds)
-        and periods.period_start < (select bounds.late_until from late_window as bounds)
+        periods.period_start >= {{ late_from }}
+        and periods.period_start < {{ late_until }}
 
 ),
 

@@ -14,12 +14,9 @@ resilience_inputs as (
         agent_id_hash,
         window_days,
         mttr_hours,
-        n_recoveries,
         n_recoveries + n_open_episodes as n_episodes,
-        rho_regression,
         mttr_hours_before,
-        n_episodes_before,
-        rho_before
+        n_episodes_before
     from {{ ref('int_resilience_inputs') }}
     where as_of = (select run.as_of from scoring_run as run)
 
@@ -55,12 +52,9 @@ events as (
         resilience_inputs.agent_id_hash,
         resilience_inputs.window_days,
         resilience_inputs.mttr_hours,
-        resilience_inputs.n_recoveries,
         resilience_inputs.n_episodes,
-        resilience_inputs.rho_regression,
         resilience_inputs.mttr_hours_before,
         resilience_inputs.n_episodes_before,
-        resilience_inputs.rho_before,
         deferrals.q_deferral,
         deferrals.n_judged_deferrals,
         deferrals.q_deferral_before,
@@ -69,10 +63,6 @@ events as (
             'resilience_inputs.mttr_hours', 'resilience_inputs.n_episodes', 'resilience_inputs.mttr_hours_before',
             'resilience_inputs.n_episodes_before', 'fleet_values.episode_cv'
         ) }} as is_longer,
-        {{ share_rose(
-            'resilience_inputs.rho_regression', 'resilience_inputs.n_recoveries', 'resilience_inputs.rho_before',
-            'resilience_inputs.n_episodes_before'
-        ) }} as is_relapsing,
         {{ share_rose(
             '(1 - deferrals.q_deferral)', 'deferrals.n_judged_deferrals', '(1 - deferrals.q_deferral_before)',
             'deferrals.n_deferrals_before'
@@ -86,12 +76,8 @@ events as (
 select
     agent_id_hash,
     window_days,
-    case when is_longer then mttr_hours when is_relapsing then rho_regression else q_deferral end as value,
-    case
-        when is_longer then mttr_hours_before
-        when is_relapsing then rho_before
-        else q_deferral_before
-    end as value_before,
+    case when is_longer then mttr_hours else q_deferral end as value,
+    case when is_longer then mttr_hours_before else q_deferral_before end as value_before,
     concat_ws(
         ' ',
         case when is_longer then format(
@@ -101,14 +87,6 @@ select
             {{ scoring_parameter('steady_days') }},
             n_episodes_before,
             round(mttr_hours_before::numeric, 1)
-        ) end,
-        case when is_relapsing then format(
-            'More relapses: after %s of %s episodes; %s days before: after %s of %s.',
-            round(rho_regression * n_recoveries),
-            n_recoveries,
-            {{ scoring_parameter('steady_days') }},
-            round(rho_before * n_episodes_before),
-            n_episodes_before
         ) end,
         case when is_judged_worse then format(
             'Deferrals are judged worse: %s, worth %s on average; %s days before: %s, worth %s.',
@@ -120,4 +98,4 @@ select
         ) end
     ) as message
 from events
-where is_longer or is_relapsing or is_judged_worse
+where is_longer or is_judged_worse

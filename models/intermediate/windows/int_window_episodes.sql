@@ -9,8 +9,8 @@
 {#- What no sum over periods tells of fragile episodes (scoring.md §5): the one that is open at T, and from how many
     failure modes the agent recovered in [T - W, T), as of n recoveries n - n_modes + n_modes_open were followed by
     another episode of their mode: all but the last of each mode, and that one too where the open episode is of its
-    mode; and from how many it recovered in the steady_days before the window. Grain and key: agent, as-of, window with an
-    open episode or a recovery. open_detected_at is null where none is open. -#}
+    mode. Grain and key: agent, as-of, window with an open episode or a recovery. open_detected_at is null where none is
+    open. -#}
 with scored_windows as (
 
     select
@@ -48,7 +48,7 @@ recoveries as {{ inlined() }}(
     from {{ ref('int_fragility_events') }}
     where
         event = 'recovery'
-        and traced_at >= {{ ranges_from() }}
+        and traced_at >= {{ windows_from() }}
         and traced_at < {{ as_of() }}
 
 ),
@@ -157,24 +157,19 @@ mode_stretches as (
 
 ),
 
--- Where the last recovery of a mode lies in the range.
+-- Where the last recovery of a mode lies in the window.
 recovered_stretches as (
 
     select
         stretches.agent_id_hash,
         stretches.failure_mode,
-        ranges.window_days,
-        ranges.range_name,
-        greatest(stretches.period_start + {{ days('ranges.days_until') }}, {{ cutoff() }})
-        + {{ period_length() }} as first_as_of,
+        windows.window_days,
+        greatest(stretches.period_start, {{ cutoff() }}) + {{ period_length() }} as first_as_of,
         least(
-            stretches.period_start + {{ days('ranges.days_from') }},
-            stretches.next_period_start + {{ days('ranges.days_until') }},
-            {{ as_of() }}
+            stretches.period_start + {{ days('windows.window_days') }}, stretches.next_period_start, {{ as_of() }}
         ) as last_as_of
     from mode_stretches as stretches
-    cross join {{ window_ranges() }} as ranges
-    where ranges.range_name in ('window', 'before')
+    cross join {{ ref('scoring_windows') }} as windows
 
 ),
 
@@ -184,7 +179,6 @@ recovered_at as (
         stretches.agent_id_hash,
         stretches.failure_mode,
         stretches.window_days,
-        stretches.range_name,
         {{ nth_period('stretches.first_as_of', 'nth.n') }} as as_of
     from recovered_stretches as stretches
     cross join lateral {{ each_period('stretches.first_as_of', 'stretches.last_as_of') }} as nth (n)
@@ -197,11 +191,8 @@ recovered_modes as (
         recovered_at.agent_id_hash,
         recovered_at.as_of,
         recovered_at.window_days,
-        (count(*) filter (where recovered_at.range_name = 'window'))::integer as n_modes,
-        (count(*) filter (
-            where recovered_at.range_name = 'window' and recovered_at.failure_mode = open_episodes.failure_mode
-        ))::integer as n_modes_open,
-        (count(*) filter (where recovered_at.range_name = 'before'))::integer as n_modes_before
+        count(*)::integer as n_modes,
+        (count(*) filter (where recovered_at.failure_mode = open_episodes.failure_mode))::integer as n_modes_open
     from recovered_at
     left join open_episodes using (agent_id_hash, as_of)
     group by
@@ -217,8 +208,7 @@ select
     scored_windows.window_days,
     open_episodes.detected_at as open_detected_at,
     coalesce(recovered_modes.n_modes, 0) as n_modes,
-    coalesce(recovered_modes.n_modes_open, 0) as n_modes_open,
-    coalesce(recovered_modes.n_modes_before, 0) as n_modes_before
+    coalesce(recovered_modes.n_modes_open, 0) as n_modes_open
 from scored_windows
 left join open_episodes using (agent_id_hash, as_of)
 left join recovered_modes using (agent_id_hash, as_of, window_days)

@@ -189,4 +189,7 @@ def _built(connection: psycopg.Connection, manifest: Any) -> list[Any] | None:
 
 def _described(connection: psycopg.Connection, schemas: list[str], names: list[str]) -> list[Any]:
     """What PostgreSQL knows of each relation that is there."""
-    return connection.execute(_RELATIONS, [schemas, names]).fetchall()
+    with connection.transaction():
+        # Definitions leave out schemas of the search_path, and so do not show that a table moved from one to another.
+        connection.execute("set local search_path = pg_catalog")
+        return connection.execute(_RELATIONS, [schemas, names]).fetchall()

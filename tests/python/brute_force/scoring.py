@@ -1378,7 +1378,7 @@ def _rose(share: float, n: int, before: float, n_before: int) -> bool:
 
 
 _EPISODE_Z = 2.935
-"""certainty.md §4: three comparisons that together hold at 99 %."""
+"""certainty.md §4: what chance reaches once in 600 comparisons."""
 
 
 def _worse_events(
@@ -1397,9 +1397,6 @@ def _worse_events(
         spread = math.sqrt(math.log1p(cv * cv / n) + math.log1p(cv * cv / n_before))
         if math.log(hours / before) > _EPISODE_Z * spread:
             return hours
-    again = n_before - len({e.mode for e in ended_before})
-    if _rose(parts["rho_regression"], len(ended), again / max(n_before, 1), n_before):
-        return parts["rho_regression"]
     quality, n_quality = _deferral_quality(
         fleet.deferrals_of[name], fleet.outcomes, first, start, known_by=end
     )
@@ -1425,7 +1422,7 @@ def alerts(
     certainty.md §4, for the severity of low_capacity, for falling and for episode.
 
     Reading, ``value``: the capacity_score (low_capacity), the number of gaps, rewinds and duplicates in the
-    window (broken_chain), D (falling), hours, share or quality in the window (episode), and the number of traces in the
+    window (broken_chain), D (falling), hours or quality in the window (episode), and the number of traces in the
     W before the silent days (silent).
     """
     fleet = Fleet(traces, deferrals, keys, run_as_of, parameters, period, deferral_outcomes)
