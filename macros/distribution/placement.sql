@@ -9,7 +9,7 @@
       'int_fragility_events', 'int_identity_events', 'int_agent_spine', 'int_window_sums', 'int_window_episodes',
       'int_incompleteness_awareness', 'int_sustained_coherence',
       'int_window_statistics', 'int_capacity_scores', 'int_record_signs',
-      'fct_capacity_scores', 'int_published_components', 'fct_record_signs',
+      'fct_capacity_scores', 'fct_record_signs',
   ] -%}
   {%- set whole = [
       'int_scoring_run', 'int_scoring_parameters', 'int_source_periods', 'int_deferral_verdicts',

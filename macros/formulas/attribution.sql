@@ -47,24 +47,18 @@
   {{ return(['lambda_c', 'mu_c', 'integrity_floor', 'mttr_scale_hours', 'norm_k', 'norm_x0']) }}
 {% endmacro %}
 
-{#- Query of the published scores that are not null, each with the components that came with it. A score whose components
-    have not come yet has no row. -#}
+{#- Query of the published scores that are not null, with what losses are made of. -#}
 {% macro published_with_components() -%}
   select
-    scores.agent_id_hash,
-    scores.as_of,
-    scores.window_days,
-    scores.capacity_score,
-    scores.s_score,
-    scores.parameter_set_id,
-    components.{{ attributed_components() | join(', components.') }}
-  from {{ ref('fct_capacity_scores') }} as scores
-  inner join {{ ref('int_published_components') }} as components
-    on scores.agent_id_hash = components.agent_id_hash
-    and scores.window_days = components.window_days
-    and scores.as_of = components.as_of
-    and scores.scored_at <= components.scored_at
-  where scores.capacity_score is not null
+    agent_id_hash,
+    as_of,
+    window_days,
+    capacity_score,
+    s_score,
+    parameter_set_id,
+    {{ attributed_components() | join(', ') }}
+  from {{ ref('fct_capacity_scores') }}
+  where capacity_score is not null
 {%- endmacro %}
 
 {#- Query of the parameters that losses are made with, one row per published parameter set. -#}

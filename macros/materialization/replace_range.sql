@@ -1,8 +1,8 @@
 {#- How a table of this project is written, all of it in this file. In one transaction, under the lock and settings that the
     pre-hook of everything that writes begins it with (write_under_lock):
-    a table that is not there, or a full refresh, is made beside the old one, with the columns, types and rules of its YAML,
-    filled, indexed, and takes the old one's name; of a mart, and where meta.keeps_views says so because a mart is a view of
-    it, the views that others have made of the old one turn to it;
+    a table that is not there is made with the columns, types and rules of its YAML, filled and indexed; in a full refresh
+    it is made beside the old one and takes its name, but for marts, and what views of marts stand on (meta.keeps_views):
+    their rows are all deleted and inserted again, so that the views stay;
     any other run adds what an upgrade brings to columns and rules, deletes the rows of its range, and inserts what the model
     selects straight into the table. Then come grants, descriptions and statistics.
     A model says its range in its meta: scored_range, a column of as-ofs; judged_range, a column of times; or rewritten: whole;
@@ -16,7 +16,9 @@
   {%- set table = this.incorporate(type='table') -%}
   {%- set old = load_cached_relation(this) -%}
   {%- set new = table if old is none else make_intermediate_relation(table) -%}
-  {%- set replaced = none if is_incremental() or old is none else make_backup_relation(table, old.type) -%}
+  {%- set has_views = 'marts' in model.fqn or config.get('meta').get('keeps_views') -%}
+  {%- set in_place = old is not none and (is_incremental() or (has_views and old.type == 'table')) -%}
+  {%- set replaced = none if in_place or old is none else make_backup_relation(table, old.type) -%}
 
   {%- if replaced is not none -%}
     {%- do drop_relation_if_exists(load_cached_relation(new)) -%}
@@ -34,18 +36,14 @@ dbtObj.rewritten_table = {{ tojson(table | string) if is_incremental() else 'Non
     {%- endcall -%}
     {%- set select = load_result('python')['response'].query -%}
   {%- endif -%}
-  {%- if is_incremental() -%}
+  {%- if in_place -%}
     {%- call statement('main') -%} {{ bring_up_to_date(table) }} {{ rewrite_range(table, select) }} {%- endcall -%}
   {%- else -%}
-    {%- if replaced is not none -%} {%- do run_query(alone_in_swapping()) -%} {%- endif -%}
     {%- call statement('main') -%} {{ make_table(new, select) }} {%- endcall -%}
     {%- do create_indexes(new) -%}
     {%- if replaced is not none -%}
       {%- do adapter.rename_relation(old, replaced) -%}
       {%- do adapter.rename_relation(new, table) -%}
-      {%- if 'marts' in model.fqn or config.get('meta').get('keeps_views') -%}
-        {%- do run_query(turn_views(replaced, table)) -%}
-      {%- endif -%}
     {%- endif -%}
   {%- endif -%}
   {%- do apply_grants(table, config.get('grants'), should_revoke=should_revoke(old, replaced is not none)) -%}
@@ -75,7 +73,7 @@ dbtObj.rewritten_table = {{ tojson(table | string) if is_incremental() else 'Non
 {% macro rewrite_range(table, select) %}
   {%- set meta = config.get('meta') -%}
   {%- set rewritten = meta.get('rewritten') -%}
-  {%- set range = 'true' if rewritten in ['whole', 'constant'] else none if rewritten in ['appended', 'nothing']
+  {%- set range = 'true' if rewritten in ['whole', 'constant'] or not is_incremental() else none if rewritten in ['appended', 'nothing']
       else in_rewritten_range(meta) -%}
   {%- set columns = get_quoted_csv(columns_of_model().keys()) -%}
   {%- if meta.get('in_parallel') and placement(model.name) == 'local' -%}

@@ -1,8 +1,7 @@
 {{ config(materialized='replace_range', meta={'rewritten': 'constant'}) }}
-{#- The parameters in force (scoring.md §8). Waits for the scores and their components: views read all three, and two of
-    them that are swapped at the same time would wait for each other. Grain and key: parameter_name. parameter_value
+{#- The parameters in force (scoring.md §8). Waits for the gate and the scores. Grain and key: parameter_name. parameter_value
     is null for the sampling salt. -#}
--- depends_on: {{ ref('int_published_components') }}
+-- depends_on: {{ ref('fct_capacity_scores') }}
 select
     parameters.parameter_name,
     parameters.parameter_value,

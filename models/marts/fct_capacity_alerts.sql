@@ -26,24 +26,13 @@ scores as (
         scores.as_of,
         scores.window_days,
         scores.capacity_score,
-        scores.capacity_score_high
+        scores.capacity_score_high,
+        scores.chain_gaps,
+        scores.chain_rewinds,
+        scores.chain_duplicates
     from {{ ref('fct_capacity_scores') }} as scores
     cross join scoring_run
     where scores.as_of = scoring_run.as_of
-
-),
-
-chain_components as (
-
-    select
-        agent_id_hash,
-        as_of,
-        window_days,
-        chain_gaps,
-        chain_rewinds,
-        chain_duplicates
-    from {{ ref('int_published_components') }}
-    where as_of = (select run.as_of from scoring_run as run)
 
 ),
 
@@ -78,23 +67,22 @@ low_capacity as (
 broken_chain as (
 
     select
-        scores.agent_id_hash,
-        scores.agent_name,
-        scores.window_days,
+        agent_id_hash,
+        agent_name,
+        window_days,
         'broken_chain' as kind,
         'critical' as severity,
-        (chain.chain_gaps + chain.chain_rewinds + chain.chain_duplicates)::double precision as value,
+        (chain_gaps + chain_rewinds + chain_duplicates)::double precision as value,
         0::double precision as threshold,
         format(
             'Audit sequence broken in the last %s days: %s gaps, %s rewinds, %s repeated numbers.',
-            scores.window_days,
-            chain.chain_gaps,
-            chain.chain_rewinds,
-            chain.chain_duplicates
+            window_days,
+            chain_gaps,
+            chain_rewinds,
+            chain_duplicates
         ) as message
     from scores
-    inner join chain_components as chain using (agent_id_hash, window_days)
-    where chain.chain_gaps + chain.chain_rewinds + chain.chain_duplicates > 0
+    where chain_gaps + chain_rewinds + chain_duplicates > 0
 
 ),
 
@@ -127,17 +115,13 @@ compared_scores as (
         scores.window_days,
         scores.score_status,
         scores.unmeasured_components,
-        {% for part in parts_of_behaviour()[:-1] %}
-        components.{{ part }},
-        components.{{ part }}_low,
-        components.{{ part }}_high,
+        {% for part in parts_of_behaviour() %}
+        scores.{{ part }},
+        scores.{{ part }}_low,
+        scores.{{ part }}_high{% if not loop.last %},{% endif %}
         {% endfor %}
-        scores.s_score,
-        scores.s_score_low,
-        scores.s_score_high
     from compared_as_ofs
     inner join {{ ref('fct_capacity_scores') }} as scores using (as_of, window_days)
-    inner join {{ ref('int_published_components') }} as components using (agent_id_hash, window_days, as_of)
     where scores.capacity_score is not null
 
 ),

@@ -73,6 +73,9 @@ select
     candidates.n_steady_deferrals,
     candidates.mttr_hours_steady_minus_weekly,
     candidates.q_deferral_steady_minus_weekly,
-    candidates.steady_missing_because
+    candidates.steady_missing_because,
+    {% for column in components() + component_limit_columns() %}
+    candidates.{{ column }}{% if not loop.last %},{% endif %}
+    {% endfor %}
 from {{ ref('int_capacity_scores') }} as candidates
 left join agents on candidates.agent_id_hash = agents.agent_id_hash

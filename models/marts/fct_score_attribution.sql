@@ -1,8 +1,7 @@
-{{ config(materialized='view', pre_hook="{{ replace_kept_view() }}") }}
+{{ config(materialized='replace_view') }}
 {#- points_lost = (1 - capacity_score) * loss / sum of losses, loss the part's share of -ln(capacity_score)
     (certainty.md §1), with the parameters published with the score, not those that the view was compiled with.
-    Scores, components and parameters are written in this order; meanwhile a score whose components or parameters
-    have not come has no rows. Grain and key: agent, as-of, window, part, where there is a score. loss is null where
+    Scores are written before parameters; meanwhile a score whose parameters have not come has no rows. Grain and key: agent, as-of, window, part, where there is a score. loss is null where
     it is infinite. -#}
 with parameter_values as (
 

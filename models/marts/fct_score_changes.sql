@@ -1,4 +1,4 @@
-{{ config(materialized='view', pre_hook="{{ replace_kept_view() }}") }}
+{{ config(materialized='replace_view') }}
 {#- points = -loss_change * L(c0, c1), loss_change the part's share of ln(c0 / c1), L the logarithmic mean
     (certainty.md §2): what each part added to the change that fct_score_comparisons gives. Parameters and what
     is not there yet: as in fct_score_attribution. Grain and key: agent, as-of, window, compared_with, part.

@@ -1,4 +1,4 @@
-{{ config(materialized='view', pre_hook="{{ replace_kept_view() }}") }}
+{{ config(materialized='replace_view') }}
 {#- change = score_now - score_before, one window and one period earlier, or why there is none (certainty.md
     §2). Grain and key: agent, as-of, window, compared_with. Either score and the change are null where they are not
     there. -#}

@@ -1,4 +1,4 @@
-{{ config(materialized='view', pre_hook="{{ replace_kept_view() }}") }}
+{{ config(materialized='replace_view') }}
 {#- The evidence behind every score: each trace row that took part in a published run, with the verdicts that the
     factors count (scoring.md §3 to 7). Grain and key: trace_verdict_id, a row of the source. Verdicts are never null
     but where they ask for what was not sent, or of a replay for which the trace was not sampled; what the source had blank

@@ -15,7 +15,6 @@
 -- depends_on: {{ ref('fct_data_quality') }}
 -- depends_on: {{ ref('fct_interval_calibration') }}
 -- depends_on: {{ ref('fct_record_signs') }}
--- depends_on: {{ ref('int_published_components') }}
 with scoring_run as (
 
     select

@@ -43,8 +43,8 @@ components as (
         {% for component in attributed_components() %}
         {{ component }}{% if not loop.last %},{% endif %}
         {% endfor %}
-    from {{ ref('int_published_components') }}
-    -- An array, so that the index is used: for `in` all components would be read.
+    from {{ ref('fct_capacity_scores') }}
+    -- An array, so that the index is used: for `in` all scores would be read.
     where as_of = any(array(
         select compared.as_of from comparisons as compared
         union distinct

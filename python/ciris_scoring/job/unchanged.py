@@ -20,6 +20,7 @@ VARIABLES_OF_ONE_RUN = frozenset(
     {"allow_rescoring", "as_of", "attempt", "backfill", "lock_holder_pid", "unchanged_nodes"}
 )
 """Variables that differ from run to run; no view says anything of them."""
+_VIEWS = ("view", "replace_view")
 _FILLED_BY_OTHERS = "nothing"
 _CONSTANT = "constant"
 _MADE_AT_EVERY_RUN = "anew"
@@ -100,7 +101,7 @@ def lasting_nodes(manifest: Any) -> list[str]:
         and (
             node.resource_type == "seed"
             or _rewritten(node) in (_FILLED_BY_OTHERS, _CONSTANT)
-            or (_is(node, "view") and not _reads_what_is_made_anew(manifest, node))
+            or (_is(node, *_VIEWS) and not _reads_what_is_made_anew(manifest, node))
         )
     )
 
@@ -117,7 +118,7 @@ def _reads_what_is_made_anew(manifest: Any, view: Any) -> bool:
     parents = [manifest.nodes[name] for name in view.depends_on.nodes if name in manifest.nodes]
     return any(
         _rewritten(parent) == _MADE_AT_EVERY_RUN
-        or (_is(parent, "view", "ephemeral") and _reads_what_is_made_anew(manifest, parent))
+        or (_is(parent, *_VIEWS, "ephemeral") and _reads_what_is_made_anew(manifest, parent))
         for parent in parents
     )
 

@@ -1,0 +1,26 @@
+{#- A mart that is a view. It is replaced in place, so that views that others have made of it stay. Where its columns have
+    changed otherwise than by new last ones it is dropped with them, and made again. -#}
+{% materialization replace_view, adapter='postgres' %}
+  {%- set view = this.incorporate(type='view') -%}
+  {%- set old = load_cached_relation(this) -%}
+  {{ run_hooks(pre_hooks, inside_transaction=False) }}
+  {{ run_hooks(pre_hooks, inside_transaction=True) }}
+  {{ get_assert_columns_equivalent(sql) }}
+  {%- call statement('main') %}
+  do $view$
+  begin
+    execute 'create or replace view {{ view }} as ' || {{ literal(sql) }};
+  exception
+    when invalid_table_definition then
+      drop view {{ view }} cascade;
+      execute 'create view {{ view }} as ' || {{ literal(sql) }};
+  end
+  $view$
+  {%- endcall -%}
+  {%- do apply_grants(view, config.get('grants'), should_revoke=should_revoke(old, full_refresh_mode=False)) -%}
+  {%- do describe(view) -%}
+  {{ run_hooks(post_hooks, inside_transaction=True) }}
+  {%- do adapter.commit() -%}
+  {{ run_hooks(post_hooks, inside_transaction=False) }}
+  {{ return({'relations': [view]}) }}
+{% endmaterialization %}
