@@ -1,4 +1,10 @@
-{{ config(materialized='replace_range', meta={'rewritten': 'whole'}) }}
+{{
+  config(
+    materialized='replace_range',
+    meta={'rewritten': 'whole'},
+    indexes=[{'columns': ['agent_label'], 'unique': true}],
+  )
+}}
 {#- Every agent ever seen: its names, its first and last trace, and the newest published score that its shortest
     window has. Grain and key: agent_id_hash. Names are null while the agent has sent none; what is said of the
     latest score is null without one, and as in fct_capacity_scores. -#}
