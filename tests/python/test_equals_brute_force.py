@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from itertools import count
 from pathlib import Path
+from typing import Any
+from uuid import uuid4
 
 import pytest
 
@@ -115,3 +118,182 @@ def test_time_zone_with_a_clock_change(database: Database, monkeypatch: pytest.M
     score(database.profiles_dir, as_of)
     with database.connect() as connection:
         assert differences_from_brute_force(connection, SCHEMA, as_of) == []
+
+
+# --- where alerts and the steady score begin and end ------------------------------------------------------------------
+
+EDGE = datetime(2026, 6, 1, tzinfo=UTC)
+DAY, HOUR, MINUTE, INSTANT = (timedelta(**{unit: 1}) for unit in ("days", "hours", "minutes", "microseconds"))
+EDGE_PARAMETERS = {
+    "steady_days": 20,  # longer than one window, shorter than the other
+    "falling_threshold": 0,
+    "falling_z_alone": 0.2,
+    "falling_z_together": 10,
+    "warm_up_days": 0,
+    "min_traces": 10,
+    "require_registered_keys": False,
+    "replay_min_sample": 1000,
+}
+
+
+def good_trace(agent: str, at: datetime, number: int, **columns: Any) -> dict[str, Any]:
+    return {
+        "trace_id": f"{agent} {number}",
+        "thought_id": "a",
+        "agent_id_hash": agent,
+        "agent_name": agent,
+        "timestamp": at,
+        "signature": "a",
+        "signature_verified": True,
+        "audit_entry_hash": "a",
+        "audit_sequence_number": number,
+        "csdma_plausibility_score": 1,
+        "dsdma_domain_alignment": 1,
+        "idma_k_eff": 1,
+        "idma_fragility_flag": None,
+        "conscience_passed": True,
+        "coherence_level": 1,
+        "entropy_level": 0,
+        "coherence_passed": None,
+        "selected_action": "SPEAK",
+        "action_success": True,
+    } | columns
+
+
+def worsening(agent: str, n_incomplete: int, n_signals: int, n_incoherent: int) -> list[dict[str, Any]]:
+    """Five traces a day, 35 in each window of 7 days. Of the last window so many lack a field, and so many signals are
+    incoherent; there each trace is a signal, before it so many are."""
+    rows = []
+    for i in range(5 * 15):
+        at = EDGE - 15 * DAY + i * DAY / 5
+        left = 5 * 15 - i  # in the last window, from 35 down
+        rows.append(
+            good_trace(
+                agent,
+                at,
+                i + 1,
+                idma_k_eff=None if left <= n_incomplete else 1,
+                coherence_passed=left > n_incoherent if left <= 35 + n_signals else None,
+            )
+        )
+    return rows
+
+
+def eventful(
+    agent: str, episodes: list[tuple[datetime, timedelta]], deferrals: list[tuple[datetime, int, str]]
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Two traces a day for 60 days, with episodes (end, length) and deferrals (time, how many, status)."""
+    moments = [(EDGE - 60 * DAY + i * DAY / 2, None) for i in range(2 * 60)]
+    for end, length in episodes:
+        moments += [(end - length, True), (end, False)]
+    moments.sort(key=lambda moment: moment[0])
+    numbers = count(1)
+    traces = [
+        good_trace(agent, at, next(numbers), coherence_passed=True, idma_fragility_flag=flag)
+        for at, flag in moments
+    ]
+    judged = [
+        {
+            "deferral_id": uuid4(),
+            "agent_id": agent,
+            "agent_name": agent,
+            "status": status,
+            "resolution_summary": "a",
+            "resolved_at": at,
+            "created_at": at,
+        }
+        for at, n, status in deferrals
+        for _ in range(n)
+    ]
+    return traces, judged
+
+
+def test_edges_of_alerts_and_of_the_steady_days(database: Database) -> None:
+    """With 20 steady days, those before a window of 7 days begin with the 27th day, those before one of 30 with the
+    50th.
+
+    One part that loses less than 0.02 raises no alert. The earlier S counts with its lower limit, the later one with
+    its upper limit: with the others, 8 incoherent signals of 35 would raise falling.
+    """
+    fleet = {}
+    for name, edge in {
+        "the 27th day": EDGE - 27 * DAY,
+        "the 50th day": EDGE - 50 * DAY,
+        "the window": EDGE - 7 * DAY,
+    }.items():
+        for side, at, step in (("at", edge, HOUR), ("before", edge - INSTANT, -HOUR)):
+            agent = f"deferrals {side} {name}"
+            fleet[agent] = eventful(agent, [], [(at, 4, "RESOLVED"), (EDGE - DAY, 12, "REJECTED")])
+            agent = f"episodes {side} {name}"
+            fleet[agent] = eventful(
+                agent, [*((at + i * step, MINUTE) for i in range(6)), (EDGE - DAY, 5 * DAY)], []
+            )
+    for name, edge in {"the 20th day": EDGE - 20 * DAY, "the 30th day": EDGE - 30 * DAY}.items():
+        for side, at in (("at", edge), ("before", edge - INSTANT)):
+            agent = f"steady {side} {name}"
+            fleet[agent] = eventful(
+                agent,
+                [(at, 3 * HOUR), (EDGE - DAY, HOUR)],
+                [(at, 1, "REJECTED"), (EDGE - DAY, 3, "RESOLVED")],
+            )
+    # Episodes that are all alike keep the fleet's variation small.
+    fleet["alike"] = eventful("alike", [(EDGE - i * HOUR, MINUTE) for i in range(1, 600)], [])
+    for n in (6, 7):  # of 350 fields, losses of 0.0173 and 0.0202
+        fleet[f"incomplete {n}"] = (worsening(f"incomplete {n}", n, 0, 0), [])
+    for signals, n in ((4, 8), (4, 12), (16, 8), (16, 12)):
+        agent = f"after {signals} signals {n} incoherent"
+        fleet[agent] = (worsening(agent, 0, signals, n), [])
+
+    with database.connect() as connection:
+        create_loose_sources(connection)
+        for traces, deferrals in fleet.values():
+            insert_rows(connection, "covenant_traces", traces)
+            insert_rows(connection, "wbd_deferrals", deferrals)
+    score(database.profiles_dir, EDGE, {"ciris_scoring_parameters": EDGE_PARAMETERS})
+    with database.connect() as connection:
+        alerts = {
+            (agent, window): message
+            for agent, window, message in connection.execute(
+                f"select agent_id_hash, window_days, message from {SCHEMA}.fct_capacity_alerts"
+                " where kind in ('episode', 'falling')"
+            )
+        }
+        steady = {
+            row[:2]: row[2:]
+            for row in connection.execute(
+                "select agent_id_hash, window_days, n_steady_episodes, mttr_hours_steady, n_steady_deferrals,"
+                f" q_deferral_steady from {SCHEMA}.fct_capacity_scores"
+                " where as_of = %s and agent_id_hash like 'steady%%'",
+                [EDGE],
+            )
+        }
+        wrong = differences_from_brute_force(
+            connection, SCHEMA, EDGE, as_ofs=[EDGE, EDGE - 7 * DAY], parameters=EDGE_PARAMETERS
+        )
+    assert wrong == []
+    assert alerts.keys() == {
+        ("deferrals at the 27th day", 7),
+        ("deferrals at the 50th day", 30),
+        ("deferrals before the window", 7),
+        ("episodes at the 27th day", 7),
+        ("episodes at the 50th day", 30),
+        ("episodes before the window", 7),
+        ("incomplete 7", 7),
+        ("after 4 signals 12 incoherent", 7),
+        ("after 16 signals 12 incoherent", 7),
+    }
+    judged_worse = "Deferrals are judged worse: 12, worth 0.000 on average; 20 days before: 4, worth 1.000."
+    assert alerts["deferrals at the 27th day", 7] == judged_worse
+    longer = "Episodes last longer: 1, 120.0 h on average; 20 days before: 6, 0.0 h."
+    assert alerts["episodes at the 50th day", 30] == longer
+    both, last = (2, 2.0, 4, 0.75), (1, 1.0, 3, 1.0)
+    assert steady == {
+        ("steady at the 20th day", 7): both,
+        ("steady before the 20th day", 7): last,
+        ("steady at the 30th day", 7): last,
+        ("steady before the 30th day", 7): last,
+        ("steady at the 20th day", 30): both,
+        ("steady before the 20th day", 30): both,
+        ("steady at the 30th day", 30): both,
+        ("steady before the 30th day", 30): last,
+    }
