@@ -11,8 +11,9 @@ from typing import Any
 import click
 
 from ciris_scoring.basics import as_of as as_of_time
-from ciris_scoring.basics.errors import CirisError, InputError, one_line
-from ciris_scoring.basics.terminal import accept_any_character, printable
+from ciris_scoring.basics.errors import INTERRUPTED, CirisError, InputError, one_line
+from ciris_scoring.basics.terminal import accept_any_character, plural, printable
+from ciris_scoring.basics.termination import interrupted_by_sigterm
 from ciris_scoring.options import Place, database_options, every_second, fleet_options, project_dir_option
 
 # Modules that import dbt or pandas are imported by the commands that need them, so that --help answers at once.
@@ -25,7 +26,11 @@ class Commands(click.Group):
         """Run the command."""
         accept_any_character()
         try:
-            return super().invoke(ctx)
+            with interrupted_by_sigterm():
+                return super().invoke(ctx)
+        except KeyboardInterrupt:
+            click.echo("Interrupted.", err=True)
+            ctx.exit(INTERRUPTED)
         except CirisError as error:
             click.echo(
                 f"{click.style('Error:', fg='red', bold=True)} {printable(one_line(error.message))}", err=True
@@ -347,10 +352,16 @@ def report(
 @main.command()
 @click.argument("paths", type=PATH, nargs=-1, required=True)
 @keys_option
+@click.option("--all", "every_problem", is_flag=True, help="List every problem. [default: the first 20]")
+@click.option(
+    "--json", "for_machines", is_flag=True, help="Print a JSON object with every problem instead of text."
+)
 @database_options
 def load(
     paths: tuple[Path, ...],
     keys: tuple[Path, ...],
+    every_problem: bool,
+    for_machines: bool,
     place: Place,
 ) -> None:
     """Load raw trace batches into the source tables, and verify every signature.
@@ -365,13 +376,16 @@ def load(
     \b
     Examples:
       ciris-scoring load traces/ --keys public_keys.json
+      ciris-scoring load traces/ --json | jq '.problems'
       zcat old/*.jsonl.gz | ciris-scoring load - --target prod
     """
     with _extra("audit"):
-        from ciris_scoring.audit.load import load_and_tell
+        from ciris_scoring.audit import load as loading
 
-    project = place.project()
-    if not load_and_tell(project, paths, keys, to_stderr=False):
+    most_problems = None if every_problem or for_machines else loading.SHOWN_PROBLEMS
+    summary = loading.load(place.project(), paths, keys, most_problems)
+    click.echo(loading.as_json(summary) if for_machines else "\n".join(loading.report(summary)))
+    if not summary.is_clean:
         sys.exit(2)
 
 
@@ -444,7 +458,7 @@ def audit(
         None if last is None else parse_time(last, "--to"),
     )
     project = place.project()
-    result = compare.audit(project, paths, keys, agent, window)
+    result = compare.audit(project, paths, keys, agent, window, every_problem=for_machines)
     click.echo(compare.as_json(result) if for_machines else "\n".join(compare.page(result)))
     if not result.is_confirmed:
         sys.exit(1)
@@ -557,7 +571,7 @@ def serve(
       ciris-scoring serve --target prod --port 8080
       CIRIS_API_KEY=$(openssl rand -hex 32) ciris-scoring serve --host 0.0.0.0
     """
-    from ciris_scoring.basics.project import find_project
+    from ciris_scoring.basics.project import STATE_FOLDER, find_project
 
     with _extra("api"):
         from ciris_scoring.show.api.server import serve as serve_scores
@@ -570,7 +584,7 @@ def serve(
         from ciris_scoring.trial import embedded as embedded_server
 
         project_dir = find_project(place.project_dir)
-        profiles_dir = project_dir / embedded_server.STATE_FOLDER
+        profiles_dir = project_dir / STATE_FOLDER
         embedded_server.write_profile(profiles_dir, embedded_server.start(profiles_dir))
         place = replace(place, project_dir=project_dir, profiles_dir=profiles_dir)
     serve_scores(place.project(), settings)
@@ -587,10 +601,10 @@ def stop(delete: bool, project_dir: Path | None) -> None:
       ciris-scoring stop
       ciris-scoring stop --delete      # the next run starts with the sample
     """
-    from ciris_scoring.basics.project import find_project
+    from ciris_scoring.basics.project import STATE_FOLDER, find_project
     from ciris_scoring.trial import data_folder, embedded
 
-    state_folder = find_project(project_dir) / embedded.STATE_FOLDER
+    state_folder = find_project(project_dir) / STATE_FOLDER
     stopped = embedded.stop(state_folder)
     if delete:
         data_folder.delete(state_folder)
@@ -641,7 +655,7 @@ def simulate(
             every_second("traces written"),
             distributed=project.is_distributed,
         )
-    click.echo(f"{n_traces:,} traces of {agents} agents are in {project.source_schema}.")
+    click.echo(f"{plural(n_traces, 'trace')} of {plural(agents, 'agent')} are in {project.source_schema}.")
     click.echo(f"Score them with: ciris-scoring run --as-of {as_of_time.text(moment)}")
 
 

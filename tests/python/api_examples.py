@@ -11,14 +11,13 @@ from unittest.mock import patch
 
 from starlette.testclient import TestClient
 
-from ciris_scoring.basics.project import load_project
+from ciris_scoring.basics.project import STATE_FOLDER, load_project
 from ciris_scoring.reading.agents import Agent, find
 from ciris_scoring.reading.marts import Marts
 from ciris_scoring.show.api import endpoints
 from ciris_scoring.show.api.app import create_app
 from ciris_scoring.show.api.database import Database
 from ciris_scoring.show.api.settings import Settings
-from ciris_scoring.trial import embedded
 
 ROOT = Path(__file__).parents[2]
 FILE = ROOT / "python/ciris_scoring/show/api/examples.json"
@@ -91,7 +90,7 @@ def _cut(answer: Any, *, in_fleet: bool) -> Any:
 
 
 def _main() -> None:
-    project = load_project(ROOT, ROOT / embedded.STATE_FOLDER)
+    project = load_project(ROOT, ROOT / STATE_FOLDER)
     database = Database(project, 2, 15)
     database.open()
     FILE.write_text(json.dumps(examples(database), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")

@@ -116,6 +116,42 @@ def test_an_honest_client_is_answered_while_others_flood(scored_sample):
     assert process.returncode == 0 and len(said) < 2_000, said[:2_000]
 
 
+# --- odd requests ----------------------------------------------------------------------------------------------------
+
+
+def answer_to(port: int, request: bytes) -> bytes:
+    with socket.create_connection(("127.0.0.1", port), timeout=10) as connection:
+        connection.sendall(request)
+        return b"".join(iter(lambda: connection.recv(65_536), b""))
+
+
+@pytest.mark.parametrize(
+    ("target", "status"),
+    [
+        (b"http://localhost/healthz", 200),
+        (b"HTTP://127.0.0.1:8000/api/v1/scoring/parameters?_=1", 200),
+        (b"http://localhost", 200),
+        (b"http://localhost?days=7", 200),
+        (b"http://localhost/absent", 404),
+        (b"http://elsewhere.example/healthz", 421),
+    ],
+)
+def test_an_absolute_address_is_served(app, target, status):
+    """RFC 9112, 3.2.2: a server must take it, and the host that counts is the address's."""
+    host = b"elsewhere.example" if status == 200 else b"localhost"
+    request = b"GET " + target + b" HTTP/1.1\r\nHost: " + host + b"\r\nConnection: close\r\n\r\n"
+    with running(app) as port:
+        assert int(answer_to(port, request).split()[1]) == status
+
+
+def test_an_upgrade_is_answered_as_if_it_were_not_asked_for_and_the_log_is_silent(app, capsys):
+    request = (b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade, close\r\nUpgrade: websocket\r\n"
+               b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n")  # fmt: skip
+    with running(app) as port:
+        assert answer_to(port, request).startswith(b"HTTP/1.1 200 ")
+    assert capsys.readouterr().err == ""
+
+
 # --- time ------------------------------------------------------------------------------------------------------------
 
 

@@ -17,7 +17,7 @@ import yaml
 from ciris_scoring.basics import as_of as as_of_time
 from ciris_scoring.basics import run_lock as locking
 from ciris_scoring.basics.errors import InputError
-from ciris_scoring.basics.project import load_project, parse_vars
+from ciris_scoring.basics.project import BATCHES_FOLDER, STATE_FOLDER, load_project, parse_vars
 from ciris_scoring.basics.run_lock import run_lock
 from ciris_scoring.basics.source_schema import create_source_tables
 from ciris_scoring.trial import data_folder, embedded
@@ -119,6 +119,22 @@ def test_no_profile_says_what_to_write_and_where(tmp_path):
     assert str(tmp_path / "profiles.yml") in error
     assert "profiles.yml.example" in hint
     assert "--embedded" in hint
+
+
+def test_without_a_profile_a_command_names_that_of_what_was_scored_here(small_project, monkeypatch):
+    monkeypatch.chdir(small_project)
+    monkeypatch.setenv("DBT_PROFILES_DIR", str(small_project / "none"))
+    for command in (["explain", "Link"], ["report"], ["serve", "--port", "0"]):
+        assert "--profiles-dir" not in refused(invoke(*command), 2)[1]
+    for folder in (STATE_FOLDER, BATCHES_FOLDER):
+        (small_project / folder).mkdir()
+        (small_project / folder / "profiles.yml").touch()
+    for command in (["explain", "Link"], ["report"], ["serve", "--port", "0"]):
+        hint = refused(invoke(*command), 2)[1]
+        assert (
+            "Add --profiles-dir .ciris for the sample, or --profiles-dir .ciris/batches for your batches."
+            in hint
+        )
 
 
 def test_the_profile_is_found_through_the_environment(tmp_path, monkeypatch):
@@ -330,7 +346,7 @@ def test_missing_rights_come_with_the_statement_that_grants_them(sources, role):
             error, hint = refused(result)
             if "Unknown scoring parameter" in error:
                 break
-            assert f"Role '{role}' has no right to" in error
+            assert f"Role '{role}' has no right to" in error and error.count(" in database ") == 1
             statement = hint.split(": ", 2)[2]
             assert statement not in granted
             connection.execute(statement)
@@ -587,7 +603,7 @@ def test_resilience_before_anything_is_built(sources):
 
 
 def test_embedded_scores_the_sample_and_says_how_to_go_on(small_project):
-    state = small_project / embedded.STATE_FOLDER
+    state = small_project / STATE_FOLDER
     try:
         first = invoke("run", "--embedded", "--project-dir", small_project)
         assert first.exit_code == 0, first.output
@@ -611,7 +627,7 @@ def test_embedded_scores_the_sample_and_says_how_to_go_on(small_project):
 
         second = invoke("run", "--embedded", "--project-dir", small_project)
         assert second.stdout == first.stdout
-        assert re.search(r"Using the [\d,]+ traces that are in cirislens.covenant_traces", second.stderr)
+        assert re.search(r"Using the [\d,]+ traces in cirislens.covenant_traces", second.stderr)
     finally:
         stopped = embedded.stop(state)
     assert stopped
@@ -644,7 +660,7 @@ def test_embedded_works_in_a_folder_of_any_name(small_project, tmp_path, monkeyp
     small_project.rename(project)
     elsewhere = data_folder.temporary("ciris-")
     monkeypatch.setattr(data_folder, "_folders_of_the_user", lambda: [elsewhere])
-    state = project / embedded.STATE_FOLDER
+    state = project / STATE_FOLDER
     try:
         result = invoke("run", "--embedded", "--project-dir", project)
         assert result.exit_code == 0, result.output

@@ -141,6 +141,19 @@ def cell(value: Any) -> str:
             return fitted(str(value), CELL_WIDTH)
 
 
+def test_the_size_of_a_report_is_what_docs_say(scored_sample):
+    page = (REPOSITORY / "docs/serving.md").read_text()
+    [[of_sample, base, per_agent]] = re.findall(
+        r"Size: (\d+) kB for the sample's.*?:\s+(\d+) kB, and (\d+) kB per agent", page, re.DOTALL
+    )
+    arguments = ["report", "--output", "-", "--profiles-dir", str(scored_sample.profiles_dir)]
+    with kept_parsed(scored_sample.profiles_dir):
+        done = CliRunner().invoke(main, [*arguments, "--project-dir", str(REPOSITORY)])
+    kilobytes = len(done.stdout.encode()) / 1000
+    assert kilobytes == pytest.approx(float(of_sample), rel=0.05)
+    assert kilobytes == pytest.approx(float(base) + float(per_agent) * sample_info()["agents"], rel=0.05)
+
+
 # --- tables, links, versions -----------------------------------------------------------------------------------------
 
 

@@ -46,7 +46,7 @@ def own_server(
 ) -> Iterator[Database]:
     """The tests' server in the place of the one that the project would start, and the database of the command."""
     monkeypatch.setattr(embedded, "start", lambda state_folder: embedded_postgres)
-    monkeypatch.setattr(from_batches, "PROFILES_FOLDER", tmp_path / "profiles")
+    monkeypatch.setattr(from_batches, "BATCHES_FOLDER", tmp_path / "profiles")
     with fresh_database(embedded_postgres, tmp_path) as database:
         monkeypatch.setattr(from_batches, "DATABASE", database.name)
         yield database
@@ -70,7 +70,8 @@ def test_from_files_to_a_score(own_server, tmp_path):
     assert result.exit_code == 0, result.output
     assert "Fleet at 2026-06-02T00:00:00Z, window of 7 days, 3 agents" in result.stdout
     assert (
-        "36 traces are new" in result.stderr and "ciris-scoring explain AGENT --profiles-dir" in result.stdout
+        "36 traces: 36 new." in result.stderr
+        and "ciris-scoring explain AGENT --profiles-dir" in result.stdout
     )
     with own_server.connect() as connection:
         query = (
@@ -122,7 +123,12 @@ def loaded(
 def test_every_real_trace_verifies(loaded):
     _, summary = loaded
     assert summary.outcomes == {(rule, rule): n for rule, n in VERIFIED.items()}
-    assert summary.is_clean and (summary.batches, summary.received, summary.new) == (230, 747, 318)
+    assert summary.is_clean and (summary.batches, summary.received, summary.new, summary.sent_again) == (
+        230,
+        747,
+        318,
+        429,
+    )
     assert (summary.deferrals, summary.other_events) == (1, Counter(wbd_deferral=1))
 
 

@@ -124,7 +124,7 @@ def test_every_generation_is_verified_and_loaded(every_database, tmp_path):
     [(_, agent, name, status, summary, resolved, created)] = found["wbd_deferrals"]
     assert (agent, name, status, summary, resolved) == (agents[0].hash, None, "PENDING", None, None)
     assert created.isoformat() == "2026-06-01T09:00:00+00:00"
-    assert "1 startup, 1 wbd_deferral; 1 deferrals loaded" in result.output
+    assert "1 startup, 1 wbd_deferral; 1 deferral loaded" in result.output
 
 
 def test_entropy_that_was_not_looked_at_is_null(project, database, tmp_path):
@@ -212,6 +212,64 @@ def test_a_trace_that_is_sent_again_is_there_once(project, database, tmp_path):
     assert load(project, [tmp_path / "in"], [keys]).new == 4
     assert load(project, [write(tmp_path, "c.json", batch(sent[:1]))], [keys]).is_clean
     assert len(traces(database)) == 4
+
+
+def test_every_trace_that_was_sent_is_accounted_for(database, tmp_path):
+    agent, later = Agent(), Agent(seed=2)
+    sent, of_later = [agent.trace() for _ in range(3)], later.trace()
+    other_content = json.loads(json.dumps(sent[0]).replace("0.91", "0.92"))
+    keys = write_keys(tmp_path, agent)
+    first = command(
+        database, "load", write(tmp_path, "a.json", batch([*sent[:2], of_later])), "--keys", keys, "--json"
+    )
+    document = batch([*sent, of_later, other_content, agent.trace(plausibility_score="high")])
+    both = write_keys(tmp_path, agent, later, name="both.json")
+    path = write(tmp_path, "b.json", document)
+    told = command(database, "load", path, "--keys", both, "--json")
+    assert json.loads(first.stdout)["traces"] == {
+        "received": 3, "new": 3, "replaced": 0, "sent_again": 0, "rejected": 0,
+    }  # fmt: skip
+    found = json.loads(told.stdout)
+    assert found["traces"] == {"received": 6, "new": 1, "replaced": 1, "sent_again": 2, "rejected": 2}
+    assert (found["is_clean"], found["n_problems"], told.exit_code) == (False, 3, 2)
+    assert {"where", "reason", "detail"} == set(found["problems"][0])
+    with database.connect() as connection:
+        connection.execute("drop schema cirislens cascade")
+    text = [
+        command(database, "load", tmp_path / name, "--keys", both).output for name in ("a.json", "b.json")
+    ]
+    assert "1 file, 1 batch: 3 traces: 3 new." in text[0]
+    assert "1 file, 1 batch: 6 traces: 1 new, 3 sent again, 2 rejected." in text[1]
+    nothing = command(database, "load", path, "--keys", both).output
+    assert (
+        "1 file, 0 batches: 0 traces.\n1 batch loaded before: 6 traces" in nothing
+        and "a second" not in nothing
+    )
+
+
+def test_all_problems_are_listed_where_they_are_asked_for(database, tmp_path):
+    path = write(tmp_path, "batch.json", batch(Agent().trace() for _ in range(25)))
+    for options, n_listed in (([], 20), (["--all"], 25)):
+        output = command(database, "load", path, *options).output
+        assert output.count("unknown_key: ") == n_listed
+        assert ("and 5 more; --all lists all." in output) == (not options)
+        with database.connect() as connection:
+            connection.execute("drop schema cirislens cascade")
+    assert len(json.loads(command(database, "load", path, "--json").stdout)["problems"]) == 25
+
+
+def test_keys_that_are_registered_are_not_asked_for(database, tmp_path):
+    agent, other = Agent(), Agent(seed=2)
+    folder = tmp_path / "in"
+    write(folder, "batch.json", batch([agent.trace()]))
+    copy = write_keys(folder, agent, name="public_keys.json")
+    keys = write_keys(tmp_path, agent)
+    for given in (["--keys", keys], []):
+        assert "holds keys" not in command(database, "load", folder, *given).output
+    for unknown in ({**agent.keys, **other.keys}, dict(zip(agent.keys, other.keys.values(), strict=True))):
+        copy.write_text(json.dumps(unknown))
+        output = command(database, "load", folder, "--keys", keys).output
+        assert f"{copy} holds keys; --keys registers them." in output
 
 
 def test_a_key_that_comes_later_verifies_what_is_loaded(project, database, tmp_path):

@@ -66,6 +66,8 @@ class Metrics:
 
     folder: Path
     database: Database
+    said_by_dbt: str = ""
+    """What dbt said when it parsed the project."""
 
     def query(self, metrics: list[str], *by: str, **environment: str) -> list[dict[str, str]]:
         """Rows of `mf query`."""
@@ -75,8 +77,10 @@ class Metrics:
         with file.open() as lines:
             return list(csv.DictReader(lines))
 
-    def run(self, program: str, *arguments: str, **environment: str) -> None:
-        """A program of the environment, in the project's folder, where MetricFlow looks for what dbt has parsed."""
+    def run(self, program: str, *arguments: str, **environment: str) -> str:
+        """What a program of the environment says; it runs in the project's folder, where MetricFlow looks for what dbt
+        has parsed.
+        """
         here = {
             "DBT_PROFILES_DIR": str(self.database.profiles_dir),
             "DBT_TARGET_PATH": "target",
@@ -91,6 +95,7 @@ class Metrics:
             check=False,
         )
         assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
 
 
 @pytest.fixture(scope="module")
@@ -108,7 +113,7 @@ def sample(scored_sample: Database, tmp_path_factory: pytest.TempPathFactory) ->
                 since,
             )
         metrics = Metrics(folder, database)
-        metrics.run("dbt", "parse", "--quiet")
+        metrics.said_by_dbt = metrics.run("dbt", "parse")
         yield metrics
 
 
@@ -123,6 +128,10 @@ def test_metrics_are_those_of_sql(sample, marts):
     expected = {name: float(marts.execute(sql).fetchone()[0]) for name, sql in BY_SQL.items()}
     assert {name: float(found[name]) for name in BY_SQL} == pytest.approx(expected, abs=1e-9)
     assert expected["ciris_mean_latest_capacity_7d"] != expected["ciris_mean_capacity_7d"]
+
+
+def test_dbt_wants_no_other_time_spine(sample):
+    assert "Running with dbt" in sample.said_by_dbt and "time spine" not in sample.said_by_dbt
 
 
 @pytest.mark.parametrize("zone", ["UTC", "America/New_York", "Pacific/Auckland"])

@@ -14,13 +14,13 @@ from psycopg.rows import dict_row
 
 from ciris_scoring.audit.incoming import copy_incoming, problems_of, refuse_foreign_keys
 from ciris_scoring.audit.keys import Key, read_keys
-from ciris_scoring.audit.load import Summary, read_batches
+from ciris_scoring.audit.load import SHOWN_PROBLEMS, Summary, problem_lines, read_batches
 from ciris_scoring.basics.connection import connect, one_row
 from ciris_scoring.basics.errors import InputError
 from ciris_scoring.basics.project import Project
 from ciris_scoring.basics.source_schema import TRACE_COLUMNS, table_identifier
 from ciris_scoring.basics.statements import column_list, one_transaction
-from ciris_scoring.basics.terminal import aligned, fitted, printable
+from ciris_scoring.basics.terminal import aligned, fitted, plural, printable
 
 KEPT = 10_000
 """Discrepancies that are named; more are counted."""
@@ -104,15 +104,18 @@ def audit(
     keys_files: Sequence[Path],
     agent: str | None,
     window: tuple[datetime | None, datetime | None],
+    *,
+    every_problem: bool = False,
 ) -> Audit:
     """Verify raw batches by the keys given, and compare them with what the database claims; change nothing.
 
     :param agent: hash of an agent, the beginning of one, or a name; None for every agent in the files.
     :param window: from, and up to but without; None for no bound.
+    :param every_problem: keep every problem of the files and keys, not the first ones alone.
     :raises InputError: a file of keys is none, or the files hold no trace of the agent.
     :raises DatabaseError: the database refuses.
     """
-    summary = Summary()
+    summary = Summary(most_problems=None if every_problem else SHOWN_PROBLEMS)
     keys: dict[str, Key] = {}
     for path in keys_files:
         found, problems = read_keys(path)
@@ -340,25 +343,22 @@ def page(result: Audit) -> list[str]:
     )
     breaks = ", ".join(f"{n:,} {kind}" for kind, n in result.chain.items())
     lines = [
-        f"{len(result.agents):,} agents, {window}: {', '.join(map(printable, result.agents[:10]))}",
-        f"{result.in_files:,} traces in the files, {result.verified:,} of them verified; "
-        f"{result.in_database:,} traces in the database.",
+        f"{plural(len(result.agents), 'agent')}, {window}: {', '.join(map(printable, result.agents[:10]))}",
+        f"{plural(result.in_files, 'trace')} in the files, {result.verified:,} verified; "
+        f"{plural(result.in_database, 'trace')} in the database.",
         f"The chain in the files: {breaks}.",
         "",
     ]
     if result.is_confirmed:
         lines.append("Confirmed: the database says what the files say.")
     else:
-        lines.append(f"{result.counts.total():,} discrepancies:")
+        lines.append(f"{plural(result.counts.total(), 'discrepancy', 'discrepancies')}:")
         lines += [f"  {n:,} {kind}: {MEANINGS[kind]}" for kind, n in result.counts.items()]
         lines += ["", *_table(result.found[:SHOWN])]
         if result.counts.total() > SHOWN:
             lines.append(f"and {result.counts.total() - SHOWN:,} more; --json names {KEPT:,}.")
     if result.summary.n_problems:
-        lines += ["", f"{result.summary.n_problems:,} problems in the files and keys:"]
-        lines += [
-            printable(f"  {where}: {reason}: {text}") for where, reason, text in result.summary.problems
-        ]
+        lines += ["", *problem_lines(result.summary, "--json", " in the files and keys")]
     return lines
 
 

@@ -58,7 +58,8 @@ class Batch:
     deferrals: list[Deferral] = field(default_factory=list)
     other_events: Counter[str] = field(default_factory=Counter)
     problems: list[Problem] = field(default_factory=list)
-    is_keys: bool = False
+    has_new_keys: bool = False
+    """Whether it is a file of public keys, not all of which are registered."""
     is_batch: bool = True
     verifying: float = 0.0
     """Seconds of a processor, and all that the batch took with it."""
@@ -72,7 +73,7 @@ def read_document(document: Document, verifier: Verifier) -> Batch:
     try:
         content = parse(document.content)
         if looks_like_keys(content):
-            batch.is_keys, batch.is_batch = True, False
+            batch.has_new_keys, batch.is_batch = not verifier.has(content), False
         elif isinstance(content, dict) and "event_type" in content and "events" not in content:
             _read_events(batch, {}, [content], verifier)
         else:

@@ -8,11 +8,11 @@ from typing import Any
 import click
 from psycopg import sql
 
-from ciris_scoring.audit.load import load_and_tell
+from ciris_scoring.audit.load import load, report
 from ciris_scoring.basics import as_of as as_of_time
 from ciris_scoring.basics.connection import connect, one_row
 from ciris_scoring.basics.errors import InputError
-from ciris_scoring.basics.project import Project, find_project, load_project
+from ciris_scoring.basics.project import BATCHES_FOLDER, STATE_FOLDER, Project, find_project, load_project
 from ciris_scoring.basics.source_schema import table_identifier
 from ciris_scoring.basics.terminal import say
 from ciris_scoring.job.closing import Closing
@@ -21,7 +21,6 @@ from ciris_scoring.trial import embedded
 
 DATABASE = "ciris_batches"
 """Beside the sample's, so that the two are never mixed."""
-PROFILES_FOLDER = Path(embedded.STATE_FOLDER, "batches")
 NEXT_STEPS = """
 The traces stay in the database {database} of the embedded PostgreSQL. What to look at next:
   ciris-scoring explain AGENT --profiles-dir {profiles}
@@ -47,13 +46,15 @@ def run_from_batches(
     :raises CirisError: something expected went wrong.
     """
     project_dir = find_project(project_dir)
-    server = embedded.start(project_dir / embedded.STATE_FOLDER)
+    server = embedded.start(project_dir / STATE_FOLDER)
     embedded.create_database(server, DATABASE)
-    profiles = project_dir / PROFILES_FOLDER
+    profiles = project_dir / BATCHES_FOLDER
     profiles.mkdir(exist_ok=True)
     embedded.write_profile(profiles, server, database=DATABASE)
     project = load_project(project_dir, profiles, cli_vars=cli_vars)
-    is_clean = load_and_tell(project, paths, keys_files, to_stderr=True)
+    summary = load(project, paths, keys_files)
+    for line in report(summary):
+        click.echo(line, err=True)
     newest = _newest_trace(project)
     if newest is None:
         raise InputError(
@@ -65,9 +66,9 @@ def run_from_batches(
     run(project, as_of, full_refresh=full_refresh, allow_rescoring=allow_rescoring, closing=closing)
     if not closing.for_machines:
         click.echo(
-            NEXT_STEPS.format(database=DATABASE, profiles=PROFILES_FOLDER, psql=server.psql_command(DATABASE))
+            NEXT_STEPS.format(database=DATABASE, profiles=BATCHES_FOLDER, psql=server.psql_command(DATABASE))
         )
-    return is_clean
+    return summary.is_clean
 
 
 def _newest_trace(project: Project) -> datetime | None:

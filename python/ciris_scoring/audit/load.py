@@ -1,12 +1,11 @@
 """Load batches into the source tables: whatever was not loaded before, in pieces that are each kept or not."""
 
+import json
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-
-import click
 
 from ciris_scoring.audit import files
 from ciris_scoring.audit.documents import NO_GENERATION, Batch, Document
@@ -18,7 +17,7 @@ from ciris_scoring.audit.store import KnownBatch, Store
 from ciris_scoring.basics.connection import connect
 from ciris_scoring.basics.errors import InputError
 from ciris_scoring.basics.project import Project
-from ciris_scoring.basics.terminal import aligned, printable, say
+from ciris_scoring.basics.terminal import aligned, plural, printable, say
 
 CHUNK_SIZE = 2**20
 """Bytes of documents that are verified by one process and written in one transaction; a document is never split."""
@@ -40,7 +39,11 @@ class Summary:
     files: int = 0
     batches: int = 0
     received: int = 0
+    """Traces of batches that were not loaded before: each is new, replaced, rejected, or sent again."""
     new: int = 0
+    replaced: int = 0
+    """Traces that did not verify before, or another content that did not, and do now."""
+    rejected: int = 0
     known_batches: int = 0
     known: Counter[str] = field(default_factory=Counter)
     """Of batches that were loaded before: traces received, rejected and not verified."""
@@ -53,10 +56,17 @@ class Summary:
     n_problems: int = 0
     problems: list[Problem] = field(default_factory=list)
     """The first of them."""
+    most_problems: int | None = SHOWN_PROBLEMS
+    """How many of them are kept; None for all."""
     seconds: float = 0.0
     working: float = 0.0
     """Seconds of processors that reading, verifying and making rows took, and verifying alone."""
     verifying: float = 0.0
+
+    @property
+    def sent_again(self) -> int:
+        """Traces that the database has already, from an earlier batch."""
+        return self.received - self.new - self.replaced - self.rejected
 
     @property
     def is_clean(self) -> bool:
@@ -67,19 +77,20 @@ class Summary:
         """Count problems, and keep the first."""
         for problem in problems:
             self.n_problems += 1
-            if len(self.problems) < SHOWN_PROBLEMS:
+            if self.most_problems is None or len(self.problems) < self.most_problems:
                 self.problems.append(problem)
 
     def add(self, batch: Batch) -> None:
         """Count a batch, but for what the database says of it."""
         self.batches += batch.is_batch
         self.received += batch.received
+        self.rejected += batch.rejected.total()
         self.outcomes += batch.outcomes
         self.deferrals += len(batch.deferrals)
         for kind, n in batch.other_events.items():
             named = kind in self.other_events or len(self.other_events) < SHOWN_PROBLEMS
             self.other_events[kind if named else "of other kinds"] += n
-        if batch.is_keys and len(self.keys_files) < SHOWN_PROBLEMS:
+        if batch.has_new_keys and len(self.keys_files) < SHOWN_PROBLEMS:
             self.keys_files.append(batch.origin)
         self.working += batch.seconds
         self.verifying += batch.verifying
@@ -91,9 +102,15 @@ class Summary:
         self.known.update(known._asdict())
 
 
-def load(project: Project, paths: Sequence[Path], keys_files: Sequence[Path]) -> Summary:
+def load(
+    project: Project,
+    paths: Sequence[Path],
+    keys_files: Sequence[Path],
+    most_problems: int | None = SHOWN_PROBLEMS,
+) -> Summary:
     """Register keys, load batches, and say on the way how far it is.
 
+    :param most_problems: how many problems to keep; None for all.
     :raises InputError: a file of keys is none, or the target is a cluster.
     :raises DatabaseError: the database refuses; what was loaded so far is kept.
     """
@@ -103,7 +120,7 @@ def load(project: Project, paths: Sequence[Path], keys_files: Sequence[Path]) ->
             "Load them into one server, and bring the rows over as docs/scaling.md says.",
         )
     started = time.monotonic()
-    summary = Summary()
+    summary = Summary(most_problems=most_problems)
     keys = []
     for path in keys_files:
         found, problems = read_keys(path)
@@ -120,6 +137,8 @@ def load(project: Project, paths: Sequence[Path], keys_files: Sequence[Path]) ->
         for batches in read_batches(paths, registered, summary, store):
             written = store.write([batch for batch in batches if batch.is_batch])
             summary.new += written.new
+            summary.replaced += written.replaced
+            summary.rejected += written.conflicting
             summary.add_problems(written.problems)
         if summary.new:
             store.analyze()
@@ -203,7 +222,7 @@ class Progress:
             return
         self._last = now
         seconds = now - self._started
-        line = f"{traces:,} traces, {traces / seconds:,.0f} a second"
+        line = f"{plural(traces, 'trace')}, {traces / seconds:,.0f} a second"
         if self.done and self._total:
             left = max(0.0, seconds * (self._total / self.done - 1))
             line += f", {min(1.0, self.done / self._total):.0%} of the files, about {left:,.0f} s left"
@@ -212,32 +231,84 @@ class Progress:
 
 def report(summary: Summary) -> list[str]:
     """Write down what a load came to."""
-    rate = summary.received / summary.seconds if summary.seconds else 0
-    share = summary.verifying / summary.working if summary.working else 0
     lines = [
-        f"{summary.files:,} files, {summary.batches:,} batches, {summary.received:,} traces in "
-        f"{summary.seconds:,.1f} s: {rate:,.0f} traces a second, {share:.0%} of the reading was verifying.",
-        f"{summary.new:,} traces are new in the database.",
+        f"{plural(summary.files, 'file')}, {plural(summary.batches, 'batch', 'batches')}: {_traces(summary)}."
     ]
+    if summary.received and summary.working:
+        rate, share = summary.received / summary.seconds, summary.verifying / summary.working
+        lines.append(
+            f"{summary.seconds:,.1f} s, {rate:,.0f} traces a second; {share:.0%} of the reading was verifying."
+        )
     if summary.known_batches:
         lines.append(
-            f"{summary.known_batches:,} batches were loaded before: {summary.known['received']:,} traces, "
-            f"{summary.known['not_verified']:,} of them not verified, {summary.known['rejected']:,} rejected."
+            f"{plural(summary.known_batches, 'batch', 'batches')} loaded before: "
+            f"{plural(summary.known['received'], 'trace')}, {summary.known['not_verified']:,} of them not verified, "
+            f"{summary.known['rejected']:,} rejected."
         )
     if summary.outcomes:
         lines += ["", *_outcomes(summary.outcomes)]
     if summary.deferrals or summary.other_events:
         events = ", ".join(f"{n:,} {printable(kind)}" for kind, n in sorted(summary.other_events.items()))
-        lines += ["", f"Other events: {events}; {summary.deferrals:,} deferrals loaded."]
+        lines += ["", f"Other events: {events}; {plural(summary.deferrals, 'deferral')} loaded."]
     if summary.new_keys:
-        lines.append(f"{summary.new_keys:,} keys registered.")
+        lines.append(f"{plural(summary.new_keys, 'key')} registered.")
     lines += [f"{printable(name)} holds keys; --keys registers them." for name in summary.keys_files]
     if summary.n_problems:
-        lines += ["", f"{summary.n_problems:,} problems:"]
-        lines += [printable(f"  {where}: {reason}: {detail}") for where, reason, detail in summary.problems]
-        if summary.n_problems > len(summary.problems):
-            lines.append(f"  and {summary.n_problems - len(summary.problems):,} more.")
+        lines += ["", *problem_lines(summary, "--all")]
     return lines
+
+
+def _traces(summary: Summary) -> str:
+    """Say what the traces of batches that were not loaded before came to."""
+    counts = {
+        "new": summary.new,
+        "verified now and not before": summary.replaced,
+        "sent again": summary.sent_again,
+        "rejected": summary.rejected,
+    }
+    parts = ", ".join(f"{n:,} {what}" for what, n in counts.items() if n)
+    return plural(summary.received, "trace") + (f": {parts}" if parts else "")
+
+
+def problem_lines(summary: Summary, option: str, where: str = "") -> list[str]:
+    """List the problems that are kept, and name the option that lists all of them."""
+    lines = [f"{plural(summary.n_problems, 'problem')}{where}:"]
+    lines += [printable(f"  {place}: {reason}: {detail}") for place, reason, detail in summary.problems]
+    if summary.n_problems > len(summary.problems):
+        lines.append(f"  and {summary.n_problems - len(summary.problems):,} more; {option} lists all.")
+    return lines
+
+
+def as_json(summary: Summary) -> str:
+    """Write the same for programs."""
+    document = {
+        "is_clean": summary.is_clean,
+        "files": summary.files,
+        "batches": summary.batches,
+        "traces": {
+            "received": summary.received,
+            "new": summary.new,
+            "replaced": summary.replaced,
+            "sent_again": summary.sent_again,
+            "rejected": summary.rejected,
+        },
+        "loaded_before": {
+            "batches": summary.known_batches,
+            **{name: summary.known[name] for name in KnownBatch._fields},
+        },
+        "outcomes": [
+            {"agents": GENERATIONS[generation], "outcome": outcome, "traces": n}
+            for (generation, outcome), n in sorted(summary.outcomes.items())
+        ],
+        "other_events": summary.other_events,
+        "deferrals": summary.deferrals,
+        "new_keys": summary.new_keys,
+        "files_with_new_keys": summary.keys_files,
+        "seconds": summary.seconds,
+        "n_problems": summary.n_problems,
+        "problems": [problem._asdict() for problem in summary.problems],
+    }
+    return json.dumps(document, indent=2)
 
 
 def _outcomes(outcomes: Counter[tuple[str, str]]) -> list[str]:
@@ -253,13 +324,3 @@ def _outcomes(outcomes: Counter[tuple[str, str]]) -> list[str]:
         [(label, verified.get(outcome, outcome), n) for label, outcome, n in rows],
         right=["traces"],
     )
-
-
-def load_and_tell(
-    project: Project, paths: Sequence[Path], keys_files: Sequence[Path], *, to_stderr: bool
-) -> bool:
-    """Load, and print what it came to; return whether everything was loaded and verified."""
-    summary = load(project, paths, keys_files)
-    for line in report(summary):
-        click.echo(line, err=to_stderr)
-    return summary.is_clean

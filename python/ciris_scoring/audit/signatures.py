@@ -98,6 +98,19 @@ class Verifier:
         self._fingerprints = {key_id: fingerprint(content) for key_id, content in keys.items()}
         self._agents_of_keys = set(self._fingerprints.values())
 
+    def has(self, keys: Mapping[str, str]) -> bool:
+        """Whether every one of these keys, in base64 by its id, is in the registry."""
+
+        def content(text: str) -> bytes | None:
+            try:
+                return base64_text.decode(text)
+            except ValueError:
+                return None
+
+        return all(
+            key_id in self._keys and self._keys[key_id] == content(text) for key_id, text in keys.items()
+        )
+
     def verify(self, trace: Trace) -> Verdict:
         """Say whether a registered key signed the trace; never fails, whatever the trace is."""
         known = generation(trace.get("trace_schema_version"))

@@ -110,9 +110,14 @@ class KnownBatch(NamedTuple):
 
 
 class Written(NamedTuple):
-    """What loading batches changed: traces that are new in the database, and problems that only it could tell."""
+    """What loading batches changed, and problems that only the database could tell."""
 
     new: int
+    """Traces that were not in the database."""
+    replaced: int
+    """Traces that verify and took the place of the same one, or another of its name and time, that did not."""
+    conflicting: int
+    """Traces rejected because another content of the same name and time is loaded."""
     problems: list[Problem]
 
 
@@ -201,10 +206,11 @@ class Store:
         with self._locked():
             n = copy_incoming(self._connection, self._traces, batches)
             foreign = refuse_foreign_keys(self._connection, batches, self._agents_of_keys, self._learn_agents)
-            n_new, conflicts = self._write_traces(n)
+            n_new, n_replaced, conflicts = self._write_traces(n)
             self._write_deferrals(batches)
             self._write_batches(batches, Counter(conflict.batch_id for conflict in conflicts))
-        return Written(n_new, problems_of([*foreign, *conflicts], batches))
+        problems = problems_of([*foreign, *conflicts], batches)
+        return Written(n_new, n_replaced, len(conflicts), problems)
 
     def analyze(self) -> None:
         """Renew the planner's statistics."""
@@ -224,8 +230,10 @@ class Store:
         if key_ids:
             self._agents_of_keys.update(self._execute(query, [list(key_ids)]).fetchall())
 
-    def _write_traces(self, n_incoming: int) -> tuple[int, list[Found]]:
-        """Write traces and verification; return how many are new, and those of which another content is there."""
+    def _write_traces(self, n_incoming: int) -> tuple[int, int, list[Found]]:
+        """Write traces and verification; return how many are new or replaced, and those of which another content is
+        there.
+        """
         n_new = self._execute(
             """
             insert into {covenant_traces} ({columns})
@@ -239,11 +247,10 @@ class Store:
             on conflict do nothing
             """
         ).rowcount
-        if n_new < n_incoming:
-            self._replace_unverified()
+        n_replaced = self._replace_unverified() if n_new < n_incoming else 0
         self._write_verification(all_new=n_new == n_incoming)
         if n_new == n_incoming:
-            return n_new, []
+            return n_new, 0, []
         conflicts = self._execute(
             """
             select incoming.batch_id, incoming.trace_id
@@ -254,10 +261,14 @@ class Store:
             """
         ).fetchall()
         detail = "another content of this trace and time is loaded"
-        return n_new, [Found(batch_id, trace_id, CONFLICT, detail) for batch_id, trace_id in conflicts]
+        return (
+            n_new,
+            n_replaced,
+            [Found(batch_id, trace_id, CONFLICT, detail) for batch_id, trace_id in conflicts],
+        )
 
-    def _replace_unverified(self) -> None:
-        """Put traces that verify in the place of those, of the same name and time, that do not."""
+    def _replace_unverified(self) -> int:
+        """Put traces that verify in the place of those, of the same name and time, that do not; count them."""
         assignments = sql.SQL(", ").join(
             sql.SQL("{0} = best.{0}").format(sql.Identifier(name)) for name in TRACE_COLUMNS
         )
@@ -286,7 +297,9 @@ class Store:
                 verification.trace_id = replaced.trace_id and verification."timestamp" = replaced."timestamp"
                 and verification.is_loaded
         """
-        self._connection.execute(sql.SQL(query).format(**self._names, assignments=assignments))
+        return self._connection.execute(
+            sql.SQL(query).format(**self._names, assignments=assignments)
+        ).rowcount
 
     def _write_verification(self, *, all_new: bool) -> None:
         is_loaded = sql.SQL("true") if all_new else self._is_same_as_loaded()

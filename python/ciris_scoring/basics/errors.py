@@ -3,6 +3,9 @@
 The command line prints each as one line and a hint, without a traceback. Anything else that reaches it is a bug.
 """
 
+INTERRUPTED = 130
+"""Exit code after Ctrl-C or SIGTERM, as shells give it."""
+
 
 class CirisError(Exception):
     """An expected failure: what went wrong (``message``) and what to do about it (``hint``)."""

@@ -7,6 +7,7 @@ import contextlib
 import difflib
 import gc
 import os
+import shlex
 from argparse import Namespace
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -21,6 +22,10 @@ from ciris_scoring.basics.source_schema import SOURCE_TABLES
 
 PREFIX = "ciris_"
 """What the names of the project's variables begin with, so that no other project's are taken for them."""
+STATE_FOLDER = Path(".ciris")
+"""In the project: the embedded PostgreSQL, and the profile for the sample in it."""
+BATCHES_FOLDER = STATE_FOLDER / "batches"
+"""The profile for raw batches in it."""
 PARSED_VARIABLES = frozenset(
     f"{PREFIX}{name}"
     for name in ("source_schema", "time_spine", *(f"{name}_table" for name in SOURCE_TABLES))
@@ -138,8 +143,8 @@ def load_project(
     if not (profiles_dir / "profiles.yml").is_file():
         raise ProfileError(
             f"There is no dbt profile: {profiles_dir / 'profiles.yml'} does not exist.",
-            f"Copy {_example(project_dir)} to {profiles_dir / 'profiles.yml'} and fill in your "
-            "PostgreSQL, or try the sample without one: ciris-scoring run --embedded",
+            f"{_profiles_of_embedded(project_dir)}Copy {_example(project_dir)} to {profiles_dir / 'profiles.yml'} and "
+            "fill in your PostgreSQL, or try the sample without one: ciris-scoring run --embedded",
         )
     try:
         set_invocation_context(get_env())
@@ -172,6 +177,17 @@ def load_project(
         cli_vars=cli_vars,
         variables={name.removeprefix(PREFIX): in_force[name] for name in own},
     )
+
+
+def _profiles_of_embedded(project_dir: Path) -> str:
+    """Say by which option a command finds what was scored on the embedded PostgreSQL; nothing where nothing was."""
+    folders = {STATE_FOLDER: "the sample", BATCHES_FOLDER: "your batches"}
+    options = [
+        f"--profiles-dir {shlex.quote(os.path.relpath(project_dir / folder))} for {what}"
+        for folder, what in folders.items()
+        if (project_dir / folder / "profiles.yml").is_file()
+    ]
+    return f"Add {', or '.join(options)}. " if options else ""
 
 
 def _example(project_dir: Path) -> Path:

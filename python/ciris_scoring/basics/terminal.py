@@ -20,6 +20,11 @@ def accept_any_character() -> None:
         reconfigure(errors="replace")
 
 
+def plural(n: int, one: str, many: str | None = None) -> str:
+    """A number with its noun."""
+    return f"{n:,} {one if n == 1 else many or one + 's'}"
+
+
 def aligned(headings: Sequence[str], rows: Iterable[Sequence[str]], right: Iterable[str] = ()) -> list[str]:
     """Lay out rows in columns, two spaces apart, under a rule.
 

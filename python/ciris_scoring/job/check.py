@@ -17,7 +17,7 @@ from ciris_scoring.basics.dbt import invoke, parse
 from ciris_scoring.basics.errors import CirisError
 from ciris_scoring.basics.project import Project
 from ciris_scoring.basics.relations import Relations, relations_of
-from ciris_scoring.basics.terminal import aligned, printable
+from ciris_scoring.basics.terminal import aligned, plural, printable
 from ciris_scoring.job.rights import missing_rights
 from ciris_scoring.job.run import empty_sources, resolve_as_of
 
@@ -192,7 +192,7 @@ def page(fitness: Fitness) -> str:
     if fitness.role is not None:
         lines[0] += f", role {fitness.role!r}, PostgreSQL {fitness.server_version}, {fitness.encoding}"
     for source in fitness.sources:
-        rows = f"{source['rows']:,} rows" if "rows" in source else "rows not counted"
+        rows = plural(source["rows"], "row") if "rows" in source else "rows not counted"
         if source.get("first"):
             rows += f", {source['first']} to {source['last']}"
         cells = [
@@ -213,7 +213,7 @@ def page(fitness: Fitness) -> str:
         run = fitness.run
         since = f"after {run['published_until']}" if run["published_until"] else "of the whole history"
         lines.append(
-            f"Fit. A run would score {run['traces']:,} traces {since}, as of {run['as_of']}, "
+            f"Fit. A run would score {plural(run['traces'], 'trace')} {since}, as of {run['as_of']}, "
             f"in about {run['seconds']:,} s. Nothing was written."
         )
     return "\n".join(lines)

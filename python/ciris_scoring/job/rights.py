@@ -29,9 +29,9 @@ def missing_rights(
     """
     role, database = one_row(connection.execute("select current_user, current_database()"))
 
-    def missing(right: str, on: str, kind: str, statement: str) -> DatabaseError:
+    def missing(right: str, statement: str) -> DatabaseError:
         return DatabaseError(
-            f"Role {role!r} has no right to {right} {kind} {on} in {where(project)}.",
+            f"Role {role!r} has no right to {right} in {where(project)}.",
             f"As the owner or a superuser: {statement}",
         )
 
@@ -42,25 +42,25 @@ def missing_rights(
     usage = schema_right(connection, source, "usage")
     if usage is False:
         grant = f"grant usage on schema {quoted(source)} to {quoted(role)}"
-        yield missing("use", source, "schema", grant)
+        yield missing(f"use schema {source}", grant)
     for table in project.source_tables.values() if usage else ():
         relation = quoted(source, table)
         query = "select has_table_privilege(to_regclass(%s)::oid, 'select')"
         [readable] = one_row(connection.execute(query, [relation]))
         if readable is False:
             grant = f"grant select on {relation} to {quoted(role)}"
-            yield missing("read", f"{source}.{table}", "table", grant)
+            yield missing(f"read table {source}.{table}", grant)
     for schema in relations.schemas:
         may_create = schema_right(connection, schema, "create")
         if may_create is False:
             grant = f"grant usage, create on schema {quoted(schema)} to {quoted(role)}"
-            yield missing("create tables in", schema, "schema", grant)
+            yield missing(f"create tables in schema {schema}", grant)
         if may_create is None and not _database_right(connection, "create"):
             grant = f"create schema {quoted(schema)} authorization {quoted(role)}"
-            yield missing(f"create schema {schema} in", database, "database", grant)
+            yield missing(f"create schema {schema}", grant)
     if not _database_right(connection, "temporary"):
         grant = f"grant temporary on database {quoted(database)} to {quoted(role)}"
-        yield missing("create temporary tables in", database, "database", grant)
+        yield missing("create temporary tables", grant)
 
 
 def _database_right(connection: psycopg.Connection, right: str) -> bool:

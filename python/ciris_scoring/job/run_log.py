@@ -16,13 +16,17 @@ import psycopg
 from psycopg import sql
 
 from ciris_scoring.basics.connection import connect, has_right, one_row
-from ciris_scoring.basics.errors import CirisError, DatabaseError, RunInProgress, RunRefused, one_line
+from ciris_scoring.basics.errors import (
+    INTERRUPTED,
+    CirisError,
+    DatabaseError,
+    RunInProgress,
+    RunRefused,
+    one_line,
+)
 from ciris_scoring.basics.project import Project
 from ciris_scoring.basics.relations import Relations
 from ciris_scoring.basics.terminal import say
-
-INTERRUPTED = 130
-"""Exit code of a command that somebody ended with Ctrl-C."""
 
 
 @dataclass(slots=True)

@@ -17,7 +17,7 @@ from ciris_scoring.basics.connection import connect, table_exists
 from ciris_scoring.basics.dbt import read_relations
 from ciris_scoring.basics.errors import InputError, shown
 from ciris_scoring.basics.project import Project
-from ciris_scoring.basics.terminal import aligned, fitted, printable, width
+from ciris_scoring.basics.terminal import aligned, fitted, plural, printable, width
 from ciris_scoring.reading import agent as agent_reading
 from ciris_scoring.reading import agents
 from ciris_scoring.reading.evidence import EPISODES, RULES, described, lowered
@@ -409,11 +409,14 @@ def _score_lines(score: Row) -> list[str]:
     low, high = score.get("capacity_score_low"), score.get("capacity_score_high")
     lines = [
         _agent(score["agent_id_hash"], score["agent_name"]),
-        f"as-of {as_of_time.text(score['as_of'])}, window of {score['window_days']} days, {score['n_traces']} traces",
+        f"as-of {as_of_time.text(score['as_of'])}, window of {plural(score['window_days'], 'day')}, "
+        f"{plural(score['n_traces'], 'trace')}",
         "",
     ]
     if score["capacity_score"] is None:
-        lines.append(f"No capacity score: {score['score_status']}, {score['n_traces']} traces in the window.")
+        lines.append(
+            f"No capacity score: {score['score_status']}, {plural(score['n_traces'], 'trace')} in the window."
+        )
     else:
         lines.append(
             f"Capacity {decimals.score(score['capacity_score'])}, {score['category']}. Status {score['score_status']}, "
@@ -518,13 +521,16 @@ def _event_lines(events: Mapping[str, Any]) -> list[str]:
         names = " -> ".join(_name(row[column], 30) for column in ("previous_agent_name", "agent_name"))
         lines.append(f"  {as_of_time.text(row['traced_at'])} renamed: {names}")
     if len(renames) > MAX_LISTED:
-        lines.append(f"  ... and {len(renames) - MAX_LISTED:,} renames before.")
+        lines.append(f"  ... and {plural(len(renames) - MAX_LISTED, 'rename')} before.")
     if keys["n"]:
-        lines.append(f"  {keys['n']:,} traces with a key that was unknown, revoked or expired at their time,")
+        lines.append(
+            f"  {plural(keys['n'], 'trace')} with a key that was unknown, revoked or expired at their time,"
+        )
         lines.append(f"    {_range(keys)}")
     if links["n"]:
         lines.append(
-            f"  {links['n']:,} broken links: {links['n_gaps']:,} gaps, {links['n_rewinds']:,} rewinds, "
+            f"  {plural(links['n'], 'broken link')}: {plural(links['n_gaps'], 'gap')}, "
+            f"{plural(links['n_rewinds'], 'rewind')}, "
             f"{links['n_duplicates']:,} repeated, {links['n_incomplete']:,} without number or hash,"
         )
         lines.append(f"    {_range(links)}")

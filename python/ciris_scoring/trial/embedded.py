@@ -41,7 +41,6 @@ if PostgresServer.runtime_path == Path(tempfile.gettempdir()):
     PostgresServer.lock_path = PostgresServer.runtime_path / f".ciris-scoring-{os.geteuid()}.lock"
     PostgresServer._lock = type(PostgresServer._lock)(PostgresServer.lock_path)
 
-STATE_FOLDER = ".ciris"
 DATABASE = "ciris"
 SCHEMA = "ciris"
 PROFILE = "ciris_scoring"

@@ -13,9 +13,9 @@ from psycopg import sql
 
 from ciris_scoring.basics import as_of as as_of_time
 from ciris_scoring.basics.connection import connect
-from ciris_scoring.basics.project import find_project, load_project
+from ciris_scoring.basics.project import STATE_FOLDER, find_project, load_project
 from ciris_scoring.basics.relations import Relations
-from ciris_scoring.basics.terminal import printable
+from ciris_scoring.basics.terminal import plural, printable
 from ciris_scoring.basics.terminal import say as report
 from ciris_scoring.job.closing import Closing
 from ciris_scoring.job.run import run
@@ -68,7 +68,7 @@ def run_embedded(
     :raises CirisError: something expected went wrong.
     """
     project_dir = find_project(project_dir)
-    state_folder = project_dir / embedded.STATE_FOLDER
+    state_folder = project_dir / STATE_FOLDER
     server = embedded.start(state_folder)
     embedded.write_profile(state_folder, server)
     project = load_project(project_dir, state_folder, cli_vars=cli_vars)
@@ -78,9 +78,9 @@ def run_embedded(
     with connect(project) as connection:
         try:
             n_traces = load_sample(connection, project.source_schema, project.source_tables)
-            report(f"Loaded the sample: {n_traces:,} traces in {project.source_schema}.")
+            report(f"Loaded the sample: {plural(n_traces, 'trace')} in {project.source_schema}.")
         except TargetHoldsTraces as held:
-            report(f"Using the {held.n:,} traces that are in {held.table}.")
+            report(f"Using the {plural(held.n, 'trace')} in {held.table}.")
     moment, relations = run(
         project, as_of, full_refresh=full_refresh, allow_rescoring=allow_rescoring, closing=closing
     )

@@ -15,7 +15,7 @@ from ciris_scoring.show.api import docs, metrics, models, pages
 from ciris_scoring.show.api.answers import Answers, Shortcut
 from ciris_scoring.show.api.database import Database
 from ciris_scoring.show.api.endpoints import known_parameters, router
-from ciris_scoring.show.api.guard import SECURITY_HEADERS, Guard, HeadAsGet, SecurityHeaders
+from ciris_scoring.show.api.guard import SECURITY_HEADERS, Guard, HeadAsGet, OriginForm, SecurityHeaders
 from ciris_scoring.show.api.pages import written
 from ciris_scoring.show.api.problems import Problem, shown
 from ciris_scoring.show.api.settings import Settings
@@ -40,6 +40,7 @@ def create_app(database: Database, settings: Settings) -> FastAPI:
     answers = Answers(database, settings)
     requests = metrics.request_counter()
     middleware = [
+        Middleware(OriginForm),
         Middleware(HeadAsGet),
         Middleware(metrics.Counted, requests=requests),
         Middleware(SecurityHeaders),

@@ -46,6 +46,9 @@ class Connection(H11Protocol):
         super().data_received(data)
         self._look()
 
+    def _unsupported_upgrade_warning(self) -> None:
+        """Say nothing: uvicorn would advise the log's reader to install a library, whenever a client likes."""
+
     def on_response_complete(self) -> None:
         """Go on behind an answer, which may not have been taken yet."""
         super().on_response_complete()

@@ -5,10 +5,12 @@ import hashlib
 import hmac
 import ipaddress
 import math
+import re
 import time
 from base64 import b64decode
 from collections import OrderedDict
 from collections.abc import Callable
+from urllib.parse import unquote
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import Request
@@ -18,6 +20,7 @@ from ciris_scoring.show.api.pages import written
 from ciris_scoring.show.api.problems import Problem
 from ciris_scoring.show.api.settings import LOCAL_NAMES, Settings, is_loopback
 
+ABSOLUTE = re.compile(rb"https?://(?P<host>[^/]+)(?P<path>/.*)?", re.IGNORECASE)
 OPEN_PATHS = frozenset({"/healthz", "/readyz"})
 """For probes: without a key and without a limit."""
 MOST_CLIENTS = 10_000
@@ -53,6 +56,29 @@ class SecurityHeaders:
             await send(message)
 
         return await self.app(scope, receive, send_with_headers)
+
+
+class OriginForm:
+    """Answers a request for an absolute URI, which a server has to take (RFC 9112, 3.2.2), as one for its path.
+
+    The URI's authority replaces the header Host, as the RFC has it.
+    """
+
+    def __init__(self, app: ASGIApp):
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        if scope["type"] == "http" and (found := ABSOLUTE.fullmatch(scope["raw_path"])):
+            host, path = found["host"], found["path"] or b"/"
+            headers = [(name, value) for name, value in scope["headers"] if name != b"host"]
+            scope = {
+                **scope,
+                "path": unquote(path.decode("ascii")),
+                "raw_path": path,
+                "headers": [(b"host", host), *headers],
+            }
+        await self.app(scope, receive, send)
 
 
 class HeadAsGet:

@@ -24,8 +24,8 @@ def serve(project: Project, settings: Settings) -> None:
             host = f"[{settings.host}]" if ":" in settings.host else settings.host
             guarded = "an API key is demanded" if settings.key is not None else "no key is demanded"
             address = f"http://{host}:{listening.getsockname()[1]}"
-            say(f"Serving {project.schema} on {address}, {guarded}. Stop it with Ctrl-C.")
             with contextlib.suppress(KeyboardInterrupt):  # uvicorn hands Ctrl-C on, once it has stopped
+                say(f"Serving {project.schema} on {address}, {guarded}. Stop it with Ctrl-C.")
                 LimitedServer(create_app(database, settings)).run(sockets=[listening])
 
 

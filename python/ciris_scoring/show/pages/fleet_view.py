@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from ciris_scoring.basics.terminal import plural
 from ciris_scoring.reading import agents as agents_reading
 from ciris_scoring.reading import fleet as fleet_reading
 from ciris_scoring.reading import history as history_reading
@@ -12,7 +13,7 @@ from ciris_scoring.reading.fleet import FleetCapacity, Score, Spread
 from ciris_scoring.reading.history import Capacities, Point
 from ciris_scoring.reading.marts import Marts
 from ciris_scoring.show.pages import charts
-from ciris_scoring.show.pages.words import interval, plural, shown
+from ciris_scoring.show.pages.words import interval, shown
 
 HISTORY_DAYS = 60
 """Of the charts, where nothing else is asked for."""

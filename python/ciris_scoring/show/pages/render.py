@@ -15,7 +15,7 @@ from markupsafe import Markup, escape
 
 from ciris_scoring.basics import as_of as as_of_time
 from ciris_scoring.basics import decimals
-from ciris_scoring.basics.terminal import fitted
+from ciris_scoring.basics.terminal import fitted, plural
 from ciris_scoring.reading.agents import HASH_SHOWN
 from ciris_scoring.reading.factors import FACTOR_NAMES
 from ciris_scoring.reading.words import COMPONENT_WORDS, named
@@ -108,7 +108,7 @@ def _environment() -> Environment:
         "COMPONENT_WORDS": COMPONENT_WORDS,
         "FACTOR_NAMES": FACTOR_NAMES,
         "HASH_SHOWN": HASH_SHOWN,
-        "plural": words.plural,
+        "plural": plural,
         "words": words,
     }
     return environment

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from ciris_scoring.basics import decimals
+from ciris_scoring.basics.terminal import plural
 
 NO_NUMBER = "–"
 STATUS: Mapping[str, str] = {
@@ -80,11 +81,6 @@ def issue(name: str) -> str:
         if name.startswith(beginning):
             return f"{said} {name.removeprefix(beginning)}".rstrip()
     return name
-
-
-def plural(n: int, one: str, many: str | None = None) -> str:
-    """A number with its noun."""
-    return f"{n:,} {one if n == 1 else many or one + 's'}"
 
 
 def shown(value: float | None) -> str:

@@ -17,6 +17,7 @@ from ciris_scoring.basics.source_schema import (
     distribute,
     table_identifier,
 )
+from ciris_scoring.basics.terminal import plural
 from ciris_scoring.trial.simulation.fleet import Fleet, FleetStream
 from ciris_scoring.trial.simulation.text_formats import copy_text
 
@@ -31,7 +32,7 @@ class TargetHoldsTraces(CirisError):
 
     def __init__(self, table: str, n: int):
         super().__init__(
-            f"{table} already holds {n:,} traces; nothing was written.",
+            f"{table} already holds {plural(n, 'trace')}; nothing was written.",
             "Simulated traces are never mixed with others: choose an empty database or another source schema.",
         )
         self.table = table

@@ -1,0 +1,71 @@
+"""SIGTERM, by which schedulers and containers end a command: it ends soon, says so, and Python warns of nothing."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ciris_scoring.trial.simulation.sample import sample_info
+from command_line import at
+from conftest import Database, copy_of
+from signed_batches import Agent, batch
+
+
+def ended(command: list[str], after: str, code: str = "") -> tuple[int, str]:
+    """Exit code of a command that gets SIGTERM once it has said something, and all it says.
+
+    :param code: Python that comes before the command.
+    """
+    program = [sys.executable, "-c", f"{code}\nfrom ciris_scoring.cli import main; main()"]
+    with subprocess.Popen(
+        [*program, *command], stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True
+    ) as process:
+        said = ""
+        for line in process.stderr:
+            said += line
+            if after in line:
+                process.send_signal(signal.SIGTERM)
+                break
+        said += process.communicate(timeout=300)[1]
+    assert after in said, said
+    assert "resource_tracker" not in said and "Traceback" not in said, said
+    return process.returncode, said
+
+
+@pytest.mark.parametrize("after", ["Scoring ", "model int_trace_verdicts"])
+def test_a_run_is_interrupted_and_the_next_one_goes_on(scored_sample: Database, tmp_path: Path, after: str):
+    with copy_of(scored_sample, tmp_path) as database:
+        run = ["run", *at(database), "--as-of", sample_info()["as_of"], "--full-refresh", "--allow-rescoring"]
+        code, said = ended(run, after)
+        assert code == 130 and said.endswith("Interrupted.\n"), said
+        with database.connect() as connection:
+            log = "select outcome, exit_code from ciris.fct_scoring_runs order by started_at desc limit 1"
+            assert connection.execute(log).fetchone() == ("interrupted", 130)
+            still_at_work = (
+                "select count(*) from pg_stat_activity where datname = %s and pid <> pg_backend_pid()"
+            )
+            assert connection.execute(still_at_work, [database.name]).fetchone() == (0,)
+
+
+def test_a_load_by_several_processes_is_interrupted(database: Database, tmp_path: Path):
+    agent = Agent()
+    for number in range(60):
+        document = batch(agent.trace() for _ in range(5))
+        (tmp_path / f"{number}.json").write_text(json.dumps(document))
+    in_small_pieces = """
+import time
+from ciris_scoring.audit import load
+load.SMALL, load.CHUNK_DOCUMENTS, load.processors = 0, 1, lambda: 2
+load.Progress.show = lambda *_: (load.say("a piece is loaded"), time.sleep(0.1))
+"""
+    code, said = ended(["load", str(tmp_path), *at(database)], "a piece is loaded", in_small_pieces)
+    assert code == 130 and said.endswith("Interrupted.\n"), said
+
+
+def test_a_server_ends_as_after_ctrl_c(scored_sample: Database):
+    assert ended(["serve", "--port", "0", *at(scored_sample)], "Serving ")[0] == 0
