@@ -5,6 +5,7 @@
   {%- set old = load_cached_relation(this) -%}
   {{ run_hooks(pre_hooks, inside_transaction=False) }}
   {{ run_hooks(pre_hooks, inside_transaction=True) }}
+  {%- if old is not none and old.type != 'view' -%} {%- do adapter.drop_relation(old) -%} {%- endif -%}
   {{ get_assert_columns_equivalent(sql) }}
   {%- call statement('main') %}
   do $view$
