@@ -47,6 +47,9 @@ def judged(agent: str, n: int, days: float, us: int, status: str) -> list[Source
     return [deferral(ago(days, us=us), status, agent=agent) for _ in range(n)]
 
 
+ALL_WRONG = (15, 16, 18, 24, 29)
+"""Numbers of deferrals for which the limit of a share of 1 is rounded up."""
+
 CASES = [
     Case(
         "4 low_capacity is critical where chance does not explain it, else a warning",
@@ -110,23 +113,32 @@ CASES = [
     ),
     Case(
         "4 falling: a part that hardly moved raises nothing alone",
-        weeks(
-            "A",
-            25,
-            {},
-            {
-                "thought_id": some(50, 300, None, "thought"),
-                "action_was_overridden": some(3, 300, True, False),
-            },
-            n=300,
-        ),
-        # Coverage lost 0.017, which is not chance but too little; three overrides cost 0.1, which may be chance.
-        [expects({"alerts": {}})],
+        [
+            *traces(ago(25)),
+            *traces(ago(10), 1500, every=timedelta(seconds=2)),
+            *traces(
+                ago(7),
+                1500,
+                every=timedelta(seconds=2),
+                signature_verified=some(28, 1500, False, True),
+                coherence_passed=some(600, 1500, False, True),
+            ),
+            *traces(ago(1)),
+        ],
+        # The chain lost -ln(1 - 28/1501) = 0.0188, which is not chance but too little; what S lost may be, as below.
+        [expects({"i_chain": 1473 / 1501, "alerts": {}})],
     ),
     Case(
         "4 falling takes S's worse limit before and its better limit now",
-        weeks("A", 25, {}, {"coherence_passed": some(30, 100, False, True)}),
-        [expects({"alerts": {"falling": "warning"}})],
+        [
+            *traces(ago(25)),
+            *traces(ago(10), 100, every=SECONDS),
+            *traces(ago(7), 100, every=SECONDS, coherence_passed=some(40, 100, False, True)),
+            *traces(ago(1)),
+        ],
+        # S falls from 1 to 0.79. One perfect day says little of the long run: before, S may have been far lower.
+        # Taken by the other limits, 1 has no width at all, and the fall is beyond chance.
+        [expects({"alerts": {}})],
     ),
     Case(
         "4 episode: longer than in the 90 days before the window",
@@ -170,6 +182,17 @@ CASES = [
             *judged("two", 2, 4, 0, "REJECTED"),
             *judged("earlier", 20, 97, 1, "RESOLVED"),
             *judged("earlier", 20, 4, 0, "REJECTED"),
+        ],
+    ),
+    Case(
+        "4 episode: deferrals that were always judged wrong are no worse",
+        [row for n in ALL_WRONG for row in [*traces(ago(99), agent=str(n)), *traces(ago(5), agent=str(n))]],
+        # The upper limit of a share of 1 is 1, which must not be 1 and a rounding: its square root is taken.
+        [expects({"q_deferral": 0, "alerts": {}}, agent=str(n)) for n in ALL_WRONG],
+        deferrals=[
+            row
+            for n in ALL_WRONG
+            for row in [*judged(str(n), n, 90, 0, "REJECTED"), *judged(str(n), 1, 4, 0, "REJECTED")]
         ],
     ),
 ]

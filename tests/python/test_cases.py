@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -19,6 +20,9 @@ from pipeline import create_loose_sources, insert_rows, score
 
 TOLERANCE = 1e-9
 VARIABLES = {"ciris_traces_from": TRACES_FROM.isoformat()}
+AS_OFS = {False: [T], True: [T - timedelta(hours=40), T]}
+"""The runs, by day and by hour: one, and a first one with an increment that carries on from it."""
+
 NAMES = [case.name for case in CASES]
 
 
@@ -101,27 +105,26 @@ def wrong_cases(found: Found, by_hour: bool = False) -> Iterator[str]:
             yield f"{case.name}: {line}"
 
 
-@pytest.fixture(scope="module")
-def days(embedded_postgres: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Found]:
-    """By day, in one run."""
-    with fresh_database(embedded_postgres, tmp_path_factory.mktemp("days")) as database:
+def scored(server: Server, folder: Path, by_hour: bool) -> Found:
+    """What the runs publish."""
+    period = {"ciris_scoring_period": "hour" if by_hour else "day"}
+    with fresh_database(server, folder) as database:
         with database.connect() as connection:
             load(connection)
-        score(database.profiles_dir, T, VARIABLES)
+        for as_of in AS_OFS[by_hour]:
+            score(database.profiles_dir, as_of, VARIABLES | period)
         with database.connect() as connection:
-            yield published(connection)
+            return published(connection)
 
 
 @pytest.fixture(scope="module")
-def hours(embedded_postgres: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Found]:
-    """By hour, in a first run and an increment that carries on from it."""
-    with fresh_database(embedded_postgres, tmp_path_factory.mktemp("hours")) as database:
-        with database.connect() as connection:
-            load(connection)
-        for as_of in (T - timedelta(hours=40), T):
-            score(database.profiles_dir, as_of, VARIABLES | {"ciris_scoring_period": "hour"})
-        with database.connect() as connection:
-            yield published(connection)
+def days(embedded_postgres: Server, tmp_path_factory: pytest.TempPathFactory) -> Found:
+    return scored(embedded_postgres, tmp_path_factory.mktemp("days"), by_hour=False)
+
+
+@pytest.fixture(scope="module")
+def hours(embedded_postgres: Server, tmp_path_factory: pytest.TempPathFactory) -> Found:
+    return scored(embedded_postgres, tmp_path_factory.mktemp("hours"), by_hour=True)
 
 
 @pytest.mark.parametrize("case", CASES, ids=NAMES)
