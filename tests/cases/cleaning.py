@@ -123,13 +123,32 @@ CASES = [
             *traces(ago(2), agent="null", audit_sequence_number=None, trace_id="a", agent_name="Bea"),
             *traces(ago(2), agent="null", audit_sequence_number=1, trace_id="b", agent_name="Ann"),
             *traces(ago(2), agent="id", audit_sequence_number=None, trace_id="a", agent_name="Bea"),
-            *traces(ago(2), agent="id", audit_sequence_number=None, trace_id="B", agent_name="Ann"),
+            *traces(
+                ago(2),
+                agent="id",
+                audit_sequence_number=None,
+                trace_id="B",
+                agent_name="Ann",
+                idma_fragility_flag=True,
+            ),
         ],
         [
             expects({"chain_rewinds": 0, "chain_gaps": 0, "link_rate": 1}, agent="number"),
             expects({"agent_name": "Bea"}, agent="null"),
-            expects({"agent_name": "Bea"}, agent="id"),  # B is before a
+            expects({"agent_name": "Bea", "n_open_episodes": 0}, agent="id"),  # B is before a, which recovers
         ],
+    ),
+    Case(
+        "2 what comes after goes on from the last of ties",
+        [
+            *traces(ago(5), audit_sequence_number=2, agent_name="Bea", trace_id="a"),
+            *traces(
+                ago(5), audit_sequence_number=1, agent_name="Ann", trace_id="b", idma_fragility_flag=True
+            ),
+            *traces(ago(1), audit_sequence_number=3, agent_name="Bea", trace_id="c"),
+        ],
+        # By the hour the third is judged by an increment, which knows of the others only how they left the agent.
+        [expects({"d_identity": 1 / 3, "chain_gaps": 0, "link_rate": 1, "mttr_hours": 0})],
     ),
     Case(
         "2 an id of 512 bytes is one, a longer one is blank",

@@ -5,16 +5,20 @@ from typing import Any
 
 from cases.notation import Case, ago, expects, traces
 
+NOTHING = {"action_result": None}
+HASH = {"action_result": {"audit_entry_hash": "hash"}}
+
 
 def comparison(name: str, holds: list[dict[str, Any]], fails: list[dict[str, Any]]) -> Case:
-    """One agent all of whose 30 traces can be replayed, and one none of whose can: these columns, in turn."""
+    """One agent all of whose 30 traces can be replayed, and one none of whose can: these columns, in turn.
+
+    Nothing else of the first one's traces is compared; of the second one's the hash is, and holds.
+    """
     rows = [
         row
-        for agent, variants in (("holds", holds), ("fails", fails))
+        for agent, variants, usual in (("holds", holds, NOTHING), ("fails", fails, HASH))
         for i in range(30)
-        for row in traces(
-            ago(3, minutes=-i), agent=agent, **({"action_result": None} | variants[i % len(variants)])
-        )
+        for row in traces(ago(3, minutes=-i), agent=agent, **(usual | variants[i % len(variants)]))
     ]
     return Case(
         f"4 replay: {name}",
@@ -92,7 +96,7 @@ CASES = [
     comparison(
         "guardrails alone are no verdict",
         [conscience(conscience_passed=True, thought_depth_triggered=True)],
-        [conscience(conscience_passed=None, thought_depth_triggered=False)],  # nothing ran
+        [NOTHING | conscience(conscience_passed=None, thought_depth_triggered=False)],  # nothing ran
     ),
     comparison(
         "plausibility and alignment agree to 2 decimals, half away from zero",
@@ -116,10 +120,7 @@ CASES = [
             {"csdma_plausibility_score": 0.5, "dma_results": {"csdma_plausibility_score": "0.5"}},
             {"dsdma_domain_alignment": 0.5, "dma_results": {"dsdma": {"domain_alignment": 0.505}}},
             {"dsdma_domain_alignment": 0.5, "dma_results": {"dsdma_domain_alignment": 0.4949}},
-            {
-                "csdma_plausibility_score": None,
-                "dma_results": {"csdma_plausibility_score": 0.5},
-            },  # nothing ran
+            NOTHING | {"csdma_plausibility_score": None, "dma_results": {"csdma_plausibility_score": 0.5}},
         ],
     ),
     comparison(
@@ -176,7 +177,7 @@ CASES = [
         "something must have run, and the thought's start be an object",
         [{"action_result": {"success": True}, "thought_start": {"round": 1}}],
         [
-            {},
+            NOTHING,
             {"action_result": ()},
             {"action_result": {"success": None}},
             {"action_result": {"success": True}, "thought_start": None},

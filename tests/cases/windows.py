@@ -68,4 +68,17 @@ CASES = [
         traces(ago(1), agent_name=None),
         [expects({"agent_name": None, "d_identity": 0})],
     ),
+    Case(
+        "1 a label is one agent's alone",
+        [
+            *traces(ago(2), agent="first", agent_name="Twin"),
+            *traces(ago(2, us=-1), agent="second", agent_name="Twin"),
+            *traces(ago(1), agent="second", agent_name="Renamed"),
+        ],
+        [
+            expects({"agent_label": "Twin (0123abcd)"}, agent="first"),
+            expects({"agent_label": "Twin (0123abcd0001 #2)"}, agent="second"),
+        ],
+        hashes={"first": "0123abcd0002", "second": "0123abcd0001"},
+    ),
 ]

@@ -47,7 +47,6 @@ COHERENCE = "models/intermediate/factors/int_sustained_coherence.sql"
 SCORES = "models/intermediate/factors/int_capacity_scores.sql"
 ALERTS = "models/marts/fct_capacity_alerts.sql"
 WORSE_EVENTS = "models/intermediate/signs/int_worse_events.sql"
-COMPARISONS = "models/marts/fct_score_comparisons.sql"
 QUALITY = "models/marts/fct_data_quality.sql"
 STAGED_TRACES = "models/staging/cirislens/stg_cirislens__covenant_traces.sql"
 STAGED_DEFERRALS = "models/staging/cirislens/stg_cirislens__wbd_deferrals.sql"
@@ -692,12 +691,6 @@ MUTANTS = [
         "and own.as_of - own.memory * 2 = memory_before.as_of",
     ),
     Mutant(
-        "a new span remembers the one before",
-        SPINE,
-        "traced_periods.period_start - traced_periods.previous_period_start >= scoring_run.longest_memory",
-        "traced_periods.period_start - traced_periods.previous_period_start > scoring_run.longest_memory * 9",
-    ),
-    Mutant(
         "S counts the end at which the window begins",
         COHERENCE,
         "and window_sums.window_start = at_start.as_of",
@@ -965,12 +958,6 @@ MUTANTS = [
         ATTRIBUTION,
         "case when compared_with = 'window' then {{ days(window_days) }} else {{ period_length() }} end",
         "case when compared_with = 'window' then {{ days('7') }} else {{ period_length() }} end",
-    ),
-    Mutant(
-        "scores of other parameters are compared",
-        COMPARISONS,
-        "earlier.parameter_set_id <> scores.parameter_set_id",
-        "false",
     ),
     # scoring.md §9: what an increment carries on
     Mutant(

@@ -25,12 +25,15 @@ from queue import Queue
 PROJECT = Path(__file__).parents[2]
 sys.path[:0] = [str(PROJECT / folder) for folder in ("python", "tests/python", "tests", ".")]
 
+from mutant_list import MUTANTS, Mutant  # noqa: E402
+
 from ciris_scoring.basics.errors import CirisError  # noqa: E402
 from ciris_scoring.trial import embedded  # noqa: E402
 from ciris_scoring.trial.embedded import Server  # noqa: E402
-from mutant_list import MUTANTS, Mutant  # noqa: E402
 
-NOT_COPIED = shutil.ignore_patterns(".git", ".venv*", ".ciris", ".bi", "target", "logs", "__pycache__", ".*_cache")
+NOT_COPIED = shutil.ignore_patterns(
+    ".git", ".venv*", ".ciris", ".bi", "target", "logs", "__pycache__", ".*_cache"
+)
 
 
 def main() -> int:
@@ -138,14 +141,25 @@ def reference(server: Server) -> Iterator[str]:
         score(database.profiles_dir, as_of, {"ciris_scoring_parameters": OTHER_PARAMETERS})
         with database.connect() as connection:
             yield from islice(
-                differences_from_brute_force(connection, embedded.SCHEMA, as_of, parameters=OTHER_PARAMETERS), 1
+                differences_from_brute_force(connection, embedded.SCHEMA, as_of, parameters=OTHER_PARAMETERS),
+                1,
             )
+
+
+def unit_tests(server: Server) -> Iterator[str]:
+    """dbt's own, which have bounds that no fleet reaches to the digit."""
+    from conftest import fresh_database
+    from test_dbt_unit_tests import failing
+
+    with tempfile.TemporaryDirectory() as folder, fresh_database(server, Path(folder)) as database:
+        yield from failing(database)
 
 
 CHECKS: dict[str, Callable[[Server], Iterator[str]]] = {
     "cases by day": lambda server: cases(server, by_hour=False),
     "reference": reference,
     "cases by hour": lambda server: cases(server, by_hour=True),
+    "unit tests": unit_tests,
 }
 """Cheapest first."""
 
