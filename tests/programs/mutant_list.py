@@ -13,6 +13,8 @@ class Mutant(NamedTuple):
     file: str
     old: str
     new: str
+    first: str = ""
+    """The check that finds it, where that is not the first one."""
 
     def applied(self, project: Path) -> str:
         """The file's text with the mistake in it."""
@@ -166,6 +168,7 @@ MUTANTS = [
         VERDICTS,
         "earlier.delivery_hash = identified.delivery_hash",
         "earlier.delivery_hash <> identified.delivery_hash",
+        "cases by hour",
     ),
     Mutant(
         "ties go by trace_id alone",
@@ -184,6 +187,7 @@ MUTANTS = [
         "macros/windows/newest_first.sql",
         "{{ prefix }}audit_sequence_number desc nulls first",
         "{{ prefix }}audit_sequence_number asc nulls first",
+        "cases by hour",
     ),
     Mutant(
         "names of ties in another order",
@@ -215,6 +219,7 @@ MUTANTS = [
         VERDICTS,
         "nth_value(agent_name, name_position::integer) over so_far, carried_agent_name",
         "nth_value(agent_name, name_position::integer) over so_far, null",
+        "cases by hour",
     ),
     Mutant(
         "null is overridden",
@@ -289,12 +294,13 @@ MUTANTS = [
         VERDICTS,
         "number_position::integer) over so_far, carried_audit_sequence_number",
         "number_position::integer) over so_far, null",
+        "cases by hour",
     ),
     Mutant(
         "the key is a required field, the thought is not",
         "macros/cleaning/trace_columns.sql",
-        "return(['thought_id', 'csdma_plausibility_score', 'dsdma_domain_alignment', 'idma_k_eff', 'conscience_passed',",
-        "return(['signature_key_id', 'csdma_plausibility_score', 'dsdma_domain_alignment', 'idma_k_eff', 'conscience_passed',",
+        "return(['thought_id', 'csdma_plausibility_score', 'dsdma_domain_alignment',",
+        "return(['signature_key_id', 'csdma_plausibility_score', 'dsdma_domain_alignment',",
     ),
     Mutant(
         "30 sampled traces are too few",
@@ -485,6 +491,7 @@ MUTANTS = [
         VERDICTS,
         "flag_position::integer) over so_far, carried_fragility_flag",
         "flag_position::integer) over so_far, null",
+        "cases by hour",
     ),
     Mutant(
         "the mode is that of the recovery",
@@ -509,6 +516,7 @@ MUTANTS = [
         EPISODES,
         "greatest({{ period_start('episodes.detected_at') }} + {{ period_length() }}, spans.first_as_of)",
         "greatest({{ period_start('episodes.detected_at') }}, spans.first_as_of)",
+        "reference",
     ),
     Mutant(
         "an episode is open at its recovery's end of period",
@@ -683,6 +691,7 @@ MUTANTS = [
         "macros/formulas/coherence_growth.sql",
         "::numeric * {{ period_hours() }})",
         "::numeric * 24)",
+        "cases by hour",
     ),
     Mutant(
         "memory reaches a stretch too far",
@@ -714,12 +723,14 @@ MUTANTS = [
         FACTORS,
         "({{ c }} * {{ floored_integrity(i_int) }} * {{ r }}",
         "({{ c }} * {{ i_int }} * {{ r }}",
+        "reference",
     ),
     Mutant(
         "weights of C and S are swapped",
         FACTORS,
         "power({{ c }}, {{ scoring_parameter('weight_c') }}",
         "power({{ c }}, {{ scoring_parameter('weight_s') }}",
+        "reference",
     ),
     Mutant(
         "fragility forgets epsilon",
@@ -762,6 +773,7 @@ MUTANTS = [
         "macros/formulas/intervals.sql",
         "{{ score }} >= {{ categories }}.lower_bound",
         "{{ score }} > {{ categories }}.lower_bound",
+        "unit tests",
     ),
     Mutant(
         "what is unmeasured is not named",
@@ -792,12 +804,14 @@ MUTANTS = [
         RANGES,
         "greatest(windows.window_days, {{ steady_days }})",
         "{{ steady_days }}",
+        "reference",
     ),
     Mutant(
         "steady episodes of a shorter time than the window",
         SUMS,
         "'least(scored_windows.window_start, scored_windows.as_of - ' ~ days(scoring_parameter('steady_days')) ~ ')'",
         "'scored_windows.as_of - ' ~ days(scoring_parameter('steady_days'))",
+        "reference",
     ),
     Mutant(
         "steady deferrals count without one in the window",
@@ -813,10 +827,10 @@ MUTANTS = [
     ),
     # scoring.md §8 and certainty.md §4: alerts
     Mutant(
-        "low_capacity is always critical",
+        "low_capacity is never critical",
         ALERTS,
-        "            when capacity_score_high < {{ scoring_parameter('low_capacity_threshold') }}::double precision\n                then 'critical'",
-        "            when capacity_score < {{ scoring_parameter('low_capacity_threshold') }}::double precision\n                then 'critical'",
+        "scores.capacity_score_high\n    from {{ ref('fct_capacity_scores') }} as scores",
+        "1 as capacity_score_high\n    from {{ ref('fct_capacity_scores') }} as scores",
     ),
     Mutant(
         "repeated numbers break no chain",
@@ -855,7 +869,7 @@ MUTANTS = [
         "        and kept_before - kept_now >= 0 * ({{",
     ),
     Mutant("falling needs all parts together", ALERTS, "(together or alone)", "(together)"),
-    Mutant("falling needs one part alone", ALERTS, "(together or alone)", "(alone)"),
+    Mutant("falling needs one part alone", ALERTS, "(together or alone)", "(alone)", "unit tests"),
     Mutant(
         "s_score's limits taken by the wrong side in falling",
         FALLING,
@@ -918,16 +932,17 @@ MUTANTS = [
         "resilience_ceiling_loss(parameters ~ '.norm_k', parameters ~ '.norm_x0') }} * 0 as r_ceiling",
     ),
     Mutant(
-        "slow recovery costs its hours",
+        "slow recovery costs twice",
         ATTRIBUTION,
-        "{{ log_of_one_plus('(' ~ score ~ '.mttr_hours / ' ~ parameters ~ '.mttr_scale_hours)') }} as amount_mttr_hours",
-        "{{ score }}.mttr_hours as amount_mttr_hours",
+        ".mttr_scale_hours)') }} as amount_mttr_hours",
+        ".mttr_scale_hours)') }} * 2 as amount_mttr_hours",
     ),
     Mutant(
         "the floor caps nothing",
         ATTRIBUTION,
         "when coalesce({{ losses | join(' + ') }} > {{ most }}, {{ most }} is not null)",
         "when coalesce({{ losses | join(' + ') }} > {{ most }} * 100, false)",
+        "reference",
     ),
     Mutant(
         "infinite parts do not share alone",
@@ -965,23 +980,27 @@ MUTANTS = [
         TOTALS,
         "{{ 'coalesce(totals_before.' ~ counter ~ ', 0) + ' if is_incremental() }}",
         "",
+        "cases by hour",
     ),
     Mutant(
         "an open episode is not carried in",
         FRAGILITY,
         "else coalesce(paired.previous_event_at, carried_in.detected_at)",
         "else coalesce(paired.previous_event_at, paired.traced_at)",
+        "cases by hour",
     ),
     Mutant(
         "an increment forgets older deferrals",
         RANGES,
         "windows_from() ~ \" - \" ~ days(scoring_parameter('steady_days'))",
         "windows_from()",
+        "cases by hour",
     ),
     Mutant(
         "a record's first trace is each run's",
         VERDICTS,
         "trace_position is null and not is_carried_in as is_agents_first",
         "trace_position is null as is_agents_first",
+        "cases by hour",
     ),
 ]

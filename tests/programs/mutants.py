@@ -41,11 +41,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("words", nargs="*", help="try only mutants whose names have one of these")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
-    parser.add_argument("--check", nargs=3, metavar=("SOCKET", "PORT", "USER"), help=argparse.SUPPRESS)
+    parser.add_argument(
+        "--check", nargs=4, metavar=("SOCKET", "PORT", "USER", "FIRST"), help=argparse.SUPPRESS
+    )
     options = parser.parse_args()
     if options.check:
-        socket_folder, port, user = options.check
-        print(found_by(Server(socket_folder, int(port), user, Path())) or "SURVIVED")
+        socket_folder, port, user, first = options.check
+        print(found_by(Server(socket_folder, int(port), user, Path()), first) or "SURVIVED")
         return 0
     chosen = [m for m in MUTANTS if not options.words or any(w in m.name for w in options.words)]
     for mutant in chosen:
@@ -80,7 +82,7 @@ def try_one(places: Queue[tuple[Path, Server]], mutant: Mutant | None) -> str:
             # Python files change within a second, which is all that compiled ones are known by.
             environment = os.environ | {"PYTHONPATH": str(copy / "python"), "PYTHONDONTWRITEBYTECODE": "1"}
             done = subprocess.run(
-                [*command, server.socket_folder, str(server.port), server.user],
+                [*command, server.socket_folder, str(server.port), server.user, mutant.first if mutant else ""],
                 cwd=copy, env=environment, capture_output=True, text=True, check=False,
             )  # fmt: skip
         lines = done.stdout.splitlines() or [""]
@@ -107,9 +109,9 @@ def mistake(copy: Path, mutant: Mutant | None) -> Iterator[None]:
 # --- In the copy ---------------------------------------------------------------------------------------------------
 
 
-def found_by(server: Server) -> str | None:
-    """The first check that fails, and with what; None when all pass."""
-    for name, check in CHECKS.items():
+def found_by(server: Server, first: str) -> str | None:
+    """The first check that fails, and with what; None when all pass. first: one to begin with."""
+    for name, check in sorted(CHECKS.items(), key=lambda item: item[0] != first):
         started = time.monotonic()
         try:
             wrong = next(iter(check(server)), None)
