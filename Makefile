@@ -68,7 +68,9 @@ test-citus: $(FOR_TESTS) ## Hold a Citus cluster against plain PostgreSQL; CIRIS
 		exit 2; }
 	CIRIS_CITUS_URL='$(CIRIS_CITUS_URL)' $(BIN)/pytest -m citus tests/python/test_citus.py
 
-soak: $(FOR_TESTS) ## Replay 60 daily and 24 hourly runs, kill 40, go on from 160 unfinished ones, score long and odd histories (about 75 minutes).
+soak: $(FOR_TESTS) ## Make 165 mistakes, replay 60 daily and 24 hourly runs, kill 40, go on from 160 unfinished ones, score long and odd histories (about 2 hours).
+	$(BIN)/python tests/programs/mutants.py
+	FLEETS=10 $(BIN)/pytest -q tests/python/test_generated_fleets.py
 	$(BIN)/python tests/python/replay.py
 	$(BIN)/python tests/python/kills.py
 	$(BIN)/python tests/python/test_unfinished_runs.py

@@ -16,9 +16,9 @@
   end)
 {%- endmacro %}
 
-{#- Upper Wilson limit of a share. -#}
+{#- Upper Wilson limit of a share. Of 1 it is 1, which would be rounded up at one n in four. -#}
 {% macro upper_wilson_limit(share, n, z) -%}
-  (({{ share }} + {{ z }} ^ 2 / (2 * {{ n }})
+  least(1, ({{ share }} + {{ z }} ^ 2 / (2 * {{ n }})
     + {{ z }} * sqrt({{ share }} * (1 - {{ share }}) / {{ n }} + ({{ z }} / (2 * {{ n }})) ^ 2))
     / (1 + {{ z }} ^ 2 / {{ n }}))
 {%- endmacro %}

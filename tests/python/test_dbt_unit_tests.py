@@ -1,4 +1,4 @@
-"""The hand-computed cases of every formula and edge, which stand beside the models as dbt unit tests."""
+"""The dbt unit tests, which say beside a model what its formula does; tests/cases has every edge."""
 
 from __future__ import annotations
 
@@ -13,6 +13,11 @@ from pipeline import create_loose_sources, insert_rows, kept_parsed, score
 
 
 def test_every_unit_test_passes(database: Database) -> None:
+    assert failing(database) == {}
+
+
+def failing(database: Database) -> dict[str, str]:
+    """Messages of the unit tests that fail, by name."""
     # dbt takes the types of a unit test's columns from the relations, so they are built first.
     with database.connect() as connection:
         create_loose_sources(connection)
@@ -26,5 +31,5 @@ def test_every_unit_test_passes(database: Database) -> None:
         )
     assert outcome.exception is None
     tests = [result for result in outcome.result if result.node.resource_type == "unit_test"]
-    assert {result.node.name: result.message for result in tests if result.status != "pass"} == {}
-    assert len(tests) > 100
+    assert len(tests) > 20
+    return {result.node.name: result.message for result in tests if result.status != "pass"}

@@ -24,6 +24,7 @@ OTHER_PARAMETERS = {
     "replay_sample_per_period": 4,
     "replay_sample_salt": "it's salted",
     "replay_min_sample": 10,
+    "steady_days": 10,
     "mttr_scale_hours": 24,
     "drift_min_sample": 5,
     "decay_per_day": 0.1,

@@ -1373,7 +1373,7 @@ def _rose(share: float, n: int, before: float, n_before: int) -> bool:
     z = _EPISODE_Z / math.sqrt(2)
     middle = before + z * z / (2 * n_before)
     half = z * math.sqrt(before * (1 - before) / n_before + (z / (2 * n_before)) ** 2)
-    highest = (middle + half) / (1 + z * z / n_before)
+    highest = min(1.0, (middle + half) / (1 + z * z / n_before))
     return share - highest > _EPISODE_Z * math.sqrt(highest * (1 - highest) / n)
 
 

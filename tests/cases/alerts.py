@@ -1,0 +1,198 @@
+"""scoring.md §8 and certainty.md §4: alerts, where an edge can be reached without working out an interval."""
+
+from datetime import timedelta
+from typing import Any
+
+from cases.notation import Case, Source, ago, deferral, expects, traces
+
+SECONDS = timedelta(seconds=3)
+
+
+def weeks(
+    agent: str, first: float, before: dict[str, Any], now: dict[str, Any], n: int = 100
+) -> list[Source]:
+    """As many traces a week and a half before T as a day before it, and a first one so many days before T."""
+    return [
+        *traces(ago(first), agent=agent),
+        *traces(ago(10), n, agent=agent, every=SECONDS, **before),
+        *traces(ago(1), n, agent=agent, every=SECONDS, **now),
+    ]
+
+
+def some(k: int, n: int, value: Any, other: Any) -> list[Any]:
+    """One value k times, the other one n - k times."""
+    return [value] * k + [other] * (n - k)
+
+
+TWENTY = {"action_was_overridden": some(20, 100, True, False)}
+
+
+def episodes(agent: str, first: float, n: int, hours: float) -> list[Source]:
+    """Episodes from so many days before T on, one after the other, each so long and as long before the next."""
+    return [
+        row
+        for i in range(n)
+        for row in traces(
+            ago(first, hours=-2 * i * hours),
+            2,
+            agent=agent,
+            every=timedelta(hours=hours),
+            idma_fragility_flag=[True, False],
+        )
+    ]
+
+
+def judged(agent: str, n: int, days: float, us: int, status: str) -> list[Source]:
+    """Deferrals of an agent, created at one time."""
+    return [deferral(ago(days, us=us), status, agent=agent) for _ in range(n)]
+
+
+ALL_WRONG = (15, 16, 18, 24, 29)
+"""Numbers of deferrals for which the limit of a share of 1 is rounded up."""
+
+CASES = [
+    Case(
+        "4 low_capacity is critical where chance does not explain it, else a warning",
+        [
+            *traces(ago(1), 100, agent="sure", action_was_overridden=some(50, 100, True, False)),
+            *traces(ago(1), 30, agent="unsure", action_was_overridden=some(4, 30, True, False)),
+            *traces(ago(1), 30, agent="above", action_was_overridden=some(3, 30, True, False)),
+        ],
+        # 0.006, 0.219 and 0.306; of 30 traces 4 may be 1.6 in the long run, which gives 0.49.
+        [
+            expects({"alerts": {"low_capacity": "critical"}}, agent="sure"),
+            expects({"alerts": {"low_capacity": "warning"}}, agent="unsure"),
+            expects({"alerts": {}}, agent="above"),
+        ],
+    ),
+    Case(
+        "8 silent is nothing in two days after 30 traces in the window before them",
+        [
+            *traces(ago(9), 29, agent="silent"),
+            *traces(ago(2, us=1), agent="silent"),
+            *traces(ago(9, us=1), agent="29"),
+            *traces(ago(9), 28, agent="29"),
+            *traces(ago(2, us=1), agent="29"),
+            *traces(ago(5), 30, agent="speaks"),
+            *traces(ago(2), agent="speaks"),
+            *traces(ago(8), 30, agent="without a row"),
+        ],
+        [
+            expects({"alerts": {"silent": "warning"}}, agent="silent"),
+            expects({"alerts": {}}, agent="29"),
+            expects({"alerts": {"silent": "warning"}}, agent="29", window=30),
+            expects({"alerts": {}}, agent="speaks"),
+            expects({"alerts": {"silent": "warning"}}, agent="without a row"),
+        ],
+    ),
+    Case(
+        "4 falling is not raised against a provisional score",
+        [*weeks("final", 21, {}, TWENTY), *[row for row in weeks("provisional", 20.9, {}, TWENTY)]],
+        [
+            expects({"alerts": {"falling": "warning", "low_capacity": "critical"}}, agent="final"),
+            expects({"alerts": {"low_capacity": "critical"}}, agent="provisional"),
+        ],
+    ),
+    Case(
+        "4 falling is not raised by what chance explains",
+        weeks("A", 25, {}, {"action_was_overridden": some(1, 30, True, False)}, n=30),
+        # It costs 10/30, but of 30 traces without an override the long run may have 11 %.
+        [expects({"alerts": {}})],
+    ),
+    Case(
+        "4 falling needs a loss of a third of its threshold",
+        [
+            *weeks("0.028", 25, {}, {"thought_id": some(180, 600, None, "thought")}, n=600),
+            *weeks("0.092", 25, {}, {"thought_id": None}, n=600),
+        ],
+        # 0.92 times what coverage lost: 0.9 - 0.87, 0.9 - 0.8. Neither is chance among 6,000 fields.
+        [
+            expects({"alerts": {}}, agent="0.028"),
+            expects({"alerts": {"falling": "warning"}}, agent="0.092"),
+        ],
+    ),
+    Case(
+        "4 falling: a part that hardly moved raises nothing alone",
+        [
+            *traces(ago(25)),
+            *traces(ago(10), 1500, every=timedelta(seconds=2)),
+            *traces(
+                ago(7),
+                1500,
+                every=timedelta(seconds=2),
+                signature_verified=some(28, 1500, False, True),
+                coherence_passed=some(600, 1500, False, True),
+            ),
+            *traces(ago(1)),
+        ],
+        # The chain lost -ln(1 - 28/1501) = 0.0188, which is not chance but too little; what S lost may be, as below.
+        [expects({"i_chain": 1473 / 1501, "alerts": {}})],
+    ),
+    Case(
+        "4 falling takes S's worse limit before and its better limit now",
+        [
+            *traces(ago(25)),
+            *traces(ago(10), 100, every=SECONDS),
+            *traces(ago(7), 100, every=SECONDS, coherence_passed=some(40, 100, False, True)),
+            *traces(ago(1)),
+        ],
+        # S falls from 1 to 0.79. One perfect day says little of the long run: before, S may have been far lower.
+        # Taken by the other limits, 1 has no width at all, and the fall is beyond chance.
+        [expects({"alerts": {}})],
+    ),
+    Case(
+        "4 episode: longer than in the 90 days before the window",
+        [
+            *traces(ago(100), agent="longer"),
+            *episodes("longer", 97, 15, 0.05),
+            *episodes("longer", 6, 3, 20),
+            *traces(ago(100), agent="as long"),
+            *episodes("as long", 97, 15, 20),
+            *episodes("as long", 6, 3, 20),
+            *traces(ago(100), agent="too long ago"),
+            *episodes("too long ago", 98, 15, 0.05),
+            *episodes("too long ago", 6, 3, 20),
+        ],
+        [
+            expects({"mttr_hours": 20, "alerts": {"episode": "warning"}}, agent="longer"),
+            expects({"alerts": {}}, agent="as long"),
+            expects({"mttr_hours": 20, "alerts": {}}, agent="too long ago"),
+        ],
+    ),
+    Case(
+        "4 episode: deferrals judged worse than in the 90 days before the window",
+        [
+            row
+            for agent in ("worse", "as good", "two", "earlier")
+            for row in [*traces(ago(99), agent=agent), *traces(ago(5), agent=agent)]
+        ],
+        [
+            expects({"q_deferral": 0, "alerts": {"episode": "warning"}}, agent="worse"),
+            expects({"q_deferral": 1, "alerts": {}}, agent="as good"),
+            expects({"q_deferral": 0, "alerts": {}}, agent="two"),
+            expects({"q_deferral": 0, "alerts": {}}, agent="earlier"),
+        ],
+        # T - 97 days is the first moment of the 90 days before the window.
+        deferrals=[
+            *judged("worse", 20, 97, 0, "RESOLVED"),
+            *judged("worse", 20, 4, 0, "REJECTED"),
+            *judged("as good", 20, 97, 0, "RESOLVED"),
+            *judged("as good", 20, 4, 0, "RESOLVED"),
+            *judged("two", 2, 97, 0, "RESOLVED"),
+            *judged("two", 2, 4, 0, "REJECTED"),
+            *judged("earlier", 20, 97, 1, "RESOLVED"),
+            *judged("earlier", 20, 4, 0, "REJECTED"),
+        ],
+    ),
+    Case(
+        "4 episode: deferrals that were always judged wrong are no worse",
+        [row for n in ALL_WRONG for row in [*traces(ago(99), agent=str(n)), *traces(ago(5), agent=str(n))]],
+        # The upper limit of a share of 1 is 1, which must not be 1 and a rounding: its square root is taken.
+        [expects({"q_deferral": 0, "alerts": {}}, agent=str(n)) for n in ALL_WRONG],
+        deferrals=[
+            row
+            for n in ALL_WRONG
+            for row in [*judged(str(n), n, 90, 0, "REJECTED"), *judged(str(n), 1, 4, 0, "REJECTED")]
+        ],
+    ),
+]

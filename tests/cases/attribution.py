@@ -1,0 +1,154 @@
+"""certainty.md §1 and 2: what a score lost, and what a change came from."""
+
+from datetime import timedelta
+from math import exp, log
+
+from cases.notation import Case, ago, deferral, expects, norm, traces
+
+CEILING = -log(norm(1))
+
+# K = 1/10, nothing else but the missing field: the loss is 1 + ln(1/0.9) + what R costs everybody.
+OVERRIDDEN = exp(-1) * 0.9 * norm(1)
+
+# An episode of 1 hour that relapses: a2 = ln 2, a3 = -ln(1 - 1/2), and h = ln norm(1) - ln norm(1/4) is halved.
+RELAPSED = 0.9 * norm(1 / 4)
+HALF = (log(norm(1)) - log(norm(1 / 4))) / 2
+
+CASES = [
+    Case(
+        "1 points are shared by losses, and sum to what the score lacks",
+        traces(ago(1), 100, every=timedelta(seconds=30), action_was_overridden=[True] * 10 + [False] * 90),
+        [
+            expects(
+                {
+                    "capacity_score": OVERRIDDEN,
+                    "loss.k_contradiction": 1,
+                    "loss.i_coverage": -log(0.9),
+                    "loss.r_ceiling": CEILING,
+                    "loss.i_chain": 0,
+                    "loss.delta_drift": 0,
+                    "lost.k_contradiction": (1 - OVERRIDDEN) / -log(OVERRIDDEN),
+                    "lost.i_coverage": -log(0.9) * (1 - OVERRIDDEN) / -log(OVERRIDDEN),
+                    "lost.s_score": 0,
+                }
+            )
+        ],
+    ),
+    Case(
+        "1 what R costs beyond its ceiling is shared by the logarithms of its parts",
+        [
+            *traces(ago(1), 40),
+            *traces(ago(hours=20), idma_fragility_flag=True),
+            *traces(ago(hours=19)),
+            *traces(ago(hours=18), idma_fragility_flag=True),
+            *traces(ago(hours=17)),
+        ],
+        [
+            expects(
+                {
+                    "capacity_score": RELAPSED,
+                    "loss.mttr_hours": HALF,
+                    "loss.rho_regression": HALF,
+                    "loss.delta_drift": 0,
+                    "loss.r_ceiling": CEILING,
+                }
+            )
+        ],
+    ),
+    Case(
+        "1 parts that make a score 0 share all of it equally",
+        traces(ago(1), 40, signature_verified=False, thought_start=None),
+        # I_chain = I_replay = 0; a signal of an unverified trace is not coherent, so S = 0 too.
+        [
+            expects(
+                {
+                    "capacity_score": 0,
+                    "loss.i_chain": None,
+                    "loss.i_replay": None,
+                    "loss.s_score": None,
+                    "lost.i_chain": 1 / 3,
+                    "lost.i_replay": 1 / 3,
+                    "lost.s_score": 1 / 3,
+                    "loss.i_coverage": -log(0.9),
+                    "lost.i_coverage": 0,
+                }
+            )
+        ],
+    ),
+    Case(
+        "1 all recoveries relapsed: an infinite part of R is alone",
+        [
+            *traces(ago(1), 40),
+            *traces(ago(hours=20), idma_fragility_flag=True),
+            *traces(ago(hours=19)),
+            *traces(ago(hours=18), idma_fragility_flag=True),
+        ],
+        # rho = 1, so x = 0; MTTR is (1 + 18) / 2 hours.
+        [
+            expects(
+                {
+                    "r_score": norm(0),
+                    "loss.rho_regression": log(norm(1)) - log(norm(0)),
+                    "loss.mttr_hours": 0,
+                }
+            )
+        ],
+    ),
+    Case(
+        "2 a change is shared by what the losses moved",
+        [
+            *traces(ago(10), 100, every=timedelta(seconds=30)),
+            *traces(
+                ago(3), 100, every=timedelta(seconds=30), action_was_overridden=[True] * 10 + [False] * 90
+            ),
+        ],
+        # From the flawless score by 1 of K, and by 1/2 of Q.
+        [
+            expects(
+                {
+                    "capacity_score": OVERRIDDEN / 2,
+                    "moved.k_contradiction": -(OVERRIDDEN * exp(1) - OVERRIDDEN / 2) / (1 + log(2)),
+                    "moved.q_deferral": -(OVERRIDDEN * exp(1) - OVERRIDDEN / 2) * log(2) / (1 + log(2)),
+                    "moved.i_coverage": 0,
+                    "moved.r_ceiling": 0,
+                    "moved.mttr_hours": 0,
+                }
+            )
+        ],
+        deferrals=[deferral(ago(2)), deferral(ago(2), "REJECTED")],
+    ),
+    Case(
+        "2 a change of R is shared by what each amount moved",
+        [
+            *traces(ago(10), 44),
+            *traces(ago(3), 40),
+            *traces(ago(hours=20), idma_fragility_flag=True),
+            *traces(ago(hours=19)),
+            *traces(ago(hours=18), idma_fragility_flag=True),
+            *traces(ago(hours=17)),
+        ],
+        [
+            expects(
+                {
+                    "moved.mttr_hours": (RELAPSED - 0.9 * norm(1)) / 2,
+                    "moved.rho_regression": (RELAPSED - 0.9 * norm(1)) / 2,
+                    "moved.delta_drift": 0,
+                }
+            )
+        ],
+    ),
+    Case(
+        "2 parts that became infinite share the fall to 0",
+        [*traces(ago(10), 40), *traces(ago(3), 40, thought_start=None, action_was_overridden=True)],
+        [
+            expects(
+                {
+                    "capacity_score": 0,
+                    "moved.i_replay": -0.9 * norm(1),
+                    "moved.k_contradiction": 0,
+                    "lost.i_replay": 1,
+                }
+            )
+        ],
+    ),
+]

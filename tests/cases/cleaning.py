@@ -1,0 +1,177 @@
+"""scoring.md §2: cleaning, duplicates and order. Nine of the ten required fields are there in a trace of a case."""
+
+from datetime import timedelta
+
+from cases.notation import TRACES_FROM, Case, ago, expects, traces
+
+NAN = float("nan")
+
+CASES = [
+    Case(
+        "2 blank text is null in every column, and counted",
+        traces(
+            ago(1),
+            thought_id=" ",
+            signature="\t",
+            signature_key_id="",
+            agent_name="\n",
+            audit_entry_hash=" ",
+            selected_action="\u00a0",
+            idma_phase="",
+            trace_id="",
+        ),
+        [
+            expects(
+                {
+                    "i_coverage": 0.6,  # 9 fields less thought_id, signature and selected_action
+                    "agent_name": None,
+                    "key_rate": 0,
+                    "link_rate": 0,
+                    "issues": {
+                        f"blank_{name}": 1
+                        for name in ("thought_id", "signature", "signature_key_id", "agent_name", "trace_id")
+                        + ("audit_entry_hash", "selected_action", "idma_phase")
+                    },
+                }
+            )
+        ],
+    ),
+    Case(
+        "2 an action that is only its prefix is blank, any other is not",
+        traces(ago(1), 4, selected_action=["HandlerActionType.", "HandlerActionType.SPEAK", " tool ", "x"]),
+        [expects({"i_coverage": (8 + 9 + 9 + 9) / 40, "issues": {"blank_selected_action": 1}})],
+    ),
+    Case(
+        "2 scores outside 0 to 1 are null, 0 and 1 are not",
+        [
+            *traces(ago(1), 5, csdma_plausibility_score=[0, 1, 1.001, -0.001, NAN]),
+            *traces(ago(1, -1), 5, dsdma_domain_alignment=[0, 1, 1.5, -1, float("inf")]),
+            *traces(ago(1, -2), 5, entropy_level=[0, 1, 2, -0.1, NAN]),
+            *traces(ago(1, -3), 5, coherence_level=[0, 1, 1.1, -0.5, NAN]),
+        ],
+        [
+            expects(
+                {
+                    # Nine of ten, and coherence_level is the tenth of two; three each of the other scores are lost.
+                    "i_coverage": (20 * 9 + 2 - 3 * 3) / 200,
+                    "issues": {
+                        "out_of_range_csdma_plausibility_score": 3,
+                        "out_of_range_dsdma_domain_alignment": 3,
+                        "out_of_range_entropy_level": 3,
+                        "out_of_range_coherence_level": 3,
+                    },
+                }
+            )
+        ],
+    ),
+    Case(
+        "2 k_eff is finite and not negative, without an upper bound",
+        traces(ago(1), 5, idma_k_eff=[0, 17, -0.1, NAN, float("inf")]),
+        [expects({"i_coverage": (2 * 9 + 3 * 8) / 50, "issues": {"out_of_range_idma_k_eff": 3}})],
+    ),
+    Case(
+        "2 a trace sent again counts once, as the earliest, in the whole history",
+        [
+            *traces(ago(20), agent="old", trace_id="t", audit_sequence_number=1),
+            *traces(ago(3), agent="old", trace_id="t", audit_sequence_number=1, signature="another"),
+            *traces(ago(2), agent="old", trace_id="u", audit_sequence_number=2),
+            *traces(ago(3), 2, agent="unnumbered", trace_id="t", audit_sequence_number=None),
+            *traces(ago(3), 2, agent="renumbered", trace_id="t"),
+            *traces(ago(3), 2, agent="nameless", trace_id=None, audit_sequence_number=7),
+        ],
+        [
+            expects(
+                {"n_traces": 1, "chain_gaps": 0, "link_rate": 1, "issues": {"duplicate_trace": 1}},
+                agent="old",
+            ),
+            expects({"n_traces": 1, "issues": {"duplicate_trace": 1}}, agent="unnumbered"),
+            expects({"n_traces": 2, "issues": {}}, agent="renumbered"),
+            expects({"n_traces": 2, "chain_duplicates": 1, "issues": {}}, agent="nameless"),
+        ],
+    ),
+    Case(
+        "2 a trace set aside takes no part in anything",
+        [
+            *traces(ago(3), trace_id="t", agent_name="Ann", audit_sequence_number=5),
+            *traces(
+                ago(2), trace_id="u", agent_name="Bea", audit_sequence_number=6, idma_fragility_flag=True
+            ),
+            *traces(
+                ago(1), trace_id="t", agent_name="Ann", audit_sequence_number=5, action_was_overridden=True
+            ),
+            *traces(ago(0.5), trace_id="v", agent_name="Bea", audit_sequence_number=7),
+        ],
+        # One rename, no override, 5 6 7 in order, and the episode lasts from T - 2 to T - 0.5 days.
+        [
+            expects(
+                {
+                    "n_traces": 3,
+                    "d_identity": 1 / 3,
+                    "k_contradiction": 0,
+                    "chain_rewinds": 0,
+                    "i_chain": 1,
+                    "mttr_hours": 36,
+                }
+            )
+        ],
+    ),
+    Case(
+        "2 ties go by audit number, nulls last, then by trace_id bytewise",
+        [
+            *traces(ago(2), agent="number", audit_sequence_number=2, trace_id="a"),
+            *traces(ago(2), agent="number", audit_sequence_number=1, trace_id="b"),
+            *traces(ago(2), agent="null", audit_sequence_number=None, trace_id="a", agent_name="Bea"),
+            *traces(ago(2), agent="null", audit_sequence_number=1, trace_id="b", agent_name="Ann"),
+            *traces(ago(2), agent="id", audit_sequence_number=None, trace_id="a", agent_name="Bea"),
+            *traces(
+                ago(2),
+                agent="id",
+                audit_sequence_number=None,
+                trace_id="B",
+                agent_name="Ann",
+                idma_fragility_flag=True,
+            ),
+        ],
+        [
+            expects({"chain_rewinds": 0, "chain_gaps": 0, "link_rate": 1}, agent="number"),
+            expects({"agent_name": "Bea"}, agent="null"),
+            expects({"agent_name": "Bea", "n_open_episodes": 0}, agent="id"),  # B is before a, which recovers
+        ],
+    ),
+    Case(
+        "2 what comes after goes on from the last of ties",
+        [
+            *traces(ago(5), audit_sequence_number=2, agent_name="Bea", trace_id="a"),
+            *traces(
+                ago(5), audit_sequence_number=1, agent_name="Ann", trace_id="b", idma_fragility_flag=True
+            ),
+            *traces(ago(1), audit_sequence_number=3, agent_name="Bea", trace_id="c"),
+        ],
+        # By the hour the third is judged by an increment, which knows of the others only how they left the agent.
+        [expects({"d_identity": 1 / 3, "chain_gaps": 0, "link_rate": 1, "mttr_hours": 0})],
+    ),
+    Case(
+        "2 an id of 512 bytes is one, a longer one is blank",
+        [
+            *traces(ago(3), 2, agent="512", trace_id="é" * 256, audit_sequence_number=1),
+            *traces(ago(3), 2, agent="513", trace_id="é" * 256 + "x", audit_sequence_number=1),
+        ],
+        [
+            expects({"n_traces": 1, "issues": {"duplicate_trace": 1}}, agent="512"),
+            expects({"n_traces": 2, "issues": {"oversized_id": 2}}, agent="513"),
+        ],
+    ),
+    Case(
+        "2 a trace dated before traces_from takes no part in anything, one at that very time does",
+        [
+            *traces(TRACES_FROM - timedelta(microseconds=1), agent="before", agent_name="Ann"),
+            *traces(ago(1), agent="before", agent_name="Bea"),
+            *traces(TRACES_FROM, agent="at", agent_name="Ann"),
+            *traces(ago(1), agent="at", agent_name="Bea"),
+        ],
+        [
+            expects({"d_identity": 0, "issues": {"implausible_timestamp": 1}}, agent="before"),
+            expects({"d_identity": 1, "issues": {}}, agent="at"),
+        ],
+    ),
+]

@@ -1,0 +1,169 @@
+"""scoring.md §7: S is the mean of sigma / sigma_max over the period ends of the window; f keeps 95 % a day."""
+
+from datetime import timedelta
+
+from cases.notation import Case, ago, expects, traces
+
+F = 0.95
+BY_HOUR = 1 - 0.05 / 24
+
+CASES = [
+    Case(
+        "7 a signal is a checked trace, and coherent when its signature was verified too",
+        traces(
+            ago(hours=1),
+            6,
+            coherence_passed=[True, True, True, False, None, None],
+            signature_verified=[True, False, None, True, True, False],
+        ),
+        # Four signals of weight 0.5, one of them coherent.
+        [expects({"n_signals": 4, "sigma": 0.5, "sigma_max": 2, "s_score": 1 / 4})],
+    ),
+    Case(
+        "7 without a signal S is unmeasured and 0",
+        traces(ago(1), 2, coherence_passed=None),
+        [
+            expects(
+                {
+                    "s_score": 0,
+                    "n_signals": 0,
+                    "sigma": 0,
+                    "sigma_max": 0,
+                    "unmeasured_components": ["i_replay", "delta_drift", "s_score"],
+                }
+            )
+        ],
+    ),
+    Case(
+        "7 a signal loses 5 % a day, and S is the mean over the period ends with one",
+        [*traces(ago(2, hours=1), coherence_passed=False), *traces(ago(hours=1))],
+        # At T - 2 and T - 1 days nothing coherent; at T 0.5 against 0.5 + 0.5 f^2. By the hour there are 49 ends.
+        [
+            expects(
+                {"sigma": 0.5, "sigma_max": 0.5 + 0.5 * F**2, "s_score": 1 / (1 + F**2) / 3},
+                {"sigma_max": 0.5 + 0.5 * BY_HOUR**48, "s_score": 1 / (1 + BY_HOUR**48) / 49},
+            )
+        ],
+    ),
+    Case(
+        "7 S leaves out the period end at which the window begins",
+        [*traces(ago(7, hours=1), coherence_passed=False), *traces(ago(6, hours=1))],
+        # At T - 6 to T always 1 / (1 + f); T - 7, with nothing coherent, is not one of them. By the hour the first 23
+        # of 168 ends are before T - 6 days.
+        [
+            expects(
+                {"s_score": 1 / (1 + F)},
+                {"s_score": 145 / 168 / (1 + BY_HOUR**24)},
+            )
+        ],
+    ),
+    Case(
+        "7 memory reaches back 30 days and no further",
+        [
+            *traces(ago(30), agent="remembered", coherence_passed=False),
+            *traces(ago(30, us=1), agent="forgotten", coherence_passed=False),
+            *traces(ago(hours=1), agent="remembered"),
+            *traces(ago(hours=1), agent="forgotten"),
+        ],
+        # The first is at each of seven ends; of the second T knows nothing, and T - 6 to T - 1 do.
+        # By the hour the second is remembered until T - 1 hour: one of 168 ends is at T.
+        [
+            expects(
+                {"sigma": 0.5, "sigma_max": 0.5 + 0.5 * F**29, "s_score": 1 / (1 + F**29) / 7},
+                {"sigma_max": 0.5 + 0.5 * BY_HOUR**719, "s_score": 1 / (1 + BY_HOUR**719) / 168},
+                agent="remembered",
+            ),
+            expects(
+                {"sigma": 0.5, "sigma_max": 0.5, "s_score": 1 / 7}, {"s_score": 1 / 168}, agent="forgotten"
+            ),
+        ],
+    ),
+    Case(
+        "7 a signal weighs 1 when another agent agrees within 0.1, else 0.5",
+        [
+            *traces(ago(0, 2), agent="A", coherence_level=0.9),
+            *traces(ago(0, 2), agent="B", coherence_level=0.8),
+            *traces(ago(0, 4), agent="C", coherence_level=0.9),
+            *traces(ago(0, 4), agent="D", coherence_level=0.799),
+            *traces(ago(0, 6), agent="E", coherence_level=0.9),
+        ],
+        [
+            expects({"sigma_max": 1}, {"sigma_max": BY_HOUR}, agent="A"),
+            expects({"sigma_max": 1}, {"sigma_max": BY_HOUR}, agent="B"),
+            expects({"sigma_max": 0.5}, {"sigma_max": 0.5 * BY_HOUR**3}, agent="C"),
+            expects({"sigma_max": 0.5}, {"sigma_max": 0.5 * BY_HOUR**3}, agent="D"),
+            expects({"sigma_max": 0.5}, {"sigma_max": 0.5 * BY_HOUR**5}, agent="E"),
+        ],
+    ),
+    Case(
+        "7 corroboration goes by the mean of the other agents' means in the hour",
+        [
+            *traces(ago(0, 8), agent="A", coherence_level=0.5),
+            *traces(ago(0, 8), 3, agent="B", coherence_level=0.7),
+            *traces(ago(0, 8), agent="C", coherence_level=0.45),
+        ],
+        # The others of A are at (0.7 + 0.45) / 2 = 0.575, not at 2.55 / 4 = 0.6375; those of B at 0.475, of C at 0.6.
+        [
+            expects({"sigma": 1}, {"sigma": BY_HOUR**7}, agent="A"),
+            expects({"sigma": 1.5}, {"sigma": 1.5 * BY_HOUR**7}, agent="B"),
+            expects({"sigma": 0.5}, {"sigma": 0.5 * BY_HOUR**7}, agent="C"),
+        ],
+    ),
+    Case(
+        "7 an agent's own mean corroborates all its signals of the hour, those without a level too",
+        [
+            *traces(ago(0, 11), 4, agent="A", coherence_level=[0.2, 0.4, None, None]),
+            *traces(ago(0, 11), agent="B", coherence_level=0.3, coherence_passed=None),
+            *traces(ago(0, 10), agent="A"),
+            *traces(ago(0, 10), agent="B", coherence_level=0.3),
+        ],
+        # Four signals at 0.3 beside 0.3; an hour later A has no level.
+        [expects({"sigma": 4 * 1 + 0.5}, {"sigma": 4 * BY_HOUR**10 + 0.5 * BY_HOUR**9})],
+    ),
+    Case(
+        "7 a difference of exactly 0.1 in thirds is within",
+        [
+            *traces(ago(0, 13), 3, agent="A", coherence_level=[0.1, 0.1, 0]),
+            *traces(ago(0, 13), 3, agent="B", coherence_level=[0.1, 0.2, 0.2]),
+        ],
+        [expects({"sigma": 3}, {"sigma": 3 * BY_HOUR**12})],
+    ),
+    Case(
+        "7 an hour begins with its first instant and ends before the next",
+        [
+            *traces(ago(0, 16), agent="A", coherence_level=0.4),
+            *traces(ago(0, 15, us=1), agent="B", coherence_level=0.4),
+            *traces(ago(0, 15), agent="C", coherence_level=0.4),
+        ],
+        [
+            expects({"sigma": 1}, {"sigma": BY_HOUR**15}, agent="A"),
+            expects({"sigma": 0.5}, {"sigma": 0.5 * BY_HOUR**14}, agent="C"),
+        ],
+    ),
+    Case(
+        "7 memories of thirty days follow one another, and a silent agent begins anew",
+        [
+            *traces(ago(75), coherence_passed=False),
+            *traces(ago(40), 2, every=timedelta(days=35)),
+            *traces(ago(4), coherence_passed=False),
+        ],
+        # At T the good trace of T - 5 days and the bad one of T - 4; at T - 4 days, and before, the good one alone.
+        [
+            expects(
+                {
+                    "sigma": 0.5 * F**4,
+                    "sigma_max": 0.5 * F**4 + 0.5 * F**3,
+                    "s_score": (1 + 4 * F / (1 + F)) / 5,
+                },
+                {
+                    "sigma": 0.5 * BY_HOUR**119,
+                    "sigma_max": 0.5 * BY_HOUR**119 + 0.5 * BY_HOUR**95,
+                    # 24 ends with the good one alone, 96 with both.
+                    "s_score": (24 + 96 * BY_HOUR**24 / (1 + BY_HOUR**24)) / 120,
+                },
+            ),
+            # Ten days before T the trace of T - 40 days is the oldest in memory; the one of T - 75 days is long gone.
+            expects({"sigma": 0.5 * F**29}, {"sigma": 0.5 * BY_HOUR**719}, window=30, at=ago(10)),
+        ],
+    ),
+]

@@ -1,0 +1,210 @@
+"""scoring.md §8: composite, status, category, confidence and weakest factor; certainty.md §4b: the steady score."""
+
+from datetime import timedelta
+from math import exp
+
+from cases.notation import Case, ago, deferral, expects, norm, traces
+
+FLAWLESS = 0.9 * norm(1)
+
+
+def overridden(k: int, agent: str) -> list:
+    """A hundred traces, k of them overridden."""
+    return traces(
+        ago(1),
+        100,
+        agent=agent,
+        every=timedelta(seconds=30),
+        action_was_overridden=[True] * k + [False] * (100 - k),
+    )
+
+
+CASES = [
+    Case(
+        "8 capacity is the product of the factors, and the geometric composite its fifth root",
+        [
+            *traces(ago(40)),
+            *traces(
+                ago(1),
+                40,
+                action_was_overridden=[True] * 2 + [False] * 38,
+                coherence_passed=[False] * 10 + [True] * 30,
+                action_success=[False] * 4 + [True] * 36,
+                entropy_level=[0.9] * 2 + [0.1] * 38,
+            ),
+        ],
+        # K = 2/40, S = 30/40, ECE = |1 - 36/40| and U = 2/40.
+        [
+            expects(
+                {
+                    "capacity_score": exp(-0.5) * FLAWLESS * (0.9 * 0.95) * 0.75,
+                    "capacity_score_geometric": (exp(-0.5) * FLAWLESS * (0.9 * 0.95) * 0.75) ** 0.2,
+                    "fragility_index": 1 / (0.001 + exp(-0.5) * FLAWLESS * (0.9 * 0.95) * 0.75),
+                    "category": "moderate",
+                    "score_status": "final",
+                    "confidence": "medium",
+                    "weakest_factor": "C",
+                }
+            )
+        ],
+    ),
+    Case(
+        "8 a score needs 30 traces",
+        [*traces(ago(3), 30, agent="30"), *traces(ago(3), 29, agent="29")],
+        [
+            expects(
+                {
+                    "capacity_score": FLAWLESS,
+                    "score_status": "provisional",
+                    "capacity_score_steady": FLAWLESS,
+                },
+                agent="30",
+            ),
+            expects(
+                {
+                    "capacity_score": None,
+                    "capacity_score_geometric": None,
+                    "fragility_index": None,
+                    "category": None,
+                    "capacity_score_low": None,
+                    "capacity_score_high": None,
+                    "capacity_score_steady": None,
+                    "score_status": "insufficient_data",
+                    "i_int_score": 0.9,
+                    "weakest_factor": "I_int",
+                },
+                agent="29",
+            ),
+        ],
+    ),
+    Case(
+        "8 a score is final when the agent began 7 days before the window",
+        [
+            *traces(ago(14), agent="then"),
+            *traces(ago(14, us=-1), agent="later"),
+            *traces(ago(37), agent="month"),
+            *[row for agent in ("then", "later", "month") for row in traces(ago(2), 30, agent=agent)],
+        ],
+        [
+            expects({"score_status": "final"}, agent="then"),
+            expects({"score_status": "provisional"}, agent="later"),
+            expects({"score_status": "provisional"}, agent="then", window=30),
+            expects({"score_status": "final"}, agent="month", window=30),
+        ],
+    ),
+    Case(
+        "8 categories",
+        [
+            *overridden(10, "0.306"),
+            *overridden(11, "0.277"),
+            *overridden(3, "0.616"),
+            *overridden(4, "0.557"),
+            *overridden(0, "0.832"),
+            *traces(ago(1, -5), 30, agent="0.924", coherence_level=1),
+        ],
+        [
+            expects({"capacity_score": exp(-1) * FLAWLESS, "category": "moderate"}, agent="0.306"),
+            expects({"capacity_score": exp(-1.1) * FLAWLESS, "category": "high_fragility"}, agent="0.277"),
+            expects({"capacity_score": exp(-0.3) * FLAWLESS, "category": "healthy"}, agent="0.616"),
+            expects({"capacity_score": exp(-0.4) * FLAWLESS, "category": "moderate"}, agent="0.557"),
+            expects({"capacity_score": FLAWLESS, "category": "healthy"}, agent="0.832"),
+            expects({"capacity_score": norm(1), "category": "high_capacity"}, agent="0.924"),
+        ],
+    ),
+    Case(
+        "8 confidence by the traces of the window",
+        [
+            row
+            for n in (9, 10, 29, 30, 99, 100)
+            for row in traces(ago(1), n, agent=str(n), every=timedelta(seconds=30))
+        ],
+        [
+            expects({"confidence": confidence}, agent=n)
+            for n, confidence in {
+                "9": "insufficient",
+                "10": "low",
+                "29": "low",
+                "30": "medium",
+                "99": "medium",
+                "100": "high",
+            }.items()
+        ],
+    ),
+    Case(
+        "8 the weakest factor is the smallest, of equals the first",
+        [
+            *traces(ago(1), agent="I_int", signature_verified=False, coherence_passed=None),
+            *traces(ago(1), agent="I_inc", coherence_passed=None, action_success=False),
+            *traces(ago(1), agent="S", coherence_passed=None),
+            *traces(ago(1, -6), agent="R", coherence_level=1),
+            *traces(ago(1), 2, agent="C", action_was_overridden=True),
+        ],
+        # I_int = I_inc? Of 0 and 0 the first: I_int before S, I_inc (ECE = 1) before S.
+        [
+            expects({"weakest_factor": "I_int", "i_int_score": 0, "s_score": 0}, agent="I_int"),
+            expects({"weakest_factor": "I_inc", "i_inc_score": 0, "s_score": 0}, agent="I_inc"),
+            expects({"weakest_factor": "S"}, agent="S"),
+            expects({"weakest_factor": "R", "i_int_score": 1, "r_score": norm(1)}, agent="R"),
+            expects({"weakest_factor": "C", "c_score": exp(-10)}, agent="C"),
+        ],
+    ),
+    Case(
+        "4b episodes and deferrals of 90 days count where the window has one",
+        [
+            *traces(ago(95)),
+            *traces(ago(90, hours=2), idma_fragility_flag=True),
+            *traces(ago(90)),  # a recovery at T - 90 days: 2 hours
+            *traces(ago(60, hours=9), idma_fragility_flag=True),
+            *traces(ago(60)),  # 9 hours
+            *traces(ago(3, hours=1), idma_fragility_flag=True),
+            *traces(ago(3), 40),  # 1 hour
+        ],
+        [
+            expects(
+                {
+                    "mttr_hours": 1,
+                    "mttr_hours_steady": (2 + 9 + 1) / 3,
+                    "n_steady_episodes": 3,
+                    "r_score_steady": norm(1 / (1 + 4)),
+                    "q_deferral": 1,
+                    "q_deferral_steady": 1 / 2,
+                    "n_steady_deferrals": 2,
+                    "i_inc_score_steady": 1 / 2,
+                    "capacity_score": 0.9 * norm(1 / 2),
+                    "capacity_score_steady": 0.9 * norm(1 / 5) / 2,
+                }
+            )
+        ],
+        deferrals=[deferral(ago(90), "REJECTED"), deferral(ago(90, us=1), "REJECTED"), deferral(ago(2))],
+    ),
+    Case(
+        "4b without an episode or a judged deferral in the window those of 90 days do not count",
+        [
+            *traces(ago(21, hours=9), idma_fragility_flag=True),
+            *traces(ago(21)),
+            *traces(ago(3), 40),
+        ],
+        [
+            expects(
+                {
+                    "mttr_hours_steady": 0,
+                    "n_steady_episodes": 0,
+                    "q_deferral_steady": 1,
+                    "n_steady_deferrals": 0,
+                    "capacity_score_steady": FLAWLESS,
+                }
+            )
+        ],
+        deferrals=[deferral(ago(20), "REJECTED")],
+    ),
+    Case(
+        "4b an open episode is one of the 90 days",
+        [
+            *traces(ago(21, hours=9), idma_fragility_flag=True),
+            *traces(ago(21)),
+            *traces(ago(3), 40),
+            *traces(ago(hours=3), idma_fragility_flag=True),
+        ],
+        [expects({"mttr_hours": 3, "mttr_hours_steady": (9 + 3) / 2, "n_steady_episodes": 2})],
+    ),
+]

@@ -1,0 +1,43 @@
+"""scoring.md §3: C = exp(-5 D_identity) exp(-10 K_contradiction)."""
+
+from math import exp
+
+from cases.notation import Case, ago, expects, traces
+
+CASES = [
+    Case(
+        "3 C falls by 5 per identity change and by 10 per override",
+        traces(
+            ago(1), 20, agent_name=["Ann"] * 19 + ["Bea"], action_was_overridden=[True] * 3 + [False] * 17
+        ),
+        [
+            expects(
+                {"d_identity": 1 / 20, "k_contradiction": 3 / 20, "c_score": exp(-5 / 20) * exp(-10 * 3 / 20)}
+            )
+        ],
+    ),
+    Case(
+        "3 a rename at the first trace of the window counts, against the name however long ago",
+        [
+            *traces(ago(40), agent_name="Ann"),
+            *traces(ago(20), agent_name=None),
+            *traces(ago(7), 4, agent_name="Bea"),
+        ],
+        [expects({"d_identity": 1 / 4, "c_score": exp(-5 / 4)}), expects({"d_identity": 1 / 5}, window=30)],
+    ),
+    Case(
+        "3 the first name is no change, nor is a missing one; every other is, back again too",
+        traces(ago(1), 8, agent_name=[None, "Ann", None, " ", "Ann", "Bea", None, "Ann"]),
+        [expects({"d_identity": 2 / 8})],
+    ),
+    Case(
+        "3 null is neither overridden nor failed",
+        traces(
+            ago(1),
+            4,
+            action_was_overridden=[True, None, False, None],
+            conscience_passed=[False, None, True, True],
+        ),
+        [expects({"k_contradiction": 1 / 4, "c_score": exp(-10 / 4), "conscience_failure_rate": 1 / 4})],
+    ),
+]

@@ -1,0 +1,177 @@
+"""scoring.md §6: I_inc = (1 - ECE) * Q_deferral * (1 - U_unsafe)."""
+
+import hashlib
+
+from cases.notation import Case, ago, deferral, expects, traces
+
+DIGEST = hashlib.sha256(b"datum").hexdigest()
+
+STATUSES = [
+    *(deferral(ago(2), " resolved "), deferral(ago(2), "ESCALATED", resolution_summary=" ")),
+    *(deferral(ago(2), "REJECTED"), deferral(ago(2), "WITHDRAWN")),
+    *(
+        deferral(ago(2), "PENDING"),
+        deferral(ago(2), "UNDER_REVIEW"),
+        deferral(ago(2), "LOST"),
+        deferral(ago(2), None),
+    ),
+]
+
+CASES = [
+    Case(
+        "6 ECE is the gap of confidence and success by bin, weighted by the bin",
+        traces(
+            ago(1),
+            10,
+            csdma_plausibility_score=[0.95] * 4 + [0.85] * 4 + [0.15] * 2,
+            action_success=[True, True, False, False] + [True] * 4 + [False] * 2,
+        ),
+        # Bins 9, 8 and 1: |0.95 - 0.5|, |0.85 - 1| and |0.15 - 0|; the gaps of two bins do not cancel.
+        [expects({"ece": 0.4 * 0.45 + 0.4 * 0.15 + 0.2 * 0.15, "i_inc_score": 1 - 0.27})],
+    ),
+    Case(
+        "6 confidence 1 is in the last bin, 0.3 in the fourth, 0.29 in the third",
+        traces(
+            ago(1),
+            6,
+            csdma_plausibility_score=[1, 0.9, 0.3, 0.39, 0.29, 0.2],
+            action_success=[False, True, False, True, True, False],
+        ),
+        # Bin 9: 1.9 - 1 = 0.9; bin 3: 0.69 - 1 = -0.31; bin 2: 0.49 - 1 = -0.51.
+        [expects({"ece": (0.9 + 0.31 + 0.51) / 6})],
+    ),
+    Case(
+        "6 ECE looks at traces with both a confidence and an outcome",
+        traces(
+            ago(1), 4, csdma_plausibility_score=[0.8, None, 0.1, 7], action_success=[True, False, None, False]
+        ),
+        [expects({"ece": 0.2})],
+    ),
+    Case(
+        "6 without a judged trace ECE is unmeasured and 0",
+        traces(ago(1), 2, csdma_plausibility_score=[None, 0.3], action_success=[True, None]),
+        [expects({"ece": 0, "i_inc_score": 1, "unmeasured_components": ["i_replay", "delta_drift", "ece"]})],
+    ),
+    Case(
+        "6 Q is the mean of correctness times quality of the judged deferrals",
+        traces(ago(6)),
+        # 1, 1 * 0.5, 0 and 0; the last four are not judged.
+        [
+            expects(
+                {
+                    "q_deferral": 1.5 / 4,
+                    "n_judged_deferrals": 4,
+                    "i_inc_score": 1.5 / 4,
+                    "issues": {"unknown_status": 2},
+                }
+            )
+        ],
+        deferrals=STATUSES,
+    ),
+    Case(
+        "6 without a judged deferral Q is 1, and measured",
+        traces(ago(5)),
+        [
+            expects(
+                {
+                    "q_deferral": 1,
+                    "n_judged_deferrals": 0,
+                    "unmeasured_components": ["i_replay", "delta_drift"],
+                }
+            )
+        ],
+        deferrals=[deferral(ago(2), "PENDING")],
+    ),
+    Case(
+        "6 a deferral counts where it was created in the window",
+        [*traces(ago(31)), *traces(ago(1))],
+        [
+            expects({"n_judged_deferrals": 2, "q_deferral": 1 / 2}),
+            expects({"n_judged_deferrals": 3, "q_deferral": 1 / 3}, window=30),
+        ],
+        deferrals=[
+            deferral(ago(7)),
+            deferral(ago(us=1), "REJECTED"),
+            deferral(ago(7, us=1), "REJECTED"),
+            deferral(ago(30, us=1), "REJECTED"),
+            deferral(ago(), "REJECTED"),
+        ],
+    ),
+    Case(
+        "6 a deferral is judged once its outcome was known before T",
+        traces(ago(5)),
+        [
+            expects({"n_judged_deferrals": 2, "q_deferral": 1 / 2}),
+            expects({"n_judged_deferrals": 1, "q_deferral": 0}, at=ago(1)),
+        ],
+        deferrals=[
+            deferral(ago(4), resolved_at=ago(us=1)),
+            deferral(ago(4), "REJECTED", resolved_at=ago()),
+            deferral(ago(4), "REJECTED", resolved_at=None),
+        ],
+    ),
+    Case(
+        "6 a deferral belongs to the agent of its hash, of the longest prefix of its SHA-256, or of its name",
+        [
+            *traces(ago(9), agent="seven"),
+            *traces(ago(9), agent="eight"),
+            *traces(ago(4), agent="ten"),
+            *traces(ago(2), agent="seven"),
+            *traces(ago(2), agent="eight", agent_name="Theresa"),
+            *traces(ago(2), agent="ten", agent_name="Theresa"),
+            *traces(ago(9), agent="named", agent_name="Gwendolen"),
+            *traces(ago(2), agent="named", agent_name="Hortense"),
+        ],
+        [
+            expects({"n_judged_deferrals": 0}, agent="seven"),
+            # Its prefix while ten has no trace before the deferral, and its hash whatever the name.
+            expects({"n_judged_deferrals": 2, "q_deferral": 1 / 2}, agent="eight"),
+            expects({"n_judged_deferrals": 1, "q_deferral": 0}, agent="ten"),
+            # Once borne is enough; a name that two bear, or that came later, is nobody's.
+            expects({"n_judged_deferrals": 1, "q_deferral": 1}, agent="named"),
+        ],
+        hashes={"seven": DIGEST[:7], "eight": DIGEST[:8], "ten": DIGEST[:10]},
+        deferrals=[
+            deferral(ago(4), agent="eight", agent_id="datum"),
+            deferral(ago(1), "REJECTED", agent="eight", agent_name="Gwendolen"),
+            deferral(ago(3), "REJECTED", agent_id="datum", agent_name="Gwendolen"),
+            deferral(ago(1), agent_id="nobody", agent_name="Gwendolen"),
+            deferral(ago(1), "REJECTED", agent_id="nobody", agent_name="Theresa"),
+            deferral(ago(2), "REJECTED", agent_id="nobody", agent_name="Hortense"),
+            deferral(None, "REJECTED", agent="named"),
+        ],
+    ),
+    Case(
+        "6 only an agent with a trace before the deferral is a candidate",
+        [*traces(ago(3), agent_name="Sieglinde")],
+        [expects({"n_judged_deferrals": 1, "q_deferral": 1})],
+        deferrals=[
+            deferral(ago(3), "REJECTED", agent_name="Sieglinde"),
+            deferral(ago(3, us=-1), agent_name="Sieglinde"),
+        ],
+    ),
+    Case(
+        "6 unsafe is a failure above an entropy of 0.5",
+        traces(
+            ago(1),
+            5,
+            entropy_level=[0.5, 0.5001, 1, 0.9, None],
+            action_success=[False, False, None, True, False],
+        ),
+        # Confidence is 1, of three failures among four outcomes: ECE = 3/4.
+        [expects({"u_unsafe": 1 / 5, "ece": 3 / 4, "i_inc_score": (1 - 3 / 4) * (1 - 1 / 5)})],
+    ),
+    Case(
+        "6 I_inc is the product of the three",
+        traces(
+            ago(5),
+            10,
+            csdma_plausibility_score=0.8,
+            entropy_level=[0.9] + [0.1] * 9,
+            action_success=[False] + [True] * 9,
+        ),
+        # ECE = |0.8 - 0.9|, Q = 1/2, U = 1/10.
+        [expects({"i_inc_score": 0.9 * 0.5 * 0.9})],
+        deferrals=[deferral(ago(2)), deferral(ago(2), "REJECTED")],
+    ),
+]

@@ -1,0 +1,161 @@
+"""How a case is written: traces and deferrals of an agent, and what its score at T must be.
+
+A trace is flawless unless the case says otherwise, but for one field: it has no ``coherence_level``, so that no
+case corroborates another. Every agent of the fleet starts from:
+
+    C = 1, I_int = 0.9 (nine of ten fields), R = norm(1), I_inc = 1, S = 1
+
+Cases are scored together, once by day and once by hour, and each is checked alone.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+Source = dict[str, Any]
+
+T = datetime(2026, 3, 31, tzinfo=UTC)
+"""The as-of of every case: the end of a day."""
+
+TRACES_FROM = T - timedelta(days=200)
+"""The variable ciris_traces_from, with which the cases are scored."""
+
+
+def ago(days: float = 0, hours: float = 0, minutes: float = 0, us: int = 0) -> datetime:
+    """So long before T."""
+    return T - timedelta(days=days, hours=hours, minutes=minutes, microseconds=us)
+
+
+def norm(x: float) -> float:
+    """The sigmoid of R."""
+    return 1 / (1 + math.exp(-5 * (x - 0.5)))
+
+
+NEXT = object()
+"""An audit number that is one more than that of the trace before."""
+
+
+def traces(
+    first: datetime, n: int = 1, *, agent: str = "A", every: timedelta = timedelta(minutes=1), **columns: Any
+) -> list[Source]:
+    """Traces of an agent, so far apart. A list has one value per trace; a JSON array is written as a tuple."""
+    rows = []
+    for i in range(n):
+        own = {name: value[i] if isinstance(value, list) else value for name, value in columns.items()}
+        row = {
+            "agent": agent,
+            "timestamp": first + i * every,
+            "thought_id": "thought",
+            "signature": "signature",
+            "signature_verified": True,
+            "signature_key_id": "key",
+            "audit_entry_hash": "hash",
+            "audit_sequence_number": NEXT,
+            "csdma_plausibility_score": 1,
+            "dsdma_domain_alignment": 1,
+            "idma_k_eff": 2,
+            "idma_fragility_flag": False,
+            "idma_phase": None,
+            "conscience_passed": True,
+            "action_was_overridden": False,
+            "entropy_level": 0.1,
+            "coherence_level": None,
+            "coherence_passed": True,
+            "selected_action": "SPEAK",
+            "action_success": True,
+            "thought_start": {},
+            "dma_results": None,
+            "conscience_result": None,
+            "action_result": {"audit_entry_hash": "hash"},
+        }
+        rows.append(row | own)
+    return rows
+
+
+def deferral(created: datetime | None, status: str | None = "RESOLVED", **columns: Any) -> Source:
+    """A deferral of agent A, by its hash, with a summary and no time of its resolution."""
+    return {
+        "agent": "A",
+        "agent_name": None,
+        "status": status,
+        "resolution_summary": "done",
+        "resolved_at": None,
+        "created_at": created,
+    } | columns
+
+
+def key(key_id: str, **columns: datetime | None) -> Source:
+    """An entry of the registry of keys."""
+    ends = {"created_at": None, "revoked_at": None, "expires_at": None}
+    return {"key_id": key_id, "public_key_base64": "AA==", "algorithm": "ed25519", **ends, **columns}
+
+
+@dataclass(frozen=True)
+class Row:
+    """What an agent's row at an as-of and window must have.
+
+    Names are columns of ``fct_capacity_scores`` and components; ``alerts``: severity by kind; ``issues``: how often by
+    data-quality issue; ``lost.PART``, ``loss.PART``: attribution; ``moved.PART``: points of the change since the window
+    before. None instead of values: there is no such row.
+    """
+
+    values: Mapping[str, Any] | None
+    by_hour: Mapping[str, Any] = field(default_factory=dict)
+    """What differs where periods are hours."""
+    agent: str = "A"
+    window: int = 7
+    at: datetime = T
+
+
+@dataclass(frozen=True)
+class Case:
+    """One formula or one edge, named after the section that it is from."""
+
+    name: str
+    traces: Sequence[Source]
+    rows: Sequence[Row]
+    deferrals: Sequence[Source] = ()
+    keys: Sequence[Source] = ()
+    hashes: Mapping[str, str] = field(default_factory=dict)
+    """Hashes of agents that matter; of others they follow from the case's name."""
+
+    def hash_of(self, agent: str) -> str:
+        """agent_id_hash of one of its agents."""
+        return self.hashes.get(agent, hashlib.md5(f"{self.name}|{agent}".encode()).hexdigest()[:16])
+
+    def traces_of_source(self) -> list[Source]:
+        """Its rows of covenant_traces."""
+        rows, last = [], dict[str, int]()
+        for i, written in enumerate(sorted(self.traces, key=lambda row: row["timestamp"])):
+            row = dict(written)
+            agent = row.pop("agent")
+            number = row["audit_sequence_number"]
+            number = last.get(agent, 0) + 1 if number is NEXT else number
+            last[agent] = last.get(agent, 0) if number is None else number
+            agent_id_hash = self.hash_of(agent)
+            rows.append(
+                {"trace_id": f"{agent_id_hash}-{i}", "agent_name": f"name of {agent_id_hash}"}
+                | row
+                | {"agent_id_hash": agent_id_hash, "audit_sequence_number": number}
+            )
+        return rows
+
+    def deferrals_of_source(self) -> list[Source]:
+        """Its rows of wbd_deferrals."""
+        rows = []
+        for i, written in enumerate(self.deferrals):
+            row = dict(written)
+            agent = row.pop("agent")
+            digest = hashlib.md5(f"{self.name}|{i}".encode()).hexdigest()
+            rows.append({"deferral_id": digest, "agent_id": self.hash_of(agent)} | row)
+        return rows
+
+
+def expects(values: Mapping[str, Any] | None, by_hour: Mapping[str, Any] | None = None, **where: Any) -> Row:
+    """What the row of agent A at T in the window of 7 days must have, unless said otherwise."""
+    return Row(values, by_hour or {}, **where)

@@ -1,0 +1,250 @@
+"""scoring.md §4, I_replay: what can be replayed, and which traces are sampled for it."""
+
+import hashlib
+from typing import Any
+
+from cases.notation import Case, ago, expects, traces
+
+NOTHING = {"action_result": None}
+HASH = {"action_result": {"audit_entry_hash": "hash"}}
+
+
+def comparison(name: str, holds: list[dict[str, Any]], fails: list[dict[str, Any]]) -> Case:
+    """One agent all of whose 30 traces can be replayed, and one none of whose can: these columns, in turn.
+
+    Nothing else of the first one's traces is compared; of the second one's the hash is, and holds.
+    """
+    rows = [
+        row
+        for agent, variants, usual in (("holds", holds, NOTHING), ("fails", fails, HASH))
+        for i in range(30)
+        for row in traces(ago(3, minutes=-i), agent=agent, **(usual | variants[i % len(variants)]))
+    ]
+    return Case(
+        f"4 replay: {name}",
+        rows,
+        [expects({"i_replay": 1}, agent="holds"), expects({"i_replay": 0}, agent="fails")],
+    )
+
+
+def conscience(**keys: Any) -> dict[str, Any]:
+    """A trace whose conscience_result has these keys."""
+    return {"conscience_result": keys}
+
+
+ENTROPY = {"entropy_passed": True, "entropy_score": 0.4, "entropy_threshold": 0.4}
+COHERENCE = {"coherence_passed": True, "coherence_score": 0.6, "coherence_threshold": 0.6}
+VERDICTS = {"optimization_veto_passed": True, "epistemic_humility_passed": True, "conscience_passed": True}
+
+
+def in_order_of_sampling(*names: str) -> list[str]:
+    """Trace ids by their MD5."""
+    return sorted(names, key=lambda name: hashlib.md5(name.encode()).hexdigest())
+
+
+FORTY = in_order_of_sampling(*(f"sampled-{i}" for i in range(40)))
+
+CASES = [
+    comparison(
+        "entropy passes at its threshold",
+        [
+            conscience(**ENTROPY),
+            conscience(**ENTROPY | {"entropy_passed": False, "entropy_score": 0.4000001}),
+        ],
+        [
+            conscience(**ENTROPY | {"entropy_passed": False}),
+            conscience(**ENTROPY | {"entropy_score": 0.4000001}),
+            conscience(**ENTROPY | {"entropy_score": "0.4"}),
+            conscience(**ENTROPY | {"entropy_threshold": True}),
+            conscience(**ENTROPY | {"entropy_passed": "true"}),
+        ],
+    ),
+    comparison(
+        "coherence passes at its threshold",
+        [conscience(**COHERENCE), conscience(**COHERENCE, conscience_passed=True)],
+        [
+            conscience(**COHERENCE | {"coherence_score": 0.5999999}),
+            conscience(**COHERENCE | {"coherence_threshold": 0.6000001}),
+            conscience(**COHERENCE | {"coherence_score": [0.6]}),
+            conscience(**COHERENCE | {"coherence_passed": False}),  # the row says that it passed
+        ],
+    ),
+    comparison(
+        "the conscience passes when every recorded verdict does and no guardrail fired",
+        [
+            conscience(**VERDICTS),
+            conscience(epistemic_humility_passed=True, conscience_passed=True, thought_depth_triggered=False),
+            conscience(**VERDICTS | {"conscience_passed": False, "optimization_veto_passed": False})
+            | {"conscience_passed": False},
+            conscience(**VERDICTS | {"conscience_passed": False, "thought_depth_triggered": True})
+            | {"conscience_passed": None},
+            conscience(**VERDICTS | {"conscience_passed": False, "updated_status_detected": True})
+            | {"conscience_passed": None},
+        ],
+        [
+            conscience(**VERDICTS | {"conscience_passed": False}) | {"conscience_passed": None},
+            conscience(**VERDICTS | {"optimization_veto_passed": False}),
+            conscience(**VERDICTS | {"epistemic_humility_passed": False}),
+            conscience(**VERDICTS | {"epistemic_humility_passed": 1}),
+            conscience(**VERDICTS, entropy_passed=False),
+            conscience(**VERDICTS, thought_depth_triggered=True),
+            conscience(**VERDICTS, updated_status_detected=True),
+            conscience(**VERDICTS, updated_status_detected="no"),
+            conscience(**VERDICTS | {"conscience_passed": "true"}),
+        ],
+    ),
+    comparison(
+        "guardrails alone are no verdict",
+        [conscience(conscience_passed=True, thought_depth_triggered=True)],
+        [NOTHING | conscience(conscience_passed=None, thought_depth_triggered=False)],  # nothing ran
+    ),
+    comparison(
+        "plausibility and alignment agree to 2 decimals, half away from zero",
+        [
+            {"csdma_plausibility_score": 0.5, "dma_results": {"csdma": {"plausibility_score": 0.495}}},
+            {"csdma_plausibility_score": 0.5, "dma_results": {"csdma_plausibility_score": 0.5049}},
+            {"dsdma_domain_alignment": 0.5, "dma_results": {"dsdma": {"domain_alignment": 0.495}}},
+            {"dsdma_domain_alignment": 0.5, "dma_results": {"dsdma": 3, "dsdma_domain_alignment": 0.5049}},
+            {
+                "csdma_plausibility_score": 0.5,  # of two the first that is present
+                "dma_results": {"csdma": {"plausibility_score": 0.5}, "csdma_plausibility_score": 0.9},
+            },
+            {
+                "csdma_plausibility_score": 0.5,
+                "dma_results": {"csdma": {"plausibility_score": None}, "csdma_plausibility_score": 0.5},
+            },
+        ],
+        [
+            {"csdma_plausibility_score": 0.5, "dma_results": {"csdma": {"plausibility_score": 0.4949}}},
+            {"csdma_plausibility_score": 0.5, "dma_results": {"csdma_plausibility_score": 0.505}},
+            {"csdma_plausibility_score": 0.5, "dma_results": {"csdma_plausibility_score": "0.5"}},
+            {"dsdma_domain_alignment": 0.5, "dma_results": {"dsdma": {"domain_alignment": 0.505}}},
+            {"dsdma_domain_alignment": 0.5, "dma_results": {"dsdma_domain_alignment": 0.4949}},
+            NOTHING | {"csdma_plausibility_score": None, "dma_results": {"csdma_plausibility_score": 0.5}},
+        ],
+    ),
+    comparison(
+        "entropy_level and coherence_level agree to 4 decimals",
+        [
+            {"entropy_level": 0.5} | conscience(entropy_level=0.49995),
+            {"entropy_level": 0.5} | conscience(entropy_level=0.500049),
+            {"coherence_level": 0.5} | conscience(coherence_level=0.49995),
+        ],
+        [
+            {"entropy_level": 0.5} | conscience(entropy_level=0.499949),
+            {"entropy_level": 0.5} | conscience(entropy_level=0.50005),
+            {"entropy_level": 0.5} | conscience(entropy_level=False),
+            {"coherence_level": 0.5} | conscience(coherence_level=0.50005),
+        ],
+    ),
+    comparison(
+        "verdicts and outcome of the row agree with its components",
+        [
+            conscience(coherence_passed=True),
+            {"coherence_passed": None} | conscience(coherence_passed=False, action_was_overridden=False),
+            conscience(conscience_passed=True),
+            conscience(action_was_overridden=False),
+            {"action_result": {"execution_success": True}},
+            {"action_result": {"success": True}},
+            {"action_result": {"execution_success": True, "success": False}},
+            {"action_result": {"execution_success": None, "success": True}},
+        ],
+        [
+            conscience(coherence_passed=False),
+            conscience(conscience_passed=False),
+            conscience(action_was_overridden=True),
+            conscience(action_was_overridden="false"),
+            {"action_result": {"execution_success": False, "success": True}},
+            {"action_result": {"success": False}},
+            {"action_success": None, "action_result": {"success": False}},  # nothing ran
+        ],
+    ),
+    comparison(
+        "number and hash of the row agree with the action's result, exactly",
+        [
+            {"audit_sequence_number": 5, "action_result": {"audit_sequence_number": 5}},
+            {"action_result": {"audit_entry_hash": "hash"}},
+        ],
+        [
+            {"audit_sequence_number": 5, "action_result": {"audit_sequence_number": 5.001}},
+            {"audit_sequence_number": 5, "action_result": {"audit_sequence_number": "5"}},
+            {"action_result": {"audit_entry_hash": "other"}},
+            {"action_result": {"audit_entry_hash": 5}},
+            {"action_result": {"audit_entry_hash": "hash", "success": False}},  # one of two that ran
+        ],
+    ),
+    comparison(
+        "something must have run, and the thought's start be an object",
+        [{"action_result": {"success": True}, "thought_start": {"round": 1}}],
+        [
+            NOTHING,
+            {"action_result": ()},
+            {"action_result": {"success": None}},
+            {"action_result": {"success": True}, "thought_start": None},
+            {"action_result": {"success": True}, "thought_start": ()},
+        ],
+    ),
+    Case(
+        "4 a replay sample below 30 is unmeasured",
+        [
+            *traces(ago(3), 29, agent="29", thought_start=None),
+            *traces(ago(3), 30, agent="30", thought_start=None),
+        ],
+        [
+            expects(
+                {
+                    "i_replay": 1,
+                    "n_replayed": 29,
+                    "unmeasured_components": ["i_replay", "delta_drift"],
+                },
+                agent="29",
+            ),
+            expects({"i_replay": 0, "n_replayed": 30, "unmeasured_components": ["delta_drift"]}, agent="30"),
+        ],
+    ),
+    Case(
+        "4 the 30 traces of a period with the smallest MD5 are sampled",
+        [
+            *traces(
+                ago(3),
+                40,
+                agent="last ten fail",
+                trace_id=[*FORTY],
+                thought_start=[{}] * 30 + [None] * 10,
+            ),
+            *traces(
+                ago(3),
+                40,
+                agent="30th fails",
+                trace_id=[f"{name}" for name in FORTY],
+                thought_start=[{}] * 29 + [None] + [{}] * 10,
+            ),
+        ],
+        [
+            expects({"i_replay": 1, "n_replayed": 30}, agent="last ten fail"),
+            expects({"i_replay": 29 / 30, "n_replayed": 30}, agent="30th fails"),
+        ],
+    ),
+    Case(
+        "4 ties of the sample go by audit number, nulls last",
+        traces(
+            ago(3),
+            31,
+            trace_id="the same",
+            audit_sequence_number=[None, *range(30, 0, -1)],
+            thought_start=[None] + [{}] * 30,
+        ),
+        [expects({"i_replay": 1, "n_replayed": 30})],
+    ),
+    Case(
+        "4 traces without an id come last in the sample",
+        traces(ago(3), 40, trace_id=[None] * 10 + FORTY[:30], thought_start=[None] * 10 + [{}] * 30),
+        [expects({"i_replay": 1, "n_replayed": 30})],
+    ),
+    Case(
+        "4 each period's share of replays weighs as much as its traces",
+        [*traces(ago(3), 50), *traces(ago(2), 10, thought_start=None)],
+        # 30 of 50 are sampled, all of them good; 10 of 10, none of them.
+        [expects({"i_replay": 50 / 60, "n_replayed": 40})],
+    ),
+]

@@ -1,0 +1,233 @@
+"""scoring.md §5: R = norm((1 - drift) / (1 + MTTR) (1 - rho))."""
+
+from datetime import timedelta
+from math import exp, log
+from typing import Any
+
+from cases.notation import Case, Source, ago, expects, norm, traces
+
+TWO_BINS = [1] * 20 + [0] * 20
+
+# 40 recent traces in the last bin; of 40 before, 20 each in the first and in the last. alpha = 0.5, and m = 2 bins.
+MOVED = 1 - exp(
+    -(
+        40.5 / 45 * log(40.5 / 20.5)
+        + 0.5 / 45 * log(0.5 / 20.5)  # eight more bins have 0.5 / 45 on both sides: ln 1 = 0
+        - (2 - 1) / 2 * (1 / 40 + 1 / 40)
+    )
+)
+
+
+def flags(*hours_ago_and_flag: tuple[float, bool | None], agent: str = "A", **columns: Any) -> list[Source]:
+    """Traces with a fragility flag, each so many hours before T."""
+    return [
+        row
+        for hours, flag in hours_ago_and_flag
+        for row in traces(ago(hours=hours), agent=agent, idma_fragility_flag=flag, **columns)
+    ]
+
+
+def episode(start: float, end: float | None, mode: str | None, agent: str = "A") -> list[Source]:
+    """An episode from so many hours before T to so many; None: it has not ended."""
+    found = flags((start, True), agent=agent, idma_phase=mode)
+    return found if end is None else found + flags((end, False), agent=agent)
+
+
+CASES = [
+    Case(
+        "5 drift is 1 - exp(-KL') in nats, the mean over the metrics that are measurable",
+        [
+            *traces(ago(10), 40, agent="one", csdma_plausibility_score=None, dsdma_domain_alignment=TWO_BINS),
+            *traces(ago(1), 40, agent="one", csdma_plausibility_score=None),
+            *traces(ago(10), 40, agent="two", dsdma_domain_alignment=TWO_BINS),
+            *traces(ago(1), 40, agent="two"),
+        ],
+        [
+            expects(
+                {
+                    "delta_dsdma_domain_alignment": MOVED,
+                    "delta_csdma_plausibility_score": None,
+                    "delta_coherence_level": None,
+                    "delta_drift": MOVED,
+                    "r_score": norm(1 - MOVED),
+                    "unmeasured_components": ["ece"],
+                },
+                agent="one",
+            ),
+            expects(
+                {
+                    "delta_csdma_plausibility_score": 0,
+                    "delta_drift": MOVED / 2,
+                    "r_score": norm(1 - MOVED / 2),
+                },
+                agent="two",
+            ),
+        ],
+    ),
+    Case(
+        "5 drift goes from the recent to the baseline histogram",
+        [*traces(ago(10), 40), *traces(ago(1), 40, dsdma_domain_alignment=TWO_BINS)],
+        [
+            expects(
+                {
+                    "delta_dsdma_domain_alignment": 1
+                    - exp(-(20.5 / 45 * log(20.5 / 40.5) + 20.5 / 45 * log(20.5 / 0.5) - 1 / 40))
+                }
+            )
+        ],
+    ),
+    Case(
+        "5 what sampling alone adds is taken off, and drift is not negative",
+        [
+            *traces(ago(10), 40, dsdma_domain_alignment=[1] * 20 + [0] * 20),
+            *traces(ago(1), 40, dsdma_domain_alignment=[1] * 21 + [0] * 19),
+        ],
+        # KL = (21.5 ln(21.5/20.5) + 19.5 ln(19.5/20.5)) / 45 = 0.0011, less than (2 - 1)/2 (1/40 + 1/40) = 0.025.
+        [expects({"delta_dsdma_domain_alignment": 0, "delta_drift": 0, "r_score": norm(1)})],
+    ),
+    Case(
+        "5 a metric needs 30 values on both sides",
+        [
+            *traces(ago(10), 30, agent="30"),
+            *traces(ago(1), 30, agent="30"),
+            *traces(ago(10), 29, agent="29 before"),
+            *traces(ago(1), 60, agent="29 before"),
+            *traces(ago(10), 31, agent="29 now"),
+            *traces(ago(1), 31, agent="29 now", dsdma_domain_alignment=[1] * 29 + [None] * 2),
+        ],
+        [
+            expects({"delta_dsdma_domain_alignment": 0, "unmeasured_components": []}, agent="30"),
+            expects(
+                {"delta_dsdma_domain_alignment": None, "unmeasured_components": ["delta_drift"]},
+                agent="29 before",
+            ),
+            expects(
+                {
+                    "delta_dsdma_domain_alignment": None,
+                    "delta_csdma_plausibility_score": 0,
+                    "unmeasured_components": [],
+                },
+                agent="29 now",
+            ),
+        ],
+    ),
+    Case(
+        "5 bins are tenths, closed below, and 1 is in the last",
+        [
+            *traces(ago(10), 30, dsdma_domain_alignment=[0.3, 0.7, 1] * 10),
+            *traces(ago(1, 10), 30, dsdma_domain_alignment=[0.39, 0.79, 0.9] * 10),
+        ],
+        # KL = 0, and none of it would be if a bin were another.
+        [expects({"delta_dsdma_domain_alignment": 0})],
+    ),
+    Case(
+        "5 neighbours on both sides of a bin's edge are in two bins",
+        [
+            *traces(ago(10), 300, dsdma_domain_alignment=0.3, every=timedelta(seconds=10)),
+            *traces(ago(1), 300, dsdma_domain_alignment=0.29, every=timedelta(seconds=10)),
+        ],
+        [
+            expects(
+                {
+                    "delta_dsdma_domain_alignment": 1
+                    - exp(-(300.5 / 305 * log(300.5 / 0.5) + 0.5 / 305 * log(0.5 / 300.5) - 1 / 300))
+                }
+            )
+        ],
+    ),
+    Case(
+        "5 MTTR is the mean over the episodes that ended in the window and the open one",
+        [
+            *episode(24 * 8, 24 * 7.5, "ended before"),  # not counted
+            *episode(24 * 7 + 5, 24 * 7, "ended as the window began"),  # 5 hours
+            *episode(50, 47, "in the window"),  # 3 hours
+            *episode(10, None, "open"),  # 10 hours
+        ],
+        [
+            expects(
+                {
+                    "mttr_hours": (5 + 3 + 10) / 3,
+                    "n_open_episodes": 1,
+                    "rho_regression": 0,
+                    "r_score": norm(1 / (1 + 6)),
+                }
+            )
+        ],
+    ),
+    Case(
+        "5 an episode that ends at T is open at T",
+        [*episode(4, 0, "chaos"), *traces(ago(hours=9))],
+        [expects({"mttr_hours": 4, "n_open_episodes": 1})],
+    ),
+    Case(
+        "5 an episode that ended just before the window is over, one detected long ago is open for so long",
+        [
+            *flags((24 * 20, False), (24 * 10, True), (24 * 7 + 0.01, False), agent="over"),
+            *traces(ago(1), agent="over"),
+            *flags((24 * 20, False), (24 * 10, True), (24, True), agent="open"),
+        ],
+        [
+            expects({"mttr_hours": 0, "n_open_episodes": 0, "r_score": norm(1)}, agent="over"),
+            expects({"mttr_hours": 240, "n_open_episodes": 1}, agent="open"),
+            expects({"mttr_hours": 72 - 0.01}, agent="over", window=30),
+        ],
+    ),
+    Case(
+        "5 an episode lasts from its first fragile trace; a missing flag changes nothing",
+        flags(
+            (20, True), (18, True), (17, None), (16, True), (15, None), (14, False), (13, False), (12, None)
+        ),
+        [expects({"mttr_hours": 6, "n_open_episodes": 0})],
+    ),
+    Case(
+        "5 rho is the share of recoveries with a later episode of the same mode",
+        [*episode(50, 49, "a"), *episode(40, 39, "b"), *episode(30, 29, "a"), *episode(20, 19, "c")],
+        # Of four recoveries one of mode a is followed by another of a. MTTR is 1 hour.
+        [expects({"rho_regression": 1 / 4, "mttr_hours": 1, "r_score": norm(1 / 2 * 3 / 4)})],
+    ),
+    Case(
+        "5 an open episode is a later one too, of its own mode",
+        [
+            *episode(50, 49, "a", agent="same"),
+            *episode(5, None, "a", agent="same"),
+            *episode(50, 49, "a", agent="other"),
+            *episode(5, None, "b", agent="other"),
+        ],
+        [
+            expects({"rho_regression": 1, "n_open_episodes": 1}, agent="same"),
+            expects({"rho_regression": 0, "n_open_episodes": 1}, agent="other"),
+        ],
+    ),
+    Case(
+        "5 an episode without a mode is of the mode unknown",
+        [*episode(50, 49, None), *episode(40, 39, "unknown"), *episode(30, 29, " ")],
+        [expects({"rho_regression": 2 / 3})],
+    ),
+    Case(
+        "5 the mode is that of the detecting trace",
+        [
+            *flags((50, True), idma_phase="a"),
+            *flags((49, True), idma_phase="b"),
+            *flags((48, False), idma_phase="c"),
+            *episode(40, 39, "a"),
+        ],
+        [expects({"rho_regression": 1 / 2})],
+    ),
+    Case(
+        "5 only recoveries of the window are asked for a relapse, by any later episode",
+        [*episode(24 * 8, 24 * 7.5, "a"), *episode(30, 29, "a"), *episode(0, None, "a")],
+        # The recovery before the window does not count, nor does an episode detected at T.
+        [expects({"rho_regression": 0}), expects({"rho_regression": 1 / 2}, window=30)],
+    ),
+    Case(
+        "5 again is in the order of traces, whatever the times",
+        traces(
+            ago(2),
+            4,
+            every=timedelta(),
+            idma_fragility_flag=[True, False] * 2,
+            audit_sequence_number=[1, 2, 3, 4],
+        ),
+        [expects({"rho_regression": 1 / 2, "mttr_hours": 0, "r_score": norm(1 / 2)})],
+    ),
+]

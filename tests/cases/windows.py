@@ -1,0 +1,84 @@
+"""scoring.md §1: windows, as-ofs and who the agent was."""
+
+from cases.notation import Case, ago, expects, traces
+
+CASES = [
+    Case(
+        "1 a trace at T takes no part, one just before it does",
+        [*traces(ago(us=1)), *traces(ago())],
+        [expects({"n_traces": 1, "issues": {"future_trace": 1}})],
+    ),
+    Case(
+        "1 the window begins with T - W",
+        [*traces(ago(7)), *traces(ago(7, us=1)), *traces(ago(30)), *traces(ago(30, us=1))],
+        [expects({"n_traces": 1}), expects({"n_traces": 3}, window=30)],
+    ),
+    Case(
+        "1 the baseline begins with T - W - B and ends before T - W",
+        [
+            *traces(ago(3), 30, agent="thirty"),
+            *traces(ago(30), agent="thirty"),
+            *traces(ago(10), 28, agent="thirty"),
+            *traces(ago(7, us=1), agent="thirty"),
+            *traces(ago(3), 30, agent="begins"),
+            *traces(ago(30, us=1), agent="begins"),
+            *traces(ago(10), 29, agent="begins"),
+            *traces(ago(3), 30, agent="ends"),
+            *traces(ago(10), 29, agent="ends"),
+            *traces(ago(7), agent="ends"),
+        ],
+        # With 30 traces on both sides, all in one bin: p = q, so drift is 0.
+        [
+            expects({"delta_dsdma_domain_alignment": 0, "unmeasured_components": []}, agent="thirty"),
+            expects({"delta_dsdma_domain_alignment": None}, agent="begins"),
+            expects({"delta_dsdma_domain_alignment": None, "n_traces": 31}, agent="ends"),
+        ],
+    ),
+    Case(
+        "1 a row exists while the window holds a trace",
+        [*traces(ago(7), agent="week"), *traces(ago(7, us=1), agent="month")],
+        [
+            expects({"n_traces": 1}, agent="week"),
+            expects(None, agent="month"),
+            expects({"n_traces": 1}, agent="month", window=30),
+            expects({"n_traces": 1}, agent="month", at=ago(1)),
+        ],
+    ),
+    Case(
+        "1 as-ofs begin with the end of the period of the first trace",
+        traces(ago(2)),
+        [expects(None, at=ago(2)), expects({"n_traces": 1}, at=ago(1))],
+    ),
+    Case(
+        "1 the agent's name is the last one before T, at each as-of its own",
+        [
+            *traces(ago(3), agent_name="Ann"),
+            *traces(ago(2), agent_name="Bea"),
+            *traces(ago(1), agent_name=None),
+            *traces(ago(), agent_name="Cleo"),
+        ],
+        [
+            expects({"agent_name": "Bea"}),
+            expects({"agent_name": "Bea"}, at=ago(1)),
+            expects({"agent_name": "Ann"}, at=ago(2)),
+        ],
+    ),
+    Case(
+        "1 an agent without a name has none",
+        traces(ago(1), agent_name=None),
+        [expects({"agent_name": None, "d_identity": 0})],
+    ),
+    Case(
+        "1 a label is one agent's alone",
+        [
+            *traces(ago(2), agent="first", agent_name="Twin"),
+            *traces(ago(2, us=-1), agent="second", agent_name="Twin"),
+            *traces(ago(1), agent="second", agent_name="Renamed"),
+        ],
+        [
+            expects({"agent_label": "Twin (0123abcd)"}, agent="first"),
+            expects({"agent_label": "Twin (0123abcd0001 #2)"}, agent="second"),
+        ],
+        hashes={"first": "0123abcd0002", "second": "0123abcd0001"},
+    ),
+]

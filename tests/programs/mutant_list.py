@@ -1,0 +1,1006 @@
+"""Mistakes that a test must find: a name, a file, a text that it has exactly once, and what stands there instead."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+
+class Mutant(NamedTuple):
+    """One mistake."""
+
+    name: str
+    file: str
+    old: str
+    new: str
+    first: str = ""
+    """The check that finds it, where that is not the first one."""
+
+    def applied(self, project: Path) -> str:
+        """The file's text with the mistake in it."""
+        text = (project / self.file).read_text()
+        if (n := text.count(self.old)) != 1:
+            raise ValueError(f"{self.name}: its text occurs {n} times in {self.file}, not once")
+        return text.replace(self.old, self.new)
+
+
+FACTORS = "macros/formulas/factors.sql"
+REPLAY = "macros/formulas/replay.sql"
+ATTRIBUTION = "macros/formulas/attribution.sql"
+FALLING = "macros/formulas/falling.sql"
+CLEAN_SCORES = "macros/cleaning/clean_scores.sql"
+LONG_TEXT = "macros/cleaning/long_text.sql"
+RANGES = "macros/windows/window_ranges.sql"
+VERDICTS = "models/intermediate/traces/int_trace_verdicts.sql"
+REPLAYS = "models/intermediate/traces/int_replays.sql"
+DEFERRALS = "models/intermediate/traces/int_deferral_verdicts.sql"
+FRAGILITY = "models/intermediate/traces/int_fragility_events.sql"
+NAMES = "models/intermediate/traces/int_agent_names.sql"
+HOURS = "models/intermediate/periods/int_agent_hours.sql"
+PERIODS = "models/intermediate/periods/int_agent_periods.sql"
+TOTALS = "models/intermediate/periods/int_agent_totals.sql"
+SPINE = "models/intermediate/windows/int_agent_spine.sql"
+SUMS = "models/intermediate/windows/int_window_sums.sql"
+EPISODES = "models/intermediate/windows/int_window_episodes.sql"
+INTEGRITY = "models/intermediate/factors/int_integrity.sql"
+INCOMPLETENESS = "models/intermediate/factors/int_incompleteness_awareness.sql"
+RESILIENCE = "models/intermediate/factors/int_resilience_inputs.sql"
+COHERENCE = "models/intermediate/factors/int_sustained_coherence.sql"
+SCORES = "models/intermediate/factors/int_capacity_scores.sql"
+ALERTS = "models/marts/fct_capacity_alerts.sql"
+WORSE_EVENTS = "models/intermediate/signs/int_worse_events.sql"
+QUALITY = "models/marts/fct_data_quality.sql"
+STAGED_TRACES = "models/staging/cirislens/stg_cirislens__covenant_traces.sql"
+STAGED_DEFERRALS = "models/staging/cirislens/stg_cirislens__wbd_deferrals.sql"
+DRIFT = "python/ciris_scoring/steps/resilience.py"
+
+MUTANTS = [
+    # scoring.md §1: time
+    Mutant(
+        "the trace at T counts",
+        "macros/windows/window_sum.sql",
+        "totals.period_start < {{ moment }}",
+        "totals.period_start <= {{ moment }}",
+    ),
+    Mutant(
+        "an agent has a row a period longer",
+        SUMS,
+        "spine.last_traced_period_start >= spine.as_of",
+        "spine.last_traced_period_start + interval '1 day' >= spine.as_of",
+    ),
+    Mutant(
+        "an agent has a row a period less",
+        SUMS,
+        "spine.last_traced_period_start >= spine.as_of",
+        "spine.last_traced_period_start > spine.as_of",
+    ),
+    Mutant(
+        "the baseline begins with the window",
+        SUMS,
+        "{{ window_sum(name, 'at_start', 'at_baseline_start') }}",
+        "{{ window_sum(name, 'at_end', 'at_baseline_start') }}",
+    ),
+    Mutant(
+        "the baseline is as long as the window and itself",
+        SUMS,
+        "days('windows.window_days + windows.baseline_days')",
+        "days('windows.baseline_days')",
+    ),
+    Mutant(
+        "a name holds from its trace on, at T too",
+        SUMS,
+        "window_sums.as_of > agent_names.named_from",
+        "window_sums.as_of >= agent_names.named_from",
+    ),
+    Mutant(
+        "a name ends a moment early",
+        SUMS,
+        "window_sums.as_of <= agent_names.named_until",
+        "window_sums.as_of < agent_names.named_until",
+    ),
+    Mutant(
+        "an hour is a day",
+        "macros/time/periods.sql",
+        "date_bin(interval '1 hour', {{ moment }}",
+        "date_bin(interval '1 day', {{ moment }}",
+    ),
+    # scoring.md §2: cleaning and order
+    Mutant(
+        "score 1 is out of range",
+        CLEAN_SCORES,
+        "{{ column }}::numeric between 0 and 1 then",
+        "{{ column }}::numeric >= 0 and {{ column }}::numeric < 1 then",
+    ),
+    Mutant(
+        "negative k_eff is a number",
+        CLEAN_SCORES,
+        "{{ column }}::numeric >= 0 and {{ column }}::numeric < 'Infinity'",
+        "{{ column }}::numeric < 'Infinity'",
+    ),
+    Mutant(
+        "an infinite k_eff is a number",
+        CLEAN_SCORES,
+        "{{ column }}::numeric >= 0 and {{ column }}::numeric < 'Infinity'",
+        "{{ column }}::numeric >= 0 and {{ column }}::numeric < 'NaN'",
+    ),
+    Mutant(
+        "white space is text", "macros/cleaning/blank_to_null.sql", "{{ white_space() }}) <> ''", "'') <> ''"
+    ),
+    Mutant(
+        "an action keeps its prefix",
+        "macros/cleaning/clean_action.sql",
+        "'^HANDLERACTIONTYPE[.]'",
+        "'^HANDLERACTION[.]'",
+    ),
+    Mutant(
+        "512 bytes are too long",
+        LONG_TEXT,
+        "case when octet_length({{ column }}) <= {{ longest_text() }} then {{ blank_to_null(column) }} end",
+        "case when octet_length({{ column }}) < {{ longest_text() }} then {{ blank_to_null(column) }} end",
+    ),
+    Mutant("513 bytes are an id", LONG_TEXT, "macro longest_text() -%} 512", "macro longest_text() -%} 513"),
+    Mutant(
+        "the trace at traces_from takes no part",
+        VERDICTS,
+        "and traced_at >= {{ traces_from() }}",
+        "and traced_at > {{ traces_from() }}",
+    ),
+    Mutant(
+        "a trace sent again counts twice",
+        VERDICTS,
+        "agent_id_hash is not null and not is_duplicate as is_counted",
+        "agent_id_hash is not null as is_counted",
+    ),
+    Mutant(
+        "another number is the same delivery",
+        VERDICTS,
+        'agent_id_hash collate "C", delivery_hash, trace_id collate "C", audit_sequence_number',
+        'agent_id_hash collate "C", trace_id collate "C"',
+    ),
+    Mutant(
+        "traces without an id are one",
+        VERDICTS,
+        "identified.agent_id_hash is not null and identified.trace_id is not null and (",
+        "identified.agent_id_hash is not null and (",
+    ),
+    Mutant(
+        "an increment knows no older deliveries",
+        VERDICTS,
+        "earlier.delivery_hash = identified.delivery_hash",
+        "earlier.delivery_hash <> identified.delivery_hash",
+        "cases by hour",
+    ),
+    Mutant(
+        "ties go by trace_id alone",
+        "macros/windows/agent_order.sql",
+        "{{ prefix }}period_start, {{ prefix }}traced_at, {{ prefix }}audit_sequence_number,",
+        "{{ prefix }}period_start, {{ prefix }}traced_at,",
+    ),
+    Mutant(
+        "trace_ids are ordered by language",
+        "macros/windows/agent_order.sql",
+        '{{ prefix }}trace_id collate "C"',
+        'lower({{ prefix }}trace_id) collate "C"',
+    ),
+    Mutant(
+        "the newest first is another order",
+        "macros/windows/newest_first.sql",
+        "{{ prefix }}audit_sequence_number desc nulls first",
+        "{{ prefix }}audit_sequence_number asc nulls first",
+        "cases by hour",
+    ),
+    Mutant(
+        "names of ties in another order",
+        "macros/windows/newest_first.sql",
+        "{{ prefix }}traced_at, {{ prefix }}audit_sequence_number, {{ prefix }}trace_id",
+        "{{ prefix }}traced_at, {{ prefix }}trace_id",
+    ),
+    # scoring.md §3: C
+    Mutant(
+        "C falls by 5 per override",
+        FACTORS,
+        "* exp(-{{ scoring_parameter('mu_c') }}",
+        "* exp(-{{ scoring_parameter('lambda_c') }}",
+    ),
+    Mutant(
+        "a first name is a change",
+        VERDICTS,
+        "is_counted and coalesce(agent_name <> previous_agent_name, false) as is_identity_change",
+        "is_counted and agent_name is distinct from previous_agent_name as is_identity_change",
+    ),
+    Mutant(
+        "a name is forgotten over a null",
+        VERDICTS,
+        "max(case when is_counted and agent_name is not null then agent_position end)",
+        "max(case when is_counted then agent_position end)",
+    ),
+    Mutant(
+        "the name carried in is forgotten",
+        VERDICTS,
+        "nth_value(agent_name, name_position::integer) over so_far, carried_agent_name",
+        "nth_value(agent_name, name_position::integer) over so_far, null",
+        "cases by hour",
+    ),
+    Mutant(
+        "null is overridden",
+        VERDICTS,
+        "coalesce(action_was_overridden, false) as is_overridden",
+        "coalesce(action_was_overridden, true) as is_overridden",
+    ),
+    Mutant(
+        "null has failed",
+        VERDICTS,
+        "conscience_passed is false as is_conscience_failed",
+        "conscience_passed is not true as is_conscience_failed",
+    ),
+    # scoring.md §4: I_int
+    Mutant(
+        "I_int is the least of its parts",
+        FACTORS,
+        "({{ i_chain }} * {{ i_coverage }} * {{ i_replay }})",
+        "least({{ i_chain }}, {{ i_coverage }}, {{ i_replay }})",
+    ),
+    Mutant(
+        "a key holds at its revocation",
+        "macros/formulas/registered_key.sql",
+        "coalesce({{ registered_until }} > {{ moment }}, false)",
+        "coalesce({{ registered_until }} >= {{ moment }}, false)",
+    ),
+    Mutant(
+        "a key is as good as its best entry",
+        "macros/formulas/registered_key.sql",
+        "least(min(revoked_at), min(expires_at))",
+        "least(max(revoked_at), max(expires_at))",
+    ),
+    Mutant(
+        "a key holds until it is revoked and has expired",
+        "macros/formulas/registered_key.sql",
+        "least(min(revoked_at), min(expires_at))",
+        "greatest(min(revoked_at), min(expires_at))",
+    ),
+    Mutant("a blank signature is one", VERDICTS, "signature is not null as is_signed", "true as is_signed"),
+    Mutant(
+        "a link needs no hash",
+        "macros/formulas/chain_link.sql",
+        "when not {{ has_entry_hash }} or {{ sequence_number }} is null then false",
+        "when {{ sequence_number }} is null then false",
+    ),
+    Mutant(
+        "the first number has no link",
+        "macros/formulas/chain_link.sql",
+        "{{ previous_sequence_number }} is null then true",
+        "{{ previous_sequence_number }} is null then false",
+    ),
+    Mutant(
+        "a jump is a link",
+        "macros/formulas/chain_link.sql",
+        "then {{ sequence_number }} - 1 = {{ previous_sequence_number }}",
+        "then {{ sequence_number }} - 1 >= {{ previous_sequence_number }}",
+    ),
+    Mutant(
+        "the next number is a gap",
+        "macros/formulas/chain_link.sql",
+        "then {{ sequence_number }} - 1 > {{ previous_sequence_number }}",
+        "then {{ sequence_number }} - 1 >= {{ previous_sequence_number }}",
+    ),
+    Mutant(
+        "a number is held against the trace before it, numbered or not",
+        VERDICTS,
+        "case when is_counted and audit_sequence_number is not null then agent_position end",
+        "case when is_counted then agent_position end",
+    ),
+    Mutant(
+        "the number carried in is forgotten",
+        VERDICTS,
+        "number_position::integer) over so_far, carried_audit_sequence_number",
+        "number_position::integer) over so_far, null",
+        "cases by hour",
+    ),
+    Mutant(
+        "the key is a required field, the thought is not",
+        "macros/cleaning/trace_columns.sql",
+        "return(['thought_id', 'csdma_plausibility_score', 'dsdma_domain_alignment',",
+        "return(['signature_key_id', 'csdma_plausibility_score', 'dsdma_domain_alignment',",
+    ),
+    Mutant(
+        "30 sampled traces are too few",
+        INTEGRITY,
+        "' and n_replay_sampled >= '",
+        "' and n_replay_sampled > '",
+    ),
+    Mutant(
+        "a 31st trace is sampled",
+        VERDICTS,
+        "and sample_rank <= {{ scoring_parameter('replay_sample_per_period') }}",
+        "and sample_rank <= {{ scoring_parameter('replay_sample_per_period') }} + 1",
+    ),
+    Mutant(
+        "the sample is the first traces",
+        VERDICTS,
+        "order by sampling_hash, audit_sequence_number, traced_at",
+        "order by traced_at, audit_sequence_number",
+    ),
+    Mutant(
+        "ties of the sample go by time",
+        VERDICTS,
+        "order by sampling_hash, audit_sequence_number, traced_at",
+        "order by sampling_hash, traced_at",
+    ),
+    Mutant(
+        "each sampled trace weighs the same",
+        PERIODS,
+        "'trace_sums.n_traces', 'coalesce(replay_sums.n_replay_succeeded, 0)', 'trace_sums.n_replay_sampled'",
+        "'trace_sums.n_replay_sampled', 'coalesce(replay_sums.n_replay_succeeded, 0)', 'trace_sums.n_replay_sampled'",
+    ),
+    Mutant(
+        "replay: entropy fails at its threshold",
+        REPLAY,
+        "'json_entropy_score', '<=', 'json_entropy_threshold'",
+        "'json_entropy_score', '<', 'json_entropy_threshold'",
+    ),
+    Mutant(
+        "replay: coherence fails at its threshold",
+        REPLAY,
+        "'json_coherence_score', '>=', 'json_coherence_threshold'",
+        "'json_coherence_score', '>', 'json_coherence_threshold'",
+    ),
+    Mutant(
+        "replay: a wrong type did not run",
+        REPLAY,
+        "is_json_absent(threshold) }}) then false",
+        "is_json_absent(threshold) }}) then null",
+    ),
+    Mutant(
+        "replay: guardrails do not matter",
+        REPLAY,
+        "= 'boolean' then {{ guardrail }}::boolean else false end",
+        "= 'boolean' then false else false end",
+    ),
+    Mutant(
+        "replay: a verdict alone is enough",
+        REPLAY,
+        "= 'boolean' then {{ verdict }}::boolean else true end and",
+        "= 'boolean' then true else true end and",
+    ),
+    Mutant(
+        "replay: guardrails alone are a verdict",
+        REPLAY,
+        "        {{ is_json_absent(verdict) }}{% if not loop.last %} and{% endif %}",
+        "        false{% if not loop.last %} and{% endif %}",
+    ),
+    Mutant(
+        "replay: plausibility to 3 decimals",
+        REPLAY,
+        "'json_csdma_plausibility_score', 2)",
+        "'json_csdma_plausibility_score', 3)",
+    ),
+    Mutant(
+        "replay: alignment to 1 decimal",
+        REPLAY,
+        "'json_dsdma_domain_alignment', 2)",
+        "'json_dsdma_domain_alignment', 1)",
+    ),
+    Mutant("replay: entropy to 3 decimals", REPLAY, "'json_entropy_level', 4)", "'json_entropy_level', 3)"),
+    Mutant(
+        "replay: coherence to 5 decimals", REPLAY, "'json_coherence_level', 4)", "'json_coherence_level', 5)"
+    ),
+    Mutant(
+        "replay: a text in place of a number agrees",
+        REPLAY,
+        "replay_number('audit_sequence_number', 'json_audit_sequence_number')",
+        "replay_number('audit_sequence_number', 'json_audit_sequence_number', 0)",
+    ),
+    Mutant("replay: any hash agrees", REPLAY, "then {{ column }} = {{ value }} #>> '{}'", "then true"),
+    Mutant(
+        "replay: the second alternative comes first",
+        REPLAY,
+        "coalesce(nullif({{ value }}, jsonb 'null'), {{ other }})",
+        "coalesce(nullif({{ other }}, jsonb 'null'), {{ value }})",
+    ),
+    Mutant(
+        "replay: a null is a value",
+        REPLAY,
+        "coalesce(nullif({{ value }}, jsonb 'null'), {{ other }})",
+        "coalesce({{ value }}, {{ other }})",
+    ),
+    Mutant(
+        "replay: the thought's start may be anything",
+        REPLAYS,
+        "coalesce(jsonb_typeof(thought_start) = 'object', false)",
+        "coalesce(jsonb_typeof(thought_start) <> 'null', false)",
+    ),
+    Mutant("replay: nothing has to run", REPLAYS, "and true = any(identified.comparisons)", "and true"),
+    Mutant(
+        "replay: one comparison that holds is enough",
+        REPLAYS,
+        "and (false = any(identified.comparisons)) is not true",
+        "and true",
+    ),
+    # scoring.md §5: R
+    Mutant(
+        "drift the wrong way round",
+        DRIFT,
+        "kl_divergence(smoothed(recent, pseudo_count), smoothed(baseline, pseudo_count))",
+        "kl_divergence(smoothed(baseline, pseudo_count), smoothed(recent, pseudo_count))",
+    ),
+    Mutant("drift's bias counts each bin", DRIFT, "bias = (bins_used - 1) / 2", "bias = bins_used / 2"),
+    Mutant("drift may be negative", DRIFT, "corrected = np.maximum(0.0, kl - bias)", "corrected = kl - bias"),
+    Mutant(
+        "drift needs 31 values",
+        DRIFT,
+        "baseline.sum(axis=-1)) >= min_sample",
+        "baseline.sum(axis=-1)) > min_sample",
+    ),
+    Mutant(
+        "drift needs 30 values on one side",
+        DRIFT,
+        "measurable = np.minimum(recent.sum",
+        "measurable = np.maximum(recent.sum",
+    ),
+    Mutant("drift is the mean over three metrics", DRIFT, "/ np.maximum(n_measured, 1)", "/ 3"),
+    Mutant(
+        "drift's pseudo-count is 1",
+        DRIFT,
+        "dtype=np.float64) + pseudo_count",
+        "dtype=np.float64) + 2 * pseudo_count",
+    ),
+    Mutant(
+        "R forgets relapses",
+        DRIFT,
+        "(1 / (1 + mttr_hours / mttr_scale_hours)) * (1 - rho)",
+        "(1 / (1 + mttr_hours / mttr_scale_hours))",
+    ),
+    Mutant(
+        "R falls with the square of MTTR",
+        DRIFT,
+        "(1 / (1 + mttr_hours / mttr_scale_hours))",
+        "(1 / (1 + mttr_hours / mttr_scale_hours) ** 2)",
+    ),
+    Mutant(
+        "a score's bin is the nearest",
+        "macros/formulas/score_bin.sql",
+        "least(floor({{ score }} * 10), 9)",
+        "least(round({{ score }} * 10), 9)",
+    ),
+    Mutant(
+        "bins are closed above",
+        "macros/formulas/score_bin.sql",
+        "least(floor({{ score }} * 10), 9)",
+        "greatest(ceil({{ score }} * 10) - 1, 0)",
+    ),
+    Mutant(
+        "an episode may start at each fragile trace",
+        VERDICTS,
+        "idma_fragility_flag is true and previous_fragility_flag is not true",
+        "idma_fragility_flag is true and true",
+    ),
+    Mutant(
+        "an episode does not start history",
+        VERDICTS,
+        "idma_fragility_flag is true and previous_fragility_flag is not true",
+        "idma_fragility_flag is true and previous_fragility_flag is false",
+    ),
+    Mutant(
+        "a missing flag ends an episode",
+        VERDICTS,
+        "case when is_counted and idma_fragility_flag is not null then agent_position end",
+        "case when is_counted then agent_position end",
+    ),
+    Mutant(
+        "the flag carried in is forgotten",
+        VERDICTS,
+        "flag_position::integer) over so_far, carried_fragility_flag",
+        "flag_position::integer) over so_far, null",
+        "cases by hour",
+    ),
+    Mutant(
+        "the mode is that of the recovery",
+        FRAGILITY,
+        "else coalesce(paired.previous_failure_mode, carried_in.failure_mode)",
+        "else coalesce(paired.failure_mode, carried_in.failure_mode)",
+    ),
+    Mutant(
+        "no mode is none",
+        FRAGILITY,
+        "coalesce(idma_phase, 'unknown') as failure_mode",
+        "coalesce(idma_phase, trace_id) as failure_mode",
+    ),
+    Mutant(
+        "the open episode is not one of those that are averaged",
+        "macros/formulas/mean_time_to_recovery.sql",
+        "nullif({{ n_recoveries }} + ({{ open_for }} is not null)::integer, 0)",
+        "nullif({{ n_recoveries }}, 0)",
+    ),
+    Mutant(
+        "an episode is open from its period on",
+        EPISODES,
+        "greatest({{ period_start('episodes.detected_at') }} + {{ period_length() }}, spans.first_as_of)",
+        "greatest({{ period_start('episodes.detected_at') }}, spans.first_as_of)",
+        "reference",
+    ),
+    Mutant(
+        "an episode is open at its recovery's end of period",
+        EPISODES,
+        "{{ period_start('traced_at') }} as last_open_as_of",
+        "{{ period_start('traced_at') }} + {{ period_length() }} as last_open_as_of",
+    ),
+    Mutant(
+        "relapses count the last of each mode",
+        RESILIENCE,
+        "'(n_recoveries - n_modes + n_modes_open)'",
+        "'(n_recoveries - n_modes_open)'",
+    ),
+    Mutant(
+        "an open episode is no relapse",
+        RESILIENCE,
+        "'(n_recoveries - n_modes + n_modes_open)'",
+        "'(n_recoveries - n_modes)'",
+    ),
+    Mutant(
+        "any open episode is a relapse",
+        EPISODES,
+        "where recovered_at.range_name = 'window' and recovered_at.failure_mode = open_episodes.failure_mode",
+        "where recovered_at.range_name = 'window' and open_episodes.failure_mode is not null",
+    ),
+    Mutant(
+        "a mode is remembered a period longer than the window",
+        EPISODES,
+        "stretches.period_start + {{ days('ranges.days_from') }},",
+        "stretches.period_start + {{ days('ranges.days_from') }} + {{ period_length() }},",
+    ),
+    # scoring.md §6: I_inc
+    Mutant(
+        "gaps of confidence cancel",
+        FACTORS,
+        "abs({{ excess_confidence }}[{{ bin }}])",
+        "({{ excess_confidence }}[{{ bin }}])",
+    ),
+    Mutant(
+        "I_inc forgets what was unsafe",
+        FACTORS,
+        "((1 - {{ ece }}) * {{ q_deferral }} * (1 - {{ u_unsafe }}))",
+        "((1 - {{ ece }}) * {{ q_deferral }})",
+    ),
+    Mutant(
+        "confidence without an outcome is judged",
+        PERIODS,
+        "case when action_success is not null then {{ score_bin('csdma_plausibility_score') }} + 1 end",
+        "{{ score_bin('csdma_plausibility_score') }} + 1",
+    ),
+    Mutant(
+        "an entropy of 0.5 is unsafe",
+        "macros/formulas/is_unsafe.sql",
+        "{{ entropy_level }} > {{",
+        "{{ entropy_level }} >= {{",
+    ),
+    Mutant(
+        "null is unsafe",
+        "macros/formulas/is_unsafe.sql",
+        "and not {{ action_success }}, false)",
+        "and {{ action_success }} is not true, false)",
+    ),
+    Mutant(
+        "a summary does not matter",
+        "macros/formulas/deferral_value.sql",
+        "then 1 else 0.5 end",
+        "then 1 else 1 end",
+    ),
+    Mutant(
+        "a blank summary is one",
+        STAGED_DEFERRALS,
+        "{{ blank_to_null('resolution_summary::text') }} is not null",
+        "resolution_summary is not null",
+    ),
+    Mutant(
+        "a status is compared as it is written",
+        STAGED_DEFERRALS,
+        "upper(btrim(left(status::text, 1000000), {{ white_space() }}))",
+        "left(status::text, 1000000)",
+    ),
+    Mutant(
+        "what is not judged is wrong",
+        DEFERRALS,
+        "coalesce(outcomes.is_judged, false) as is_judged",
+        "outcomes.status is null or outcomes.is_judged as is_judged",
+    ),
+    Mutant(
+        "a deferral counts before it was resolved",
+        DEFERRALS,
+        "greatest(deferrals.created_at, deferrals.resolved_at) as judged_from",
+        "deferrals.created_at as judged_from",
+    ),
+    Mutant(
+        "an agent is a candidate at its first trace",
+        DEFERRALS,
+        "and deferrals.created_at > agents.first_traced_at",
+        "and deferrals.created_at >= agents.first_traced_at",
+    ),
+    Mutant(
+        "a prefix counts before its agent began",
+        DEFERRALS,
+        "and prefixes.created_at > agents.first_traced_at",
+        "and true",
+    ),
+    Mutant(
+        "a prefix of 8 characters is too short", DEFERRALS, "where hash_length >= 8", "where hash_length > 8"
+    ),
+    Mutant(
+        "a prefix of 7 characters is enough", DEFERRALS, "where hash_length >= 8", "where hash_length >= 7"
+    ),
+    Mutant("the shortest prefix", DEFERRALS, "prefixes.hash_length desc", "prefixes.hash_length asc"),
+    Mutant(
+        "a name counts at its first trace",
+        DEFERRALS,
+        "and deferrals.created_at > borne_names.first_borne_at",
+        "and deferrals.created_at >= borne_names.first_borne_at",
+    ),
+    Mutant(
+        "a name that two bore is the first one's", DEFERRALS, "having count(*) = 1", "having count(*) >= 1"
+    ),
+    Mutant(
+        "a name before a hash",
+        DEFERRALS,
+        "coalesce(by_hash.agent_id_hash, by_sha256.agent_id_hash, by_name.agent_id_hash) as agent_id_hash",
+        "coalesce(by_name.agent_id_hash, by_hash.agent_id_hash, by_sha256.agent_id_hash) as agent_id_hash",
+    ),
+    Mutant(
+        "a deferral counts a period longer",
+        INCOMPLETENESS,
+        "{{ period_start('judged_deferrals.created_at') }} + {{ days('ranges.days_from') }},",
+        "{{ period_start('judged_deferrals.created_at') }} + {{ days('ranges.days_from') }} + {{ period_length() }},",
+    ),
+    Mutant(
+        "a deferral counts in the period of its outcome",
+        INCOMPLETENESS,
+        "            {{ period_start('judged_deferrals.judged_from') }},",
+        "            {{ period_start('judged_deferrals.judged_from') }} - {{ period_length() }},",
+    ),
+    # scoring.md §7: S
+    Mutant(
+        "a signal needs no signature",
+        VERDICTS,
+        "coherence_passed is true and is_signature_verified as is_coherent_signal",
+        "coherence_passed is true as is_coherent_signal",
+    ),
+    Mutant(
+        "a check that was not run is a signal",
+        VERDICTS,
+        "coherence_passed is not null as is_signal",
+        "true as is_signal",
+    ),
+    Mutant(
+        "a difference of the tolerance is too much",
+        "macros/formulas/is_corroborated.sql",
+        ", 12) <= {{",
+        ", 12) < {{",
+    ),
+    Mutant(
+        "others are counted with oneself",
+        HOURS,
+        "(fleet_hours.sum_of_means - hours.mean_coherence_level) / nullif(fleet_hours.n_agents - 1, 0)",
+        "fleet_hours.sum_of_means / nullif(fleet_hours.n_agents, 0)",
+    ),
+    Mutant(
+        "corroborated signals weigh as others",
+        "macros/formulas/signal_weight.sql",
+        "scoring_parameter('w_corroborated')",
+        "scoring_parameter('w_uncorroborated')",
+    ),
+    Mutant(
+        "coherence decays by period, whatever its length",
+        "macros/formulas/coherence_growth.sql",
+        "::numeric * {{ period_hours() }})",
+        "::numeric * 24)",
+        "cases by hour",
+    ),
+    Mutant(
+        "memory reaches a stretch too far",
+        COHERENCE,
+        "and own.as_of - own.memory = memory_before.as_of",
+        "and own.as_of - own.memory * 2 = memory_before.as_of",
+    ),
+    Mutant(
+        "S counts the end at which the window begins",
+        COHERENCE,
+        "and window_sums.window_start = at_start.as_of",
+        "and window_sums.window_start - {{ period_length() }} = at_start.as_of",
+    ),
+    Mutant(
+        "S is the last ratio",
+        COHERENCE,
+        "coalesce((ratio_sum / nullif(n_ratios, 0))::double precision, 0) as s_score",
+        "coalesce(sigma / nullif(sigma_max, 0), 0) as s_score",
+    ),
+    Mutant(
+        "ends without a signal count as 0",
+        COHERENCE,
+        "count(*) filter (where grown_sigma_max > 0) over so_far as n_ratios",
+        "count(*) over so_far as n_ratios",
+    ),
+    # scoring.md §8: composites, status and the rest
+    Mutant(
+        "the floor does not reach the score",
+        FACTORS,
+        "({{ c }} * {{ floored_integrity(i_int) }} * {{ r }}",
+        "({{ c }} * {{ i_int }} * {{ r }}",
+        "reference",
+    ),
+    Mutant(
+        "weights of C and S are swapped",
+        FACTORS,
+        "power({{ c }}, {{ scoring_parameter('weight_c') }}",
+        "power({{ c }}, {{ scoring_parameter('weight_s') }}",
+        "reference",
+    ),
+    Mutant(
+        "fragility forgets epsilon",
+        FACTORS,
+        "(1 / ({{ scoring_parameter('fragility_epsilon') }}::double precision + {{ capacity_score }}))",
+        "(1 / (0.002 + {{ capacity_score }}))",
+    ),
+    Mutant(
+        "ten traces are insufficient",
+        FACTORS,
+        "when {{ n_traces }} < 10 then",
+        "when {{ n_traces }} <= 10 then",
+    ),
+    Mutant(
+        "a hundred traces are medium",
+        FACTORS,
+        "when {{ n_traces }} < 100 then",
+        "when {{ n_traces }} <= 100 then",
+    ),
+    Mutant(
+        "of equal factors the last is the weakest",
+        FACTORS,
+        "    when {{ i_int }} then 'I_int'\n    when {{ r }} then 'R'\n    when {{ i_inc }} then 'I_inc'\n    else 'S'",
+        "    when {{ s }} then 'S'\n    when {{ i_inc }} then 'I_inc'\n    when {{ r }} then 'R'\n    else 'I_int'",
+    ),
+    Mutant(
+        "30 traces are too few for a score",
+        SCORES,
+        "n_traces >= {{ scoring_parameter('min_traces') }}",
+        "n_traces > {{ scoring_parameter('min_traces') }}",
+    ),
+    Mutant(
+        "a score is provisional at the end of the warm-up",
+        SCORES,
+        "when bounded.first_traced_at > bounded.window_start",
+        "when bounded.first_traced_at >= bounded.window_start",
+    ),
+    Mutant(
+        "a category begins above its lower bound",
+        "macros/formulas/intervals.sql",
+        "{{ score }} >= {{ categories }}.lower_bound",
+        "{{ score }} > {{ categories }}.lower_bound",
+        "unit tests",
+    ),
+    Mutant(
+        "what is unmeasured is not named",
+        SCORES,
+        "case when not incompleteness_awareness.is_ece_measured then 'ece' end,",
+        "case when incompleteness_awareness.is_ece_measured is null then 'ece' end,",
+    ),
+    Mutant(
+        "a future trace is not counted",
+        QUALITY,
+        "(traced_at >= (select run.latest_as_of",
+        "(traced_at > (select run.latest_as_of",
+    ),
+    Mutant(
+        "the steady score is the week's",
+        SCORES,
+        "'c_score', 'i_int_score', 'r_score_steady', 'i_inc_score_steady', 's_score'",
+        "'c_score', 'i_int_score', 'r_score', 'i_inc_score_steady', 's_score'",
+    ),
+    Mutant(
+        "steady R forgets relapses",
+        FACTORS,
+        "    * (1 - {{ rho_regression }}) - {{ scoring_parameter('norm_x0') }}",
+        "    - {{ scoring_parameter('norm_x0') }}",
+    ),
+    Mutant(
+        "steady days shorter than the window are not lengthened",
+        RANGES,
+        "greatest(windows.window_days, {{ steady_days }})",
+        "{{ steady_days }}",
+        "reference",
+    ),
+    Mutant(
+        "steady episodes of a shorter time than the window",
+        SUMS,
+        "'least(scored_windows.window_start, scored_windows.as_of - ' ~ days(scoring_parameter('steady_days')) ~ ')'",
+        "'scored_windows.as_of - ' ~ days(scoring_parameter('steady_days'))",
+        "reference",
+    ),
+    Mutant(
+        "steady deferrals count without one in the window",
+        INCOMPLETENESS,
+        "case when deferral_sums.n_window > 0 then deferral_sums.q_steady::double precision else 1 end",
+        "coalesce(deferral_sums.q_steady::double precision, 1)",
+    ),
+    Mutant(
+        "steady episodes count without one in the window",
+        RESILIENCE,
+        "case when has_episode then mttr_hours_steady else 0 end as mttr_hours_steady",
+        "coalesce(mttr_hours_steady, 0) as mttr_hours_steady",
+    ),
+    # scoring.md §8 and certainty.md §4: alerts
+    Mutant(
+        "low_capacity is never critical",
+        ALERTS,
+        "scores.capacity_score_high\n    from {{ ref('fct_capacity_scores') }} as scores",
+        "1 as capacity_score_high\n    from {{ ref('fct_capacity_scores') }} as scores",
+    ),
+    Mutant(
+        "repeated numbers break no chain",
+        ALERTS,
+        "where chain.chain_gaps + chain.chain_rewinds + chain.chain_duplicates > 0",
+        "where chain.chain_gaps + chain.chain_rewinds > 0",
+    ),
+    Mutant(
+        "silent after 31 traces",
+        ALERTS,
+        "and activity.n_before >= {{ scoring_parameter('silent_min_traces') }}",
+        "and activity.n_before > {{ scoring_parameter('silent_min_traces') }}",
+    ),
+    Mutant(
+        "silent looks at the window to T",
+        ALERTS,
+        "- {{ days(scoring_parameter('silent_days')) }} - scoring_windows.window_length",
+        "- scoring_windows.window_length",
+    ),
+    Mutant(
+        "falling is raised against a provisional score",
+        ALERTS,
+        "and earlier.score_status <> 'provisional'",
+        "and earlier.score_status <> 'insufficient_data'",
+    ),
+    Mutant(
+        "a part that hardly moved may raise falling alone",
+        ALERTS,
+        "loss_change > 0.02 and loss_change >=",
+        "loss_change > 0 and loss_change >=",
+    ),
+    Mutant(
+        "falling needs no loss",
+        ALERTS,
+        "        and kept_before - kept_now >= ({{",
+        "        and kept_before - kept_now >= 0 * ({{",
+    ),
+    Mutant("falling needs all parts together", ALERTS, "(together or alone)", "(together)"),
+    Mutant("falling needs one part alone", ALERTS, "(together or alone)", "(alone)", "unit tests"),
+    Mutant(
+        "s_score's limits taken by the wrong side in falling",
+        FALLING,
+        "['i_chain', 'i_coverage', 'i_replay', 's_score']",
+        "['i_chain', 'i_coverage', 'i_replay']",
+    ),
+    Mutant(
+        "falling looks at the chance of now alone",
+        FALLING,
+        "(power(({{ worse_before }} - {{ loss_before }}) / 1.96, 2) + power",
+        "(power",
+    ),
+    Mutant(
+        "falling counts what is unmeasured",
+        ALERTS,
+        "and parts.part <> all(earlier.unmeasured_components || later.unmeasured_components)",
+        "and true",
+    ),
+    Mutant(
+        "days before the window begin a window too late",
+        RANGES,
+        "('before', windows.window_days + {{ steady_days }}, windows.window_days)",
+        "('before', {{ steady_days }}, windows.window_days)",
+    ),
+    Mutant(
+        "episodes before the window begin a window too late",
+        SUMS,
+        "'scored_windows.window_start - ' ~ days(scoring_parameter('steady_days'))",
+        "'scored_windows.as_of - ' ~ days(scoring_parameter('steady_days'))",
+    ),
+    Mutant(
+        "days before the window include it",
+        RANGES,
+        "('before', windows.window_days + {{ steady_days }}, windows.window_days)",
+        "('before', windows.window_days + {{ steady_days }}, 0)",
+    ),
+    Mutant(
+        "episodes are always longer",
+        "macros/formulas/episode_alert.sql",
+        "ln({{ mean_hours }} / {{ mean_hours_before }}) > {{ episode_z() }} * sqrt(",
+        "ln({{ mean_hours }} / {{ mean_hours_before }}) > -1 + 0 * sqrt(",
+    ),
+    Mutant(
+        "two bad deferrals are no chance",
+        "macros/formulas/episode_alert.sql",
+        "select {{ share }} - earlier.highest > {{ episode_z() }}",
+        "select {{ share }} - earlier.highest > 0.1 * {{ episode_z() }}",
+    ),
+    # certainty.md §1 and 2: attribution
+    Mutant(
+        "points are shared equally",
+        ATTRIBUTION,
+        "when {{ whole }} > 0 then ({{ total }}) * ({{ amount }} / {{ whole }})",
+        "when {{ whole }} > 0 then ({{ total }}) / 13",
+    ),
+    Mutant(
+        "the ceiling costs nothing",
+        ATTRIBUTION,
+        "resilience_ceiling_loss(parameters ~ '.norm_k', parameters ~ '.norm_x0') }} as r_ceiling",
+        "resilience_ceiling_loss(parameters ~ '.norm_k', parameters ~ '.norm_x0') }} * 0 as r_ceiling",
+    ),
+    Mutant(
+        "slow recovery costs twice",
+        ATTRIBUTION,
+        ".mttr_scale_hours)') }} as amount_mttr_hours",
+        ".mttr_scale_hours)') }} * 2 as amount_mttr_hours",
+    ),
+    Mutant(
+        "the floor caps nothing",
+        ATTRIBUTION,
+        "when coalesce({{ losses | join(' + ') }} > {{ most }}, {{ most }} is not null)",
+        "when coalesce({{ losses | join(' + ') }} > {{ most }} * 100, false)",
+        "reference",
+    ),
+    Mutant(
+        "infinite parts do not share alone",
+        ATTRIBUTION,
+        "then case when {{ amount }} is null then ({{ total }}) / {{ n_infinite }} else 0 end",
+        "then ({{ total }}) / 13",
+    ),
+    Mutant(
+        "points of a change are its losses",
+        ATTRIBUTION,
+        "then (0 - {{ loss_change }}) * {{ per_loss }}",
+        "then (0 - {{ loss_change }})",
+    ),
+    Mutant(
+        "a gain is negative",
+        ATTRIBUTION,
+        "then (0 - {{ loss_change }}) * {{ per_loss }}",
+        "then {{ loss_change }} * {{ per_loss }}",
+    ),
+    Mutant(
+        "turned parts share their own changes",
+        ATTRIBUTION,
+        "when {{ has_turned }} = 1 then ({{ score_now }} - {{ score_before }}) / {{ n_turned }}",
+        "when {{ has_turned }} = 1 then ({{ score_now }} - {{ score_before }})",
+    ),
+    Mutant(
+        "the score before is a period earlier",
+        ATTRIBUTION,
+        "case when compared_with = 'window' then {{ days(window_days) }} else {{ period_length() }} end",
+        "case when compared_with = 'window' then {{ days('7') }} else {{ period_length() }} end",
+    ),
+    # scoring.md §9: what an increment carries on
+    Mutant(
+        "totals begin anew",
+        TOTALS,
+        "{{ 'coalesce(totals_before.' ~ counter ~ ', 0) + ' if is_incremental() }}",
+        "",
+        "cases by hour",
+    ),
+    Mutant(
+        "an open episode is not carried in",
+        FRAGILITY,
+        "else coalesce(paired.previous_event_at, carried_in.detected_at)",
+        "else coalesce(paired.previous_event_at, paired.traced_at)",
+        "cases by hour",
+    ),
+    Mutant(
+        "an increment forgets older deferrals",
+        RANGES,
+        "windows_from() ~ \" - \" ~ days(scoring_parameter('steady_days'))",
+        "windows_from()",
+        "cases by hour",
+    ),
+    Mutant(
+        "a record's first trace is each run's",
+        VERDICTS,
+        "trace_position is null and not is_carried_in as is_agents_first",
+        "trace_position is null as is_agents_first",
+        "cases by hour",
+    ),
+]

@@ -1,0 +1,169 @@
+"""Make each mistake of mutant_list.py in a copy of the project, and see which test finds it; exit 1 if none does.
+
+`python tests/programs/mutants.py` tries all of them (`make soak`), words after it those whose names have them. Each is
+tried in a process of its own, on one server per processor, where the sources are loaded once.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from datetime import timedelta
+from itertools import islice
+from pathlib import Path
+from queue import Queue
+
+PROJECT = Path(__file__).parents[2]
+sys.path[:0] = [str(PROJECT / folder) for folder in ("python", "tests/python", "tests", ".")]
+
+from mutant_list import MUTANTS, Mutant  # noqa: E402
+
+from ciris_scoring.basics.errors import CirisError  # noqa: E402
+from ciris_scoring.trial import embedded  # noqa: E402
+from ciris_scoring.trial.embedded import Server  # noqa: E402
+
+NOT_COPIED = shutil.ignore_patterns(
+    ".git", ".venv*", ".ciris", ".bi", "target", "logs", "__pycache__", ".*_cache"
+)
+
+
+def main() -> int:
+    """Try the mutants, print a line for each; the number that survived decides how it ends."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("words", nargs="*", help="try only mutants whose names have one of these")
+    parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
+    parser.add_argument(
+        "--check", nargs=4, metavar=("SOCKET", "PORT", "USER", "FIRST"), help=argparse.SUPPRESS
+    )
+    options = parser.parse_args()
+    if options.check:
+        socket_folder, port, user, first = options.check
+        print(found_by(Server(socket_folder, int(port), user, Path()), first) or "SURVIVED")
+        return 0
+    chosen = [m for m in MUTANTS if not options.words or any(w in m.name for w in options.words)]
+    for mutant in chosen:
+        mutant.applied(PROJECT)  # one that is out of date stops it before it begins
+    survivors = []
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        places: Queue[tuple[Path, Server]] = Queue()
+        for number in range(min(options.processes, len(chosen))):
+            copy = folder / str(number)
+            shutil.copytree(PROJECT, copy, ignore=NOT_COPIED)
+            places.put((copy, stack.enter_context(embedded.throw_away())))
+        if outcome := try_one(places, None):
+            print(f"Without a mistake: {outcome}")
+        if outcome != "SURVIVED":
+            return 1
+        pool = stack.enter_context(ThreadPoolExecutor(options.processes))
+        for mutant, outcome in zip(chosen, pool.map(lambda m: try_one(places, m), chosen), strict=True):
+            print(f"{mutant.name:75} {outcome}", flush=True)
+            if outcome == "SURVIVED":
+                survivors.append(mutant.name)
+    print(f"{len(chosen)} mutants, {len(survivors)} survived: {', '.join(survivors) or 'none'}")
+    return 1 if survivors else 0
+
+
+def try_one(places: Queue[tuple[Path, Server]], mutant: Mutant | None) -> str:
+    """What found the mutant, in one of the copies; of none, whether the checks pass."""
+    copy, server = place = places.get()
+    try:
+        with mistake(copy, mutant):
+            command = [sys.executable, copy / "tests/programs/mutants.py", "--check"]
+            # Python files change within a second, which is all that compiled ones are known by.
+            environment = os.environ | {"PYTHONPATH": str(copy / "python"), "PYTHONDONTWRITEBYTECODE": "1"}
+            done = subprocess.run(
+                [*command, server.socket_folder, str(server.port), server.user, mutant.first if mutant else ""],
+                cwd=copy, env=environment, capture_output=True, text=True, check=False,
+            )  # fmt: skip
+        lines = done.stdout.splitlines() or [""]
+        return lines[-1] if done.returncode == 0 else f"died: {(done.stderr.splitlines() or ['?'])[-1][:200]}"
+    finally:
+        places.put(place)
+
+
+@contextmanager
+def mistake(copy: Path, mutant: Mutant | None) -> Iterator[None]:
+    """The mutant's mistake in the copy."""
+    if mutant is None:
+        yield
+        return
+    file = copy / mutant.file
+    text = file.read_text()
+    file.write_text(mutant.applied(copy))
+    try:
+        yield
+    finally:
+        file.write_text(text)
+
+
+# --- In the copy ---------------------------------------------------------------------------------------------------
+
+
+def found_by(server: Server, first: str) -> str | None:
+    """The first check that fails, and with what; None when all pass. first: one to begin with."""
+    for name, check in sorted(CHECKS.items(), key=lambda item: item[0] != first):
+        started = time.monotonic()
+        try:
+            wrong = next(iter(check(server)), None)
+        except CirisError as error:  # a run that the tests of the data stopped
+            wrong = f"the run failed: {error}".replace("\n", " ")
+        if wrong:
+            return f"{name} ({time.monotonic() - started:.0f} s): {re.sub(' +', ' ', wrong)[:160]}"
+    return None
+
+
+def cases(server: Server, by_hour: bool) -> Iterator[str]:
+    """The hand-computed cases."""
+    import test_cases
+
+    with tempfile.TemporaryDirectory() as folder:
+        yield from test_cases.wrong_cases(test_cases.scored(server, Path(folder), by_hour), by_hour)
+
+
+def reference(server: Server) -> Iterator[str]:
+    """The reference implementation with a nasty fleet and parameters other than the defaults."""
+    from conftest import fresh_database
+    from nasty_fleet import START
+    from pipeline import differences_from_brute_force, score
+    from test_equals_brute_force import OTHER_PARAMETERS, load
+
+    as_of = START + timedelta(days=12)
+    with tempfile.TemporaryDirectory() as folder, fresh_database(server, Path(folder)) as database:
+        load(database, 4)
+        score(database.profiles_dir, as_of, {"ciris_scoring_parameters": OTHER_PARAMETERS})
+        with database.connect() as connection:
+            yield from islice(
+                differences_from_brute_force(connection, embedded.SCHEMA, as_of, parameters=OTHER_PARAMETERS),
+                1,
+            )
+
+
+def unit_tests(server: Server) -> Iterator[str]:
+    """dbt's own, which have bounds that no fleet reaches to the digit."""
+    from conftest import fresh_database
+    from test_dbt_unit_tests import failing
+
+    with tempfile.TemporaryDirectory() as folder, fresh_database(server, Path(folder)) as database:
+        yield from failing(database)
+
+
+CHECKS: dict[str, Callable[[Server], Iterator[str]]] = {
+    "cases by day": lambda server: cases(server, by_hour=False),
+    "reference": reference,
+    "cases by hour": lambda server: cases(server, by_hour=True),
+    "unit tests": unit_tests,
+}
+"""Cheapest first."""
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,155 @@
+"""The hand-computed cases of tests/cases, scored as one fleet by day, and by hour in two runs."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from psycopg.rows import dict_row
+
+from cases import CASES
+from cases.notation import TRACES_FROM, Case, Row, T, key
+from ciris_scoring.trial.embedded import SCHEMA, Server
+from conftest import fresh_database
+from pipeline import create_loose_sources, insert_rows, score
+
+TOLERANCE = 1e-9
+VARIABLES = {"ciris_traces_from": TRACES_FROM.isoformat()}
+AS_OFS = {False: [T], True: [T - timedelta(hours=40), T]}
+"""The runs, by day and by hour: one, and a first one with an increment that carries on from it."""
+
+NAMES = [case.name for case in CASES]
+
+
+def load(connection: psycopg.Connection) -> None:
+    """The sources of all cases."""
+    create_loose_sources(connection)
+    connection.execute("alter table cirislens.covenant_traces alter trace_id type text")
+    connection.execute("alter table cirislens.covenant_public_keys drop constraint covenant_public_keys_pkey")
+    insert_rows(connection, "covenant_traces", [row for case in CASES for row in case.traces_of_source()])
+    insert_rows(connection, "wbd_deferrals", [row for case in CASES for row in case.deferrals_of_source()])
+    keys = [entry for case in CASES for entry in case.keys]
+    insert_rows(connection, "covenant_public_keys", [key("key"), *keys])
+
+
+Found = dict[tuple[str, Any, int], dict[str, Any]]
+
+
+def published(connection: psycopg.Connection) -> Found:
+    """By agent, as-of and window: everything that a case can name; also where an agent has only alerts or issues."""
+    found: Found = defaultdict(dict)
+    as_ofs = sorted({row.at for case in CASES for row in case.rows})
+
+    def query(statement: str) -> Iterator[tuple[tuple[str, Any, int], dict[str, Any]]]:
+        with connection.cursor(row_factory=dict_row) as cursor:
+            for row in cursor.execute(statement.format(schema=SCHEMA), {"as_ofs": as_ofs, "T": T}):
+                yield (row["agent_id_hash"], row["as_of"], row["window_days"]), row
+
+    for place, row in query("select * from {schema}.fct_capacity_scores where as_of = any(%(as_ofs)s)"):
+        found[place] |= row
+    for place, row in query("select * from {schema}.fct_factor_components where as_of = any(%(as_ofs)s)"):
+        found[place][row["component"]] = row["component_value"]
+    for place, row in query("select * from {schema}.fct_score_attribution where as_of = %(T)s"):
+        found[place] |= {f"loss.{row['part']}": row["loss"], f"lost.{row['part']}": row["points_lost"]}
+    for place, row in query(
+        "select * from {schema}.fct_score_changes where as_of = %(T)s and compared_with = 'window'"
+    ):
+        found[place][f"moved.{row['part']}"] = row["points"]
+    for place, row in query("select * from {schema}.fct_capacity_alerts where as_of = %(T)s"):
+        found[place].setdefault("alerts", {})[row["kind"]] = row["severity"]
+    for (agent, *_), row in query(
+        "select agent_id_hash, %(T)s as as_of, 0 as window_days, issue, sum(n) as n"
+        " from {schema}.fct_data_quality where agent_id_hash is not null group by agent_id_hash, issue"
+    ):
+        for window in (7, 30):
+            found[agent, T, window].setdefault("issues", {})[row["issue"]] = row["n"]
+    return found
+
+
+def differences(case: Case, found: Found, by_hour: bool = False) -> Iterator[str]:
+    """Everything in which a case's rows are not as it says."""
+    for row in case.rows:
+        place = (case.hash_of(row.agent), row.at, row.window)
+        there = found.get(place, {})
+        if row.values is None:
+            if "n_traces" in there:
+                yield f"{row.agent}: unexpected row at {row.at}, window {row.window}"
+            continue
+        for name, value in expected(row, by_hour).items():
+            other = there.get(name, {} if name in ("alerts", "issues") else "no value")
+            if not is_equal(value, other):
+                yield f"{row.agent} at {row.at}, window {row.window}: {name} is {other!r}, not {value!r}"
+
+
+def expected(row: Row, by_hour: bool) -> Mapping[str, Any]:
+    """What the row must have."""
+    return {**(row.values or {}), **(row.by_hour if by_hour else {})}
+
+
+def is_equal(value: Any, other: Any) -> bool:
+    """Numbers to 1e-9, anything else exactly."""
+    if isinstance(value, (int, float)) and isinstance(other, (int, float)):
+        return abs(value - other) <= TOLERANCE
+    return bool(value == other)
+
+
+def wrong_cases(found: Found, by_hour: bool = False) -> Iterator[str]:
+    """Every difference, after the name of its case."""
+    for case in CASES:
+        for line in differences(case, found, by_hour):
+            yield f"{case.name}: {line}"
+
+
+def scored(server: Server, folder: Path, by_hour: bool) -> Found:
+    """What the runs publish."""
+    period = {"ciris_scoring_period": "hour" if by_hour else "day"}
+    with fresh_database(server, folder) as database:
+        with database.connect() as connection:
+            load(connection)
+        for as_of in AS_OFS[by_hour]:
+            score(database.profiles_dir, as_of, VARIABLES | period)
+        with database.connect() as connection:
+            return published(connection)
+
+
+@pytest.fixture(scope="module")
+def days(embedded_postgres: Server, tmp_path_factory: pytest.TempPathFactory) -> Found:
+    return scored(embedded_postgres, tmp_path_factory.mktemp("days"), by_hour=False)
+
+
+@pytest.fixture(scope="module")
+def hours(embedded_postgres: Server, tmp_path_factory: pytest.TempPathFactory) -> Found:
+    return scored(embedded_postgres, tmp_path_factory.mktemp("hours"), by_hour=True)
+
+
+@pytest.mark.parametrize("case", CASES, ids=NAMES)
+def test_by_day(case: Case, days: Found) -> None:
+    assert list(differences(case, days)) == []
+
+
+@pytest.mark.parametrize("case", CASES, ids=NAMES)
+def test_by_hour(case: Case, hours: Found) -> None:
+    assert list(differences(case, hours, by_hour=True)) == []
+
+
+def test_no_case_meddles_with_another() -> None:
+    """Agents corroborate each other in an hour: of two cases none may have a coherence level there."""
+    cases_of_hour: dict[Any, set[str]] = defaultdict(set)
+    for case in CASES:
+        for hour in hours_with_a_level(case):
+            cases_of_hour[hour].add(case.name)
+    assert [names for names in cases_of_hour.values() if len(names) > 1] == []
+    assert len(set(NAMES)) == len(NAMES)
+
+
+def hours_with_a_level(case: Case) -> Iterable[Any]:
+    return {
+        row["timestamp"].replace(minute=0, second=0, microsecond=0)
+        for row in case.traces
+        if row["coherence_level"] is not None
+    }

@@ -1,0 +1,210 @@
+"""The whole pipeline against the independent implementation, with fleets that Hypothesis makes at the edges.
+
+A trace is flawless but for what is drawn for it: how long after the one before, with which audit number, and what else
+is odd about it. One run scores many agents; what differs is named with the agent, whose traces are few. FLEETS makes
+more of them, and others each time (`make soak`).
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from hypothesis import HealthCheck, Phase, assume, given, settings
+from hypothesis import strategies as st
+
+from brute_force import scoring as brute_force
+from cases.notation import T, ago, deferral, key, traces
+from ciris_scoring.trial.embedded import SCHEMA, Server
+from conftest import fresh_database
+from pipeline import create_loose_sources, differences_from_brute_force, insert_rows, score
+from test_equals_brute_force import OTHER_PARAMETERS
+
+FLEETS = int(os.environ.get("FLEETS", "0"))
+PARAMETERS = OTHER_PARAMETERS | {
+    "min_traces": 4,
+    "drift_min_sample": 3,
+    "replay_min_sample": 4,
+    "silent_min_traces": 5,
+}
+"""With which a few traces make a score."""
+DAY, HOUR = timedelta(days=1), timedelta(hours=1)
+INSTANT = timedelta(microseconds=1)
+FIRST = T - timedelta(days=20)
+
+STEPS = {
+    "day": [timedelta(), INSTANT, DAY - INSTANT, DAY, 7 * DAY, HOUR, 2 * DAY, 3 * HOUR, 30 * HOUR],
+    "hour": [timedelta(), INSTANT, HOUR - INSTANT, HOUR, 2 * HOUR, timedelta(minutes=7), 20 * HOUR],
+}
+"""Time since the agent's trace before. Agents begin where a period does, so that many traces are at an edge."""
+
+BEGINNINGS = {
+    "day": [FIRST, FIRST + DAY, ago(14), ago(9), ago(7), ago(3)],
+    "hour": [ago(7), ago(3), ago(2), ago(0, 5)],
+}
+
+ODD: list[dict[str, Any]] = [
+    *({"agent_name": name} for name in ("Ann", "Bea", None, " ")),
+    *({"signature_verified": value} for value in (False, None)),
+    *({"signature": None}, {"audit_entry_hash": None}, {"thought_id": " "}, {"selected_action": ""}),
+    *({"signature_key_id": value} for value in ("revoked", "expired", "nowhere", None)),
+    *({"idma_fragility_flag": True, "idma_phase": mode} for mode in ("chaos", "rigidity", None)),
+    *({"idma_fragility_flag": value} for value in (None, True)),
+    *({"conscience_passed": value} for value in (False, None)),
+    *({"action_was_overridden": value} for value in (True, None)),
+    *({"coherence_passed": value} for value in (False, None)),
+    *({"coherence_level": value} for value in (0.5, 0.6, 0.6001, 0.7, 0, 1, 1.1)),
+    *({"csdma_plausibility_score": value} for value in (0, 0.1, 0.09, 0.3, 0.9, None, -1)),
+    *({"dsdma_domain_alignment": value} for value in (0.1, 0.7, None)),
+    *({"entropy_level": level, "action_success": False} for level in (0.5, 0.5001, 1)),
+    *({"action_success": value} for value in (False, None)),
+    *({"thought_start": None}, {"action_result": None}, {"action_result": {"audit_entry_hash": "other"}}),
+    {"conscience_result": {"entropy_passed": True, "entropy_score": 0.4, "entropy_threshold": 0.4}},
+    {"conscience_result": {"entropy_passed": True, "conscience_passed": False}},
+]
+NUMBERS = [1, 1, 1, 1, 1, 2, 0, -1, None]
+"""How much more than the number before; None: none."""
+
+
+@st.composite
+def agents(draw: st.DrawFn, period: str) -> list[dict[str, Any]]:
+    """The traces of one agent, some of them sent twice."""
+    at, number, rows = draw(st.sampled_from(BEGINNINGS[period])), 1, []
+    drawn = st.tuples(
+        st.sampled_from(STEPS[period]),
+        st.sampled_from(NUMBERS),
+        st.lists(st.sampled_from(ODD), max_size=3),
+        st.sampled_from([False] * 12 + [True]),
+    )
+    for step, more, odd, again in draw(st.lists(drawn, min_size=1, max_size=24)):
+        at, number = at + step, number + (more or 0)
+        columns = {name: value for one in odd for name, value in one.items()}
+        [row] = traces(at, audit_sequence_number=None if more is None else number, **columns)
+        row["trace_id"] = f"trace-{len(rows)}"
+        rows += [row, {**row, "timestamp": at + 5 * HOUR, "signature": "again"}] if again else [row]
+    return [row for row in rows if row["timestamp"] < T + 2 * DAY]
+
+
+@st.composite
+def fleets(draw: st.DrawFn, period: str) -> dict[str, list[dict[str, Any]]]:
+    """Traces, deferrals and keys of a fleet."""
+    rows = []
+    for number, found in enumerate(draw(st.lists(agents(period), min_size=25, max_size=40))):
+        for row in found:
+            row["agent_id_hash"] = f"{number:016x}"
+            row.setdefault("agent_name", f"name {number}")
+            del row["agent"]
+            rows.append(row)
+    assume(len(rows) > 200)  # the first fleet that is made is as small as one can be
+    moments = st.sampled_from([ago(13), ago(7), ago(7, us=1), ago(3), ago(2), ago(1), ago(us=1), ago(), None])
+    drawn = st.tuples(
+        st.integers(0, 24),
+        moments,
+        st.sampled_from(["RESOLVED", "ESCALATED", " rejected ", "PENDING", "LOST"]),
+        st.sampled_from(["done", " ", None]),
+        moments,
+    )
+    deferrals = [
+        deferral(created, status, resolution_summary=summary, resolved_at=resolved, agent_id=f"{agent:016x}")
+        for agent, created, status, summary, resolved in draw(st.lists(drawn, min_size=10, max_size=60))
+    ]
+    for number, row in enumerate(deferrals):
+        row["deferral_id"] = f"00000000-0000-0000-0000-{number:012d}"
+        del row["agent"]
+    keys = [key("key"), key("revoked", revoked_at=ago(7)), key("expired", expires_at=ago(3, us=1))]
+    return {"covenant_traces": rows, "wbd_deferrals": deferrals, "covenant_public_keys": keys}
+
+
+@pytest.mark.parametrize("period", ["day", "hour"])
+def test_generated_fleets(embedded_postgres: Server, period: str) -> None:
+    length = DAY if period == "day" else HOUR
+
+    @settings(
+        max_examples=max(FLEETS, 1),
+        derandomize=not FLEETS,
+        phases=[
+            Phase.generate
+        ],  # each try is a run: a difference names its agent instead of being made smaller
+        deadline=None,
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(fleets(period))
+    def equals(fleet: dict[str, list[dict[str, Any]]]) -> None:
+        as_ofs = [T - n * length for n in (0, 1, 2, 7)]
+        wrong = differences(embedded_postgres, fleet, period, as_ofs)
+        assert wrong == [], [row for row in fleet["covenant_traces"] if row["agent_id_hash"] in wrong[0]]
+
+    equals()
+
+
+def differences(
+    server: Server, fleet: dict[str, list[dict[str, Any]]], period: str, as_ofs: list[datetime]
+) -> list[str]:
+    """Everything in which one run over the fleet differs from the independent implementation."""
+    with tempfile.TemporaryDirectory() as folder, fresh_database(server, Path(folder)) as database:
+        with database.connect() as connection:
+            create_loose_sources(connection)
+            for table, rows in fleet.items():
+                insert_rows(connection, table, rows)
+        variables = {"ciris_scoring_parameters": PARAMETERS, "ciris_scoring_period": period}
+        score(database.profiles_dir, T, variables)
+        with database.connect() as connection:
+            wrong = verdict_differences(connection, fleet, period)
+            return wrong + differences_from_brute_force(
+                connection, SCHEMA, T, period=period, as_ofs=as_ofs, parameters=PARAMETERS
+            )
+
+
+def verdict_differences(
+    connection: psycopg.Connection, fleet: dict[str, list[dict[str, Any]]], period: str
+) -> list[str]:
+    """Every trace that counts whose verdicts are others than those of the independent implementation."""
+    expected = brute_force.Fleet(*fleet.values(), T, PARAMETERS, period, None)
+    names = ("number", "is_renamed", "is_registered", "is_link_valid", "link", "fields")
+    found = connection.execute(
+        f"""
+        select
+            agent_id_hash,
+            array_agg(
+                jsonb_build_array(
+                    audit_sequence_number, is_identity_change, is_key_registered, is_link_valid,
+                    case
+                        when is_chain_gap then 'gap' when is_chain_rewind then 'rewind'
+                        when is_chain_duplicate then 'duplicate'
+                    end,
+                    n_fields_present
+                )
+                order by traced_at, audit_sequence_number, trace_id collate "C"
+            )
+        from {SCHEMA}.fct_trace_verdicts
+        where is_counted
+        group by agent_id_hash
+        """
+    ).fetchall()
+    wrong = [] if len(found) == len(expected.agents) else [f"verdicts of {len(found)} agents"]
+    for name, verdicts in found:
+        agent = expected.agents[name]
+        broken = ("gap", "rewind", "duplicate")
+        rows = [
+            [
+                trace.audit_sequence_number,
+                agent.identity_change[i],
+                agent.key_registered[i],
+                agent.link_valid[i],
+                agent.sequence[i] if agent.sequence[i] in broken else None,
+                brute_force._present_fields(trace),
+            ]
+            for i, trace in enumerate(agent.traces)
+        ]
+        wrong += [
+            f"{name} trace {i}: {dict(zip(names, is_found, strict=True))} found, not {is_expected}"
+            for i, (is_found, is_expected) in enumerate(zip(verdicts, rows, strict=False))
+            if is_found != is_expected
+        ]
+        wrong += [f"{name}: {len(verdicts)} traces, not {len(rows)}"] if len(verdicts) != len(rows) else []
+    return wrong
