@@ -43,10 +43,12 @@ stop: $(INSTALLED) ## Stop the embedded PostgreSQL.
 
 test: lint parse pytest ## Everything CI checks.
 
-lint: $(FOR_TESTS) parse ## Check the style of Python and SQL, Python's types and the conventions of the dbt project.
+lint: $(FOR_TESTS) parse ## Check the style of Python and SQL, Python's types, the workflow and the conventions of the dbt project.
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
+	$(BIN)/check-jsonschema --quiet --builtin-schema vendor.github-workflows .github/workflows/*.yml
+	$(BIN)/pre-commit validate-config --color never
 	$(BIN)/dbt-bouncer --show-all-failures
 	$(BIN)/dbt-score lint --show failing-rules
 	$(WITH_DATABASE) $(BIN)/sqlfluff lint --processes 2 --disable-progress-bar analyses models tests/singular

@@ -467,47 +467,6 @@ def audit(
 
 
 @main.command()
-@click.option(
-    "--labels",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="CSV of known good and bad agents: agent_id_hash (or name), from, to, label.",
-)
-@click.option(
-    "--as-of",
-    metavar="TIME",
-    help="Look at the newest as-of up to this time, ISO 8601, UTC unless it has an offset. [default: the newest]",
-)
-@click.option(
-    "--window-days", type=click.IntRange(min=1), help="Look at this window. [default: the shortest]"
-)
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON document instead of tables.")
-@database_options
-def calibrate(
-    labels: Path | None,
-    as_of: str | None,
-    window_days: int | None,
-    as_json: bool,
-    place: Place,
-) -> None:
-    """Show what the scoring parameters do to the published fleet; it changes nothing.
-
-    For values over the allowed range of each parameter that published components suffice for: the agents per
-    category. Then what drives the ranking. With labels, how well the scores tell good agents from bad ones with each
-    value and without each part, and which differences are more than chance.
-
-    \b
-    Examples:
-      ciris-scoring calibrate
-      ciris-scoring calibrate --as-of 2026-06-15 --window-days 30
-      ciris-scoring calibrate --labels incidents.csv --json
-    """
-    from ciris_scoring.calibration import command
-
-    project = place.project()
-    click.echo(command.calibrate(project, as_of, window_days, labels, json=as_json))
-
-
-@main.command()
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to serve on.")
 @click.option(
     "--port",

@@ -50,9 +50,7 @@ def change_profile(database: Database, **changes: object) -> None:
 # --- help ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "command", ["run", "explain", "report", "serve", "resilience", "calibrate", "simulate"]
-)
+@pytest.mark.parametrize("command", ["run", "explain", "report", "serve", "resilience", "simulate"])
 def test_help_explains_and_gives_examples(command):
     result = invoke(command, "--help")
     assert result.exit_code == 0
@@ -75,7 +73,6 @@ def test_help_names_the_commands_and_the_exit_codes():
             "explain",
             "report",
             "resilience",
-            "calibrate",
             "simulate",
             "exit code",
             "--embedded",
@@ -247,7 +244,7 @@ def test_vars_are_a_yaml_dictionary():
         ("{1: 2}", "names 1, which is no variable of the project."),
     ],
 )
-@pytest.mark.parametrize("command", ["run", "resilience", "calibrate", "simulate"])
+@pytest.mark.parametrize("command", ["run", "resilience", "simulate"])
 def test_an_unknown_variable_is_refused(database, command, variables, meant):
     error, hint = refused(invoke(command, *at(database), "--vars", variables), 2)
     assert error.endswith(meant)
@@ -279,7 +276,7 @@ def test_a_malformed_end_is_named(database):
 # --- the database --------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("command", ["run", "resilience", "calibrate", "simulate"])
+@pytest.mark.parametrize("command", ["run", "resilience", "simulate"])
 def test_a_database_that_is_down(database, command):
     change_profile(database, host="127.0.0.1", port=1)
     error, hint = refused(invoke(command, *at(database)))

@@ -1,9 +1,11 @@
-"""What the documents say: outputs, tables and links. REWRITE_DOCUMENTS=1 writes docs/queries.md anew."""
+"""What the documents say: outputs, tables and links. REWRITE_DOCUMENTS=1 writes results in docs/ anew."""
 
 from __future__ import annotations
 
 import os
 import re
+import shlex
+import textwrap
 import tomllib
 from collections.abc import Iterator, Sequence
 from datetime import datetime
@@ -17,17 +19,20 @@ import yaml
 from click.testing import CliRunner
 from dbt.cli.main import dbtRunner
 
+from ciris_scoring.basics.project import parse_vars
 from ciris_scoring.basics.terminal import aligned, fitted
 from ciris_scoring.cli import main
 from ciris_scoring.show.fleet_table import fleet_tables
+from ciris_scoring.trial import embedded
 from ciris_scoring.trial.embedded import SCHEMA
 from ciris_scoring.trial.simulation.sample import sample_info
-from conftest import REPOSITORY, Database
-from pipeline import MARTS, kept_parsed
+from conftest import REPOSITORY, Database, copy_of
+from pipeline import MARTS, kept_parsed, score
 
 DOCUMENTS = sorted([*REPOSITORY.glob("*.md"), *(REPOSITORY / "docs").glob("*.md")])
 README = (REPOSITORY / "README.md").read_text()
 QUERIES = REPOSITORY / "docs/queries.md"
+CONFIGURATION = REPOSITORY / "docs/configuration.md"
 ROWS_SHOWN = 5
 CELL_WIDTH = 60
 OF_THE_RUN = "last_runs"
@@ -141,6 +146,27 @@ def cell(value: Any) -> str:
             return fitted(str(value), CELL_WIDTH)
 
 
+def test_parameters_are_compared_as_docs_say(scored_sample, tmp_path):
+    """The recipe is followed: a run into another schema, and one query."""
+    page = CONFIGURATION.read_text()
+    [command] = re.findall(r"ciris-scoring run --target beside .*", page)
+    [query] = re.findall(r"```sql\n(.*?)```", page, re.DOTALL)
+    *_, as_of, _, variables = shlex.split(command)
+    with copy_of(scored_sample, tmp_path) as database:
+        beside = tmp_path / "beside"
+        beside.mkdir()
+        embedded.write_profile(beside, database.server, database=database.name, schema="ciris_beside")
+        score(beside, as_of, parse_vars(variables))
+        with database.connect() as connection:
+            cursor = connection.execute(query)
+            result = result_text([column.name for column in cursor.description], cursor.fetchall())
+    shown = f"   ```\n{textwrap.indent(result, '   ')}\n   ```"
+    if os.environ.get("REWRITE_DOCUMENTS"):
+        before, after = re.split(r"(?<=   ```\n)   ```\n.*?\n   ```", page, maxsplit=1, flags=re.DOTALL)
+        CONFIGURATION.write_text(f"{before}{shown}{after}")
+    assert shown in CONFIGURATION.read_text(), "REWRITE_DOCUMENTS=1 pytest tests/python/test_documents.py"
+
+
 def test_the_size_of_a_report_is_what_docs_say(scored_sample):
     page = (REPOSITORY / "docs/serving.md").read_text()
     [[of_sample, base, per_agent]] = re.findall(
@@ -162,7 +188,7 @@ def test_the_parameters_are_those_that_are_published(marts):
         name: (default, allowed)
         for names, default, allowed in re.findall(
             r"^\| (`[\w`, ]+`) \| ([^|]*) \| (.*?) \| ",
-            (REPOSITORY / "docs/configuration.md").read_text(),
+            CONFIGURATION.read_text(),
             re.MULTILINE,
         )
         for name in re.findall(r"\w+", names)

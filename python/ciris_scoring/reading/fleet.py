@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 from datetime import datetime
+from typing import NamedTuple
 
 from ciris_scoring.reading.factors import Factor
-from ciris_scoring.reading.latest import PublishedWindow
 from ciris_scoring.reading.marts import Marts
 
 
@@ -222,6 +222,13 @@ def capacity_over_time(
         last=last,
         daily=daily,
     )
+
+
+class PublishedWindow(NamedTuple):
+    """An as-of that is published, and the length of a window that ends there."""
+
+    as_of: datetime
+    window_days: int
 
 
 def newest(marts: Marts, window_days: int | None = None) -> PublishedWindow | None:
