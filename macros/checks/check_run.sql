@@ -158,6 +158,7 @@
 {#- What a run that did not end allows the next one to be; where nothing is published, anything. -#}
 {% macro check_last_run(models) %}
   {%- do check_parts(models) -%}
+  {%- do check_parameters_of_parts(models) -%}
   {%- if 'model.ciris_scoring.int_scoring_run' in models and not flags.FULL_REFRESH -%}
     {%- set last = last_run() or {'has_ended': true} -%}
     {%- if not last['has_ended'] and last_publication() is not none -%}

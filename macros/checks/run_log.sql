@@ -25,9 +25,13 @@
     begin") -%}
 {% endmacro %}
 
-{#- Stops the run with a message, which the log of runs gets too. -#}
+{#- Stops the run with a message, which the log of runs gets too; what the model at work has written is rolled back first,
+    because writing into the log commits. -#}
 {% macro refuse(message) %}
-  {%- if execute -%} {%- do write_attempt({'outcome': 'refused', 'message': message}) -%} {%- endif -%}
+  {%- if execute -%}
+    {%- do run_query("rollback; begin") -%}
+    {%- do write_attempt({'outcome': 'refused', 'message': message}) -%}
+  {%- endif -%}
   {{ exceptions.raise_compiler_error(message) }}
 {% endmacro %}
 

@@ -1,8 +1,8 @@
-{#- The relation of a model by name, or none where it was never built. For looking at what an earlier run left, where
+{#- The relation of a model or seed by name, or none where it was never built. For looking at what an earlier run left, where
     ref() would turn the look into a cycle. -#}
 {% macro relation_as_left(name) %}
   {%- if not execute -%} {{ return(none) }} {%- endif -%}
-  {%- set model = graph.nodes.get('model.ciris_scoring.' ~ name) -%}
+  {%- set model = graph.nodes.get('model.ciris_scoring.' ~ name) or graph.nodes.get('seed.ciris_scoring.' ~ name) -%}
   {%- if model is none -%} {{ return(none) }} {%- endif -%}
   {{ return(adapter.get_relation(model.database, model.schema, model.alias)) }}
 {% endmacro %}
@@ -39,7 +39,7 @@
     {%- do columns.append("case when isfinite(run." ~ name ~ ") then " ~ utc_text('run.' ~ name) ~ " end as " ~ name) -%}
   {%- endfor -%}
   {%- set rows = run_query("
-    select " ~ columns | join(', ') ~ ", run.is_full_refresh, run.judging_code,
+    select " ~ columns | join(', ') ~ ", run.is_full_refresh, run.judging_code, run.parameter_set_id,
       to_json(run.built_nodes)::text as built_nodes, to_json(run.failed_tests)::text as failed_tests, "
       ~ ("false" if log is none else "exists (
         select 1

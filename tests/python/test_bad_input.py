@@ -622,33 +622,36 @@ def test_a_changed_parameter_stops_dbt_run_too(published, published_marts):
 
 
 def test_a_full_refresh_of_the_runs_own_tables_rescores_nothing(published):
-    """They are not incremental, but decide how much the second half of a run scores again, and with what."""
+    """They are not incremental, but decide how much a run scores again, and with what."""
     scores = "ciris.fct_capacity_scores"
     before = marts(published, without=("scored_at",))[scores]
     variables = {"ciris_as_of": NEWEST, "ciris_scoring_parameters": {"min_traces": 1}}
     own = ("int_scoring_parameters", "int_source_periods", "int_scoring_run")
-    dbt(published, "run", "--full-refresh", "--select", *own, variables=variables)
-    dbt(published, "build", "--selector", "after_resilience", variables=variables)
+    refused = dbt(published, "run", "--full-refresh", "--select", *own, variables=variables)
+    assert not refused.succeeded and "would rebuild int_scoring_run)" in refused.said
+    dbt(published, "build", "--select", "int_capacity_scores+", variables=variables)
     assert marts(published, without=("scored_at",))[scores] == before, "rescored without allow_rescoring"
 
 
-def test_a_refused_parameter_enters_no_score_of_the_python_step(published):
-    """A scheduler calls the step on its own, after somebody has tried a run with another parameter."""
-    scores = (
+def test_a_refused_parameter_enters_no_score_of_a_part_built_after_it(published, published_marts):
+    """Somebody builds the statistics, and all that follows, after a run with another parameter was refused."""
+    statistics = (
         "select agent_id_hash, as_of, window_days, inputs_digest, delta_drift, r_score"
-        " from ciris_intermediate.int_resilience_scores"
+        " from ciris_intermediate.int_window_statistics"
     )
     with published.connect() as connection:
-        before = set(connection.execute(scores).fetchall())
-        # As between the two halves of a run: some rows wait for the step.
-        connection.execute("delete from ciris_intermediate.int_resilience_scores where as_of = %s", [NEWEST])
+        before = set(connection.execute(statistics).fetchall())
         refusal(run(published, variables={"ciris_scoring_parameters": {"norm_k": 10}}))
-        step = run(published, command="resilience", as_of=None)
-        if step.exit_code:
-            assert "parameter" in refusal(step)
-        else:
-            wrong = set(connection.execute(scores).fetchall()) - before
-            assert len(wrong) == 0, "r_score of the refused norm_k, under the digest of the published one"
+        # So that they have to be computed.
+        connection.execute("delete from ciris_intermediate.int_window_statistics where as_of = %s", [NEWEST])
+        part = dbt(
+            published, "build", "--select", "int_window_statistics+", variables={"ciris_as_of": NEWEST}
+        )
+        wrong = set(connection.execute(statistics).fetchall()) - before
+    assert len(wrong) == 0, "r_score of the refused norm_k, under the digest of the published one"
+    assert part.succeeded or "parameter" in part.said
+    left = marts(published, without=("scored_at",))["ciris.fct_factor_components"]
+    assert left == published_marts["ciris.fct_factor_components"]
 
 
 def test_a_full_refresh_that_is_allowed_is_logged(published, published_marts):

@@ -29,56 +29,6 @@ with scoring_windows as (
 
 ),
 
--- Everything that decides a number, one line each, in a fixed order.
-deciding_values as (
-
-    select
-        'parameter ' || parameter_name as item,
-        value_digest as setting
-    from {{ ref('int_scoring_parameters') }}
-
-    union all
-
-    select
-        'period' as item,
-        '{{ setting('scoring_period') }}' as setting
-
-    union all
-
-    select
-        'traces_from' as item,
-        extract(epoch from {{ traces_from() }})::text as setting
-
-    union all
-
-    select
-        'window ' || window_days as item,
-        concat_ws('|', baseline_days, coherence_days) as setting
-    from scoring_windows
-
-    union all
-
-    select
-        'category ' || category as item,
-        concat_ws('|', coalesce(lower_bound::text, '-'), coalesce(upper_bound::text, '-')) as setting
-    from {{ ref('capacity_categories') }}
-
-    union all
-
-    select
-        'deferral ' || status as item,
-        concat_ws('|', is_judged::text, coalesce(correctness::text, '-')) as setting
-    from {{ ref('deferral_outcomes') }}
-
-),
-
-parameter_set as (
-
-    select left(md5(string_agg(item || '=' || setting, E'\n' order by item collate "C")), 12) as parameter_set_id
-    from deciding_values
-
-),
-
 memory as (
 
     select
@@ -151,7 +101,12 @@ select
     memory.longest_memory,
     '{{ setting('scoring_period') }}' as scoring_period,
     {{ lookback_periods() }} as lookback_periods,
-    parameter_set.parameter_set_id,
+    {{ parameter_set_id(
+        ref('int_scoring_parameters'),
+        ref('scoring_windows'),
+        ref('capacity_categories'),
+        ref('deferral_outcomes')
+    ) }} as parameter_set_id,
     moment.published_parameter_set_id,
     {{ final_until() }} as final_until,
     {{ (flags.FULL_REFRESH and backfill is none) | string | lower }} as is_full_refresh,
@@ -164,4 +119,3 @@ from moment
 cross join lookback
 cross join first_change
 cross join memory
-cross join parameter_set

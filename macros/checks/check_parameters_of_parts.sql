@@ -1,0 +1,31 @@
+{#- A part of the project is built with the parameters, windows, categories and outcomes of the last run: else scores of two
+    parameter sets mix. They differ where variables do, or where a run that was refused has written its own. -#}
+{% macro check_parameters_of_parts(models) %}
+  {%- set last = last_run() -%}
+  {#- dbt retry names no model: it begins with int_scoring_run where that failed, and then the last run is another one. -#}
+  {%- if last is none or 'model.ciris_scoring.int_scoring_run' in models or (last['has_ended'] and not models) -%}
+    {{ return('') }}
+  {%- endif -%}
+  {%- set parameters = relation_as_left('int_scoring_parameters') -%}
+  {%- set seeds = [] -%}
+  {%- for name in ['scoring_windows', 'capacity_categories', 'deferral_outcomes'] -%}
+    {%- do seeds.append(relation_as_left(name)) -%}
+  {%- endfor -%}
+  {%- if parameters is none or none in seeds -%} {{ return('') }} {%- endif -%}
+  {%- set in_force = [] -%}
+  {%- for name in scoring_parameter_definitions() -%}
+    {%- do in_force.append("(" ~ literal(name) ~ ", " ~ literal(local_md5(scoring_parameter_text(name))) ~ ")") -%}
+  {%- endfor -%}
+  {%- set rows = run_query("
+    select
+      " ~ parameter_set_id(parameters, *seeds) ~ " = " ~ literal(last['parameter_set_id']) ~ "
+      and not exists (
+        select 1 from " ~ parameters ~ " where (parameter_name, value_digest) not in (" ~ in_force | join(', ') ~ ")
+      ) as is_the_same") -%}
+  {%- if not rows[0][0] -%}
+    {%- do refuse(
+      "What would be built in schema " ~ target.schema ~ " rests on the last run, whose parameters (parameter_set_id "
+      ~ last['parameter_set_id'] ~ ") are not those in force or those of a run that was refused since. Go back to those of "
+      ~ "the last run, and run from the beginning: ciris-scoring run (in plain dbt: dbt build).") -%}
+  {%- endif -%}
+{% endmacro %}
