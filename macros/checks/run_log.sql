@@ -2,9 +2,16 @@
     end. ciris-scoring gives its own row by the variable ciris_attempt and ends it itself, since it also knows of runs
     that never got as far as dbt. -#}
 
+{#- Begins a transaction that may write, whatever the session inherits; what the one at work has written is rolled back,
+    because writing into the log commits. -#}
+{% macro begin_anew() %}
+  {%- do run_query("rollback; begin isolation level read committed read write; " ~ session_settings()) -%}
+{% endmacro %}
+
 {#- On-run-start: enters the run, and makes the log before the first one. -#}
 {% macro enter_start() %}
   {%- if not is_run_of_ours() -%} {{ return('') }} {%- endif -%}
+  {%- do begin_anew() -%}
   {%- set node = graph.nodes['model.ciris_scoring.int_run_attempts'] -%}
   {%- set log = api.Relation.create(database=node.database, schema=node.schema, identifier=node.alias, type='table') -%}
   {%- if load_cached_relation(log) is none -%}
@@ -25,13 +32,9 @@
     begin") -%}
 {% endmacro %}
 
-{#- Stops the run with a message, which the log of runs gets too; what the model at work has written is rolled back first,
-    because writing into the log commits. -#}
+{#- Stops the run with a message, which the log of runs gets too. -#}
 {% macro refuse(message) %}
-  {%- if execute -%}
-    {%- do run_query("rollback; begin") -%}
-    {%- do write_attempt({'outcome': 'refused', 'message': message}) -%}
-  {%- endif -%}
+  {%- if execute -%} {%- do write_attempt({'outcome': 'refused', 'message': message}) -%} {%- endif -%}
   {{ exceptions.raise_compiler_error(message) }}
 {% endmacro %}
 
@@ -62,6 +65,7 @@
 {% macro write_attempt(values) %}
   {%- set log = relation_as_left('int_run_attempts') -%}
   {%- if log is none or setting('attempt') -%} {{ return('') }} {%- endif -%}
+  {%- do begin_anew() -%}
   {%- if values is none -%}
     {%- do run_query("delete from " ~ log ~ " where run_attempt_id = '" ~ invocation_id ~ "'; commit; begin") -%}
     {{ return('') }}

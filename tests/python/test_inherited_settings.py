@@ -12,8 +12,6 @@ import pytest
 from psycopg import sql
 
 from ciris_scoring.basics.connection import SETTINGS_NOT_TO_INHERIT
-from ciris_scoring.basics.project import load_project
-from ciris_scoring.job import run as job
 from ciris_scoring.trial.embedded import SCHEMA, write_profile
 from conftest import REPOSITORY, Database
 from nasty_fleet import START, nasty_fleet
@@ -103,11 +101,8 @@ def test_nothing_inherited_decides_a_number(database: Database, request: pytest.
         score(database.profiles_dir, as_of, SALT)
     write_target(database, role, "plain")
     variables = {**SALT, "ciris_as_of": AS_OFS[-1].isoformat()}
-    first = dbt(database, "build", "--selector", "before_resilience", variables=variables)
-    assert first.succeeded, first.said
-    job.resilience(load_project(REPOSITORY, database.profiles_dir, cli_vars=SALT))
-    second = dbt(database, "build", "--selector", "after_resilience", variables=variables)
-    assert second.succeeded, second.said
+    plain = dbt(database, "build", variables=variables)
+    assert plain.succeeded, plain.said
 
     with friendly(database) as connection:
         assert table_differences(connection, SCHEMA, "hostile") == []
@@ -130,8 +125,6 @@ def test_models_need_transactions(database: Database) -> None:
         create_loose_sources(connection)
     path = database.profiles_dir / "profiles.yml"
     path.write_text(path.read_text() + "      autocommit: true\n")
-    outcome = dbt(
-        database, "build", "--selector", "before_resilience", variables={"ciris_as_of": "2026-06-15"}
-    )
+    outcome = dbt(database, "build", variables={"ciris_as_of": "2026-06-15"})
     assert not outcome.succeeded
     assert "Target dev has autocommit: true" in outcome.said
