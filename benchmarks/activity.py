@@ -18,24 +18,27 @@ from ciris_scoring.basics.project import Project
 INTERVAL_SECONDS = 0.01
 
 NO_NODE = "dbt's own queries"
+PYTHON_MODEL = "model.ciris_scoring.int_window_statistics"
+"""It computes in its transaction, while its session is idle."""
 
 # dbt begins its statements with a comment that names the node. Its begin and commit have none.
 ACTIVE = """
     select
         pid,
-        substring(query from '"node_id": "([^"]+)"')
+        substring(query from '"node_id": "([^"]+)"'),
+        state = 'active'
     from pg_stat_activity
     where
         datname = current_database()
         and backend_type = 'client backend'
-        and state = 'active'
+        and state in ('active', 'idle in transaction')
         and application_name <> %s
     """
 
 
 @dataclass
 class Activity:
-    """Seconds in which at least one query of dbt ran in the database; parallel ones are not counted twice."""
+    """Seconds in which a query of dbt ran in the database, or the Python model; parallel ones are not counted twice."""
 
     seconds: float = 0.0
     building_seconds: float = 0.0
@@ -79,6 +82,7 @@ def _watch(project: Project, activity: Activity, stop: Event) -> None:
             rows = connection.execute(ACTIVE, [APPLICATION_NAME]).fetchall()
             now = time.perf_counter()
             activity.add(active, now - since)
-            node_of.update({pid: node for pid, node in rows if node})
-            active = {node_of.get(pid, NO_NODE) for pid, _ in rows}
+            node_of.update({pid: node for pid, node, _ in rows if node})
+            nodes = [(node_of.get(pid, NO_NODE), is_active) for pid, _, is_active in rows]
+            active = {node for node, is_active in nodes if is_active or node == PYTHON_MODEL}
             since = now

@@ -13,7 +13,6 @@ from ciris_scoring.basics.project import Project, load_project
 from ciris_scoring.job import run
 from ciris_scoring.job.dbt_build import DbtBuild
 from ciris_scoring.job.run_log import Attempt, logged
-from ciris_scoring.steps.step import StepResult
 
 Place = tuple[Path, Path, str, Mapping[str, Any]]
 """What a project is loaded from."""
@@ -24,7 +23,7 @@ def place(project: Project) -> Place:
     return project.project_dir, project.profiles_dir, project.target_name, project.cli_vars
 
 
-def score_at(place: Place, as_of: datetime) -> StepResult:
+def score_at(place: Place, as_of: datetime) -> None:
     """Do the job of `ciris-scoring run`.
 
     :raises CirisError: something expected went wrong.
@@ -32,12 +31,4 @@ def score_at(place: Place, as_of: datetime) -> StepResult:
     build = DbtBuild(load_project(*place))
     attempt = Attempt("run", as_of)
     with logged(build.project, build.relations, attempt), connect(build.project) as connection:
-        return run.score(connection, build, as_of, attempt)
-
-
-def resilience_at(place: Place) -> None:
-    """Do what `ciris-scoring resilience` does.
-
-    :raises CirisError: something expected went wrong.
-    """
-    run.resilience(load_project(*place))
+        run.score(connection, build, as_of, attempt)

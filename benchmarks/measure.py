@@ -24,7 +24,6 @@ from ciris_scoring.basics.errors import InputError
 from ciris_scoring.basics.project import PREFIX, Project
 from ciris_scoring.basics.source_schema import table_identifier
 from ciris_scoring.basics.terminal import say
-from ciris_scoring.steps.step import StepResult
 from ciris_scoring.trial.simulation.load import Progress
 
 
@@ -33,7 +32,6 @@ class RunCost:
     """What one run took."""
 
     activity: Activity
-    step: StepResult
     wall_seconds: float
     """From the start of its process to its end."""
     peak_bytes: int | None
@@ -43,18 +41,13 @@ class RunCost:
 
     @property
     def scoring_seconds(self) -> float:
-        """Database time of the scores: of everything but tests, and the Python step."""
-        return self.activity.building_seconds + self.step.seconds
-
-    @property
-    def database_seconds(self) -> float:
-        """Database time, tests included, and the Python step."""
-        return self.activity.seconds + self.step.seconds
+        """Time of the scores: of everything but tests."""
+        return self.activity.building_seconds
 
     @property
     def dbt_seconds(self) -> float:
         """The rest of the wall time: Python and dbt starting, parsing, and what dbt does between queries."""
-        return self.wall_seconds - self.database_seconds
+        return self.wall_seconds - self.activity.seconds
 
 
 @dataclass(frozen=True)
@@ -72,8 +65,6 @@ class Measurements:
     specification_seconds: float
     history: RunCost
     increments: tuple[RunCost, ...]
-    step_peak_bytes: int | None
-    """Largest memory of a process that does the Python step alone, for the whole history."""
     reads: Mapping[str, Read]
     source_size: Size
     sizes: tuple[Size, ...]
@@ -149,9 +140,6 @@ def _measure_at(
         connection, project, arriving, as_of, increments, lambda moment: _run(connection, project, moment)
     )
 
-    # Last, because to the next increment all of history would be newly scored.
-    say("The Python step again, in a process of its own.")
-    step_peak_bytes = _step_peak_bytes(connection, project)
     say("Reading the marts.")
     source_size, sizes = reads.sizes(connection, project)
     return Measurements(
@@ -164,7 +152,6 @@ def _measure_at(
         specification_seconds=specification_seconds,
         history=history,
         increments=runs,
-        step_peak_bytes=step_peak_bytes,
         reads=reads.reads(connection, read_relations(project)),
         source_size=source_size,
         sizes=tuple(sizes),
@@ -192,11 +179,4 @@ def _run(connection: psycopg.Connection, project: Project, as_of: datetime) -> R
     with watched(project) as activity:
         finished = in_fresh_process(jobs.score_at, jobs.place(project), as_of)
     written = reads.temporary_bytes(connection) - before
-    return RunCost(activity, finished.result, finished.seconds, finished.peak_bytes, written)
-
-
-def _step_peak_bytes(connection: psycopg.Connection, project: Project) -> int | None:
-    """Memory of `ciris-scoring resilience` with the whole history waiting."""
-    scores = read_relations(project)["int_resilience_scores"]
-    connection.execute(sql.SQL("truncate {}").format(scores))
-    return in_fresh_process(jobs.resilience_at, jobs.place(project)).peak_bytes
+    return RunCost(activity, finished.seconds, finished.peak_bytes, written)

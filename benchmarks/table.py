@@ -11,8 +11,8 @@ SHOWN_SHARE = 0.02
 
 CAPTION = """\
 The time of (c) and (d) is the time in which at least one query of theirs ran in the database, tests' left out and
-parallel ones counted once, plus the Python step. Models run side by side, so that theirs add up to more; so do tests,
-and "with the tests" is less than the sum."""
+parallel ones counted once; of the Python model, int_window_statistics, its whole transaction. Models run side by side,
+so that theirs add up to more; so do tests, and "with the tests" is less than the sum."""
 
 COST_HEADINGS = ("what", "time", "x (a)", "x (b)", "note")
 SIZE_HEADINGS = ("on disk", "table", "indexes", "of source", "note")
@@ -76,9 +76,8 @@ def _run_rows(name: str, run: RunCost, note: str) -> Iterator[_CostRow]:
     if len(shown) < len(seconds):
         rest = sum(seconds.values()) - sum(shown.values())
         yield f"      {len(seconds) - len(shown)} others", rest, "added up"
-    yield "      Python step", run.step.seconds, f"{run.step.written:,} rows"
     yield "    tests", run.activity.testing_seconds, ""
-    yield "    with the tests", run.database_seconds, ""
+    yield "    with the tests", run.activity.seconds, ""
     yield "    dbt itself", run.dbt_seconds, "Python's and dbt's start, parsing, between queries"
     yield "    wall time", run.wall_seconds, ""
 
@@ -103,7 +102,6 @@ def _size_rows(one: Measurements) -> Iterator[_Row]:
 def _memory_rows(one: Measurements) -> Iterator[_Row]:
     yield "full history", bytes_text(one.history.peak_bytes), bytes_text(one.history.temporary_bytes)
     yield "daily increment", bytes_text(one.increment.peak_bytes), bytes_text(one.increment.temporary_bytes)
-    yield "Python step alone, full history", bytes_text(one.step_peak_bytes), ""
 
 
 def _growth_table(measured: Sequence[Measurements]) -> str:

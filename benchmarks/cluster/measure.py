@@ -39,8 +39,6 @@ class RunCost:
 
     activity: Activity
     processors: ProcessorTime
-    step_seconds: float
-    """Wall time of the Python step."""
     wall_seconds: float
 
     @property
@@ -133,7 +131,7 @@ def _measure_side(
     def run(moment: datetime) -> RunCost:
         with _kept_connections(), watched(project) as activity, watched_processors(project) as processors:
             finished = in_fresh_process(jobs.score_at, jobs.place(project), moment)
-        return RunCost(activity, processors, finished.result.seconds, finished.seconds)
+        return RunCost(activity, processors, finished.seconds)
 
     with connect(project) as connection:
         say(f"{side}: simulating {fleet.agents:,} agents and {days} days.")

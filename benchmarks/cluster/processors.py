@@ -23,8 +23,6 @@ COORDINATOR_SECONDS = 0.01
 WORKERS_SECONDS = 0.2
 """How often each is looked at; what a process does between the last look at it and its end is lost."""
 
-PYTHON_STEP = "Python step"
-
 KEPT_CONNECTIONS = "-c citus.max_cached_conns_per_worker=64"
 """Options of the sessions of a run that is watched: their connections to workers stay, and can be looked at."""
 
@@ -33,13 +31,13 @@ ON_COORDINATOR = """
     select
         coalesce(processes.leader_pid, processes.pid) as client,
         processes.pid,
-        processes.application_name = %(python)s as is_python,
         substring(processes.query from '"node_id": "([^"]+)"') as node,
         split_part(pg_read_file('/proc/' || processes.pid || '/schedstat', 0, 100, true), ' ', 1) as nanoseconds
     from pg_stat_activity as processes
     where
         processes.datname = current_database()
         and processes.backend_type in ('client backend', 'parallel worker')
+        and processes.application_name <> %(python)s
         and coalesce(processes.leader_pid, processes.pid) <> all(%(watchers)s)
     """
 
@@ -76,7 +74,7 @@ class ProcessorTime:
 
 @contextmanager
 def watched_processors(project: Project) -> Iterator[ProcessorTime]:
-    """Watch the processes that work for dbt and the Python step, until the end of the block.
+    """Watch the processes that work for dbt, until the end of the block.
 
     :raises DatabaseError: a session fails, or the role may not read files of the server.
     """
@@ -138,14 +136,12 @@ class _Watch:
     def coordinator(self, connection: psycopg.Connection) -> None:
         """Look at the coordinator, or the one server that there is."""
         values = {"python": APPLICATION_NAME, "watchers": self._watchers}
-        for client, pid, is_python, node, nanoseconds in connection.execute(
-            ON_COORDINATOR, values
-        ).fetchall():
+        for client, pid, node, nanoseconds in connection.execute(ON_COORDINATOR, values).fetchall():
             done_for = self._node_of.get(
                 client
             )  # what it has done since the last look it did for what it did then
-            if is_python or (node and client == pid):
-                self._node_of[client] = PYTHON_STEP if is_python else node
+            if node and client == pid:
+                self._node_of[client] = node
             if nanoseconds:
                 node_done_for = done_for or self._node_of.get(client, NO_NODE)
                 self._add(self.taken.coordinator, (0, pid), int(nanoseconds), node_done_for)

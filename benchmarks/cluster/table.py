@@ -12,7 +12,6 @@ from benchmarks.cluster.measure import (
     ClusterMeasurements,
     RunCost,
 )
-from benchmarks.cluster.processors import PYTHON_STEP
 from benchmarks.table import SHOWN_SHARE, bytes_text, ratio_text, seconds_text
 from ciris_scoring.basics.terminal import aligned
 
@@ -101,8 +100,6 @@ def _cost_rows(runs: Mapping[str, RunCost]) -> Iterator[tuple[str, ...]]:
             f"  {len(nodes - shown.keys())} others", costs_of(runs, (nodes - shown.keys()).__contains__)
         )
         yield row(whole, costs_of(runs, is_meant))
-    step = costs_of(runs, PYTHON_STEP.__eq__)
-    yield row("Python step", (runs[PLAIN].step_seconds, step[1], runs[CLUSTER].step_seconds, *step[3:]))
     yield row("everything", everything)
     walls = [seconds_text(runs[side].wall_seconds) for side in (PLAIN, CLUSTER)]
     yield ("wall time", walls[0], "", walls[1], "", "", "", "")

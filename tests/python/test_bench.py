@@ -24,7 +24,6 @@ from benchmarks.table import tables
 from benchmarks.targets import judge
 from benchmarks.verdicts import conclusion
 from ciris_scoring.basics.errors import InputError
-from ciris_scoring.steps.resilience_step import StepResult
 from conftest import REPOSITORY, Database
 
 TINY = ("--agents", "6", "--days", "5", "--traces-per-day", "12", "--increments", "1")
@@ -60,7 +59,7 @@ def test_everything_is_measured_in_a_database_that_is_dropped(database):
         "(b) the specification's SQL ",
         "(c) full history ",
         "      int_trace_verdicts ",
-        "      Python step ",
+        "      int_window_statistics ",
         "    tests ",
         "    dbt itself ",
         "(d) daily increment ",
@@ -69,7 +68,7 @@ def test_everything_is_measured_in_a_database_that_is_dropped(database):
         f"(e) {FLEET} ",
         "source, traces ",
         "all tables of ours ",
-        "Python step alone, full history ",
+        "full history ",
     ):
         assert any(line.startswith(start) for line in lines), (start, result.stdout)
     assert lines[-1] == "No target is stated for this size of fleet."
@@ -142,7 +141,7 @@ def a_run(seconds: float) -> RunCost:
     """A run whose models take that long in the database."""
     activity = Activity()
     activity.add({"model.ciris_scoring.int_trace_verdicts"}, seconds)
-    return RunCost(activity, StepResult(0, 0, 0, 0.0), 5 + seconds, 200_000_000, 0)
+    return RunCost(activity, 5 + seconds, 200_000_000, 0)
 
 
 def measured(days: int = 60, history: float = 16.0, increment: float = 2.0) -> Measurements:
@@ -157,7 +156,6 @@ def measured(days: int = 60, history: float = 16.0, increment: float = 2.0) -> M
         specification_seconds=1.0,
         history=a_run(history),
         increments=(a_run(9.0), a_run(increment), a_run(0.1)),
-        step_peak_bytes=None,
         reads={LATEST: Read(0.002, 1, True), HISTORY: Read(0.005, 60, True), FLEET: Read(0.1, 200, True)},
         source_size=Size("covenant_traces", 1_700_000_000, 200_000_000),
         sizes=(Size("int_trace_verdicts", 400_000_000, 100_000_000),),
@@ -190,11 +188,14 @@ def test_a_read_without_an_index_is_a_miss():
 
 def test_ten_million_traces_have_targets_of_their_own():
     large = replace(
-        measured(90), fleet=FleetOptions(10_000, 12.0, 1), n_traces=10_300_000, step_peak_bytes=2**31
+        measured(90),
+        fleet=FleetOptions(10_000, 12.0, 1),
+        n_traces=10_300_000,
+        history=replace(a_run(16.0), peak_bytes=2**31),
     )
-    assert conclusion(judge([large])) == "Missed 1 of 5 targets: Python step, memory (2 GiB, at most 1 GiB)."
-    unknown = replace(large, step_peak_bytes=None)
-    assert "Python step, memory (not measured, at most 1 GiB)" in conclusion(judge([unknown]))
+    assert conclusion(judge([large])) == "Missed 1 of 5 targets: full history, memory (2 GiB, at most 1 GiB)."
+    unknown = replace(large, history=replace(a_run(16.0), peak_bytes=None))
+    assert "full history, memory (not measured, at most 1 GiB)" in conclusion(judge([unknown]))
 
 
 def test_other_sizes_have_no_targets():

@@ -18,7 +18,7 @@ from benchmarks.cluster.measure import (
     RunCost,
     SideCost,
 )
-from benchmarks.cluster.processors import PYTHON_STEP, ProcessorTime, watched_processors
+from benchmarks.cluster.processors import ProcessorTime, watched_processors
 from benchmarks.cluster.table import cluster_tables
 from benchmarks.database import MARK, own_schemas
 from ciris_scoring.basics.errors import DatabaseError
@@ -95,11 +95,11 @@ def test_options_that_contradict_are_refused(database, option):
 
 def run_of(coordinator: float, workers: float) -> RunCost:
     def by_node(seconds: float) -> dict[str, float]:
-        return {"model.p.verdicts": seconds, "test.p.unique.1": 50.0, PYTHON_STEP: 2.0}
+        return {"model.p.verdicts": seconds, "test.p.unique.1": 50.0}
 
     processors = ProcessorTime(by_node(coordinator), {"model.p.verdicts": workers} if workers else {})
     activity = Activity(seconds_by_node={"model.p.verdicts": 7.0, "test.p.unique.1": 9.0})
-    return RunCost(activity, processors, step_seconds=1.5, wall_seconds=30.0)
+    return RunCost(activity, processors, wall_seconds=30.0)
 
 
 def measured(coordinator: float, workers: float, n_traces: int = 500_000) -> ClusterMeasurements:
@@ -127,7 +127,6 @@ def test_the_table_has_coordinator_and_workers_of_each_model():
 
     assert row("verdicts") == "verdicts 7.000 s 20.0 s 7.000 s 3.000 s 27.0 s 90% 1.5"
     assert row("all models") == "all models 7.000 s 20.0 s 7.000 s 3.000 s 27.0 s 90% 1.5"
-    assert row("Python step") == "Python step 1.500 s 2.000 s 1.500 s 2.000 s 0.00 ms 0% 1"
     assert row("sources, on the coordinator") == "sources, on the coordinator 1.00 GB 0 B"
     assert "Of 19,204 scores, 0 differ by more than 1e-12." in lines
 

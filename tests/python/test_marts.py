@@ -152,7 +152,7 @@ DESCRIBED = {
     "fct_scoring_runs": {
         **dict.fromkeys(["scoring_run_id", "command", "outcome", "message", "remedy", "version"], TEXT),
         **dict.fromkeys(["started_at", "ended_at", "as_of"], TIME),
-        **dict.fromkeys(["seconds", "first_half_seconds", "steps_seconds", "second_half_seconds"], DOUBLE),
+        "seconds": DOUBLE,
         "exit_code": INTEGER,
     },
     "fct_interval_calibration": {
