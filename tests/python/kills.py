@@ -90,16 +90,16 @@ CONTRADICTIONS = {
 """Of the marts that explain scores from a second table: rows that contradict the scores shown with them."""
 LAYERS = ("", "_staging", "_intermediate")
 OF_THE_RUN = ("int_scoring_run", "int_scoring_parameters", "int_source_periods", "int_capacity_scores")
-SLOW_PYTHON_STEP = f"""
+SLOW_PYTHON_MODEL = f"""
     create function public.take_time() returns trigger language plpgsql as $$
         begin perform pg_sleep(0.03); return new; end $$;
-    create trigger take_time before insert on {SCHEMA}_intermediate.int_resilience_scores
+    create trigger take_time before insert on {SCHEMA}_intermediate.int_window_statistics
         for each row execute function public.take_time();
     """
-"""Its writing is so short that it would hardly ever be met."""
+"""It is so short that it would hardly ever be met."""
 
-STEP_SECONDS = 1.2
-"""From the end of the first half to the end of a slow Python step, about."""
+PYTHON_MODEL_SECONDS = 1.2
+"""From its beginning to its end where it is slow, about."""
 
 PATIENCE_SECONDS = 120
 """How long a command may take before a test gives up on it."""
@@ -154,7 +154,7 @@ def real_run(database: Database, case: Case) -> Command:
     )
 
 
-FIRST_HALF_IS_BUILT = r"(\d+) of \1 .*\n"
+BEFORE_PYTHON = r" s  model int_interval_inputs\n"
 NODE = r"\d+ of \d+ +\S+ +[\d.]+ s +(.+)"
 
 
@@ -164,12 +164,15 @@ def place(said: str) -> str:
         return "start-up"
     if "Done in " in said:
         return "ended"
-    first_half, _, second_half = said.partition(" waiting, ")
-    built = re.findall(NODE, second_half or first_half)
-    last = f", after {built[-1]}" if built else ""
-    if second_half:
-        return f"second half{last}"
-    return "Python step" if re.search(FIRST_HALF_IS_BUILT, first_half) else f"first half{last}"
+    built = re.findall(NODE, said)
+    where = (
+        "behind the gate"
+        if "model int_capacity_scores" in built
+        else "before the gate"
+        if "model int_window_statistics" in built or "model int_interval_inputs" not in built
+        else "Python model"
+    )
+    return f"{where}, after {built[-1]}" if built else where
 
 
 @dataclass
@@ -286,11 +289,11 @@ def kill(database: Database, case: Case, number: int) -> Outcome:
     rng = random.Random(number)
     if number % 10 == 0:
         with database.connect() as connection:
-            connection.execute(SLOW_PYTHON_STEP)
+            connection.execute(SLOW_PYTHON_MODEL)
     with real_run(database, case) as command:
         if number % 10 == 0:
-            command.wait_until_said(FIRST_HALF_IS_BUILT)
-            time.sleep(rng.uniform(0, STEP_SECONDS))
+            command.wait_until_said(BEFORE_PYTHON)
+            time.sleep(rng.uniform(0, PYTHON_MODEL_SECONDS))
         else:
             time.sleep(rng.uniform(0, case.seconds))
         command.kill()
@@ -341,7 +344,7 @@ def _is_unfinished(database: Database, case: Case) -> bool:
 
 
 def draw(number: int) -> str:
-    """Name of the run that a number kills; every tenth number an increment, in its Python step."""
+    """Name of the run that a number kills; every tenth number an increment, in its Python model."""
     return ["increment", "increment", "first run", "increment", "full refresh"][number // 2 % 5]
 
 

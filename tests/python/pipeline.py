@@ -41,7 +41,7 @@ EXACT = 1e-12
 def relations(schema: str = SCHEMA) -> Relations:
     """Where dbt_project.yml puts the models, unless a root project says otherwise."""
     places = {"scoring_windows": Place(f"{schema}_intermediate", "scoring_windows")}
-    for path in (REPOSITORY / "models").rglob("*.sql"):
+    for path in [*(REPOSITORY / "models").rglob("*.sql"), *(REPOSITORY / "models").rglob("*.py")]:
         layer = path.relative_to(REPOSITORY / "models").parts[0]
         suffix = {"marts": "", "staging": "_staging"}.get(layer, "_intermediate")
         places[path.stem] = Place(schema + suffix, path.stem)

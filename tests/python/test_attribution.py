@@ -106,10 +106,8 @@ def views(server: Server, folder: Any) -> Iterator[psycopg.Connection]:
             f"""
             create schema template;
             create table template.scores as select * from {SCHEMA}.fct_capacity_scores limit 1;
-            create table template.components as select * from {SCHEMA}_intermediate.int_published_components limit 1;
             create table template.parameters as select * from {SCHEMA}.dim_scoring_parameters;
-            truncate {SCHEMA}.fct_capacity_scores, {SCHEMA}_intermediate.int_published_components,
-                {SCHEMA}.dim_scoring_parameters
+            truncate {SCHEMA}.fct_capacity_scores, {SCHEMA}.dim_scoring_parameters
             """
         )
         yield connection
@@ -150,15 +148,12 @@ def publish(
     with connection.cursor().copy("copy template.states from stdin") as copy:
         for row in rows:
             copy.write_row([row[c] for c in columns])
-    for target, template in (
-        (f"{SCHEMA}.fct_capacity_scores", "scores"),
-        (f"{SCHEMA}_intermediate.int_published_components", "components"),
-    ):
-        connection.execute(
-            f"insert into {target} select (jsonb_populate_record(t, to_jsonb(s) || '{{\"window_days\": 7}}')).*"
-            f" from template.states as s cross join template.{template} as t"
-        )
-        connection.execute(f"analyze {target}")
+    connection.execute(
+        f"insert into {SCHEMA}.fct_capacity_scores"
+        " select (jsonb_populate_record(t, to_jsonb(s) || '{\"window_days\": 7}')).*"
+        " from template.states as s cross join template.scores as t"
+    )
+    connection.execute(f"analyze {SCHEMA}.fct_capacity_scores")
 
 
 def random_states(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -13,12 +13,12 @@ import pytest
 from ciris_scoring.basics.errors import CirisError, DbtFailed, InputError
 from ciris_scoring.basics.project import load_project
 from ciris_scoring.job.backfill import Step, plan_steps
-from ciris_scoring.job.dbt_build import DbtBuild, Half
 from ciris_scoring.job.run import run_backfill
 from ciris_scoring.trial import embedded
 from conftest import REPOSITORY, fresh_database
 from nasty_fleet import START, nasty_fleet
-from pipeline import create_loose_sources, insert_rows, kept_parsed, score, table_differences
+from pipeline import MARTS, create_loose_sources, insert_rows, kept_parsed, score, table_differences
+from test_unfinished_runs import DIES, LIVES, WRITING_DIES
 
 DAY = timedelta(days=1)
 DAYS = 100
@@ -126,7 +126,7 @@ def fleet(
         yield Backfilled(embedded_postgres, database.name, folder)
 
 
-def test_a_range_then_all_that_is_after_it(fleet: Backfilled, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_range_then_all_that_is_after_it(fleet: Backfilled) -> None:
     before, refreshed = fleet.scores(INCREMENTAL), fleet.scores(REFRESHED)
     assert before != refreshed, "nothing arrived late"
 
@@ -147,19 +147,12 @@ def test_a_range_then_all_that_is_after_it(fleet: Backfilled, monkeypatch: pytes
     assert fleet.repeated_keys(INCREMENTAL) == {}
 
     # The rest: stopped in its second step, it refuses others and is taken up where it stopped.
-    build, n_builds = DbtBuild.build, 0
-
-    def fail_in_the_second_step(self: DbtBuild, half: Half, unchanged: Collection[str]) -> None:
-        nonlocal n_builds
-        n_builds += 1
-        build(self, half, unchanged)
-        if n_builds == 3:
-            raise DbtFailed("pulled the plug")
-
-    monkeypatch.setattr(DbtBuild, "build", fail_in_the_second_step)
-    with pytest.raises(DbtFailed, match="pulled the plug"):
-        fleet.backfill(INCREMENTAL, LAST, NEWEST)
-    monkeypatch.undo()
+    with fleet.connect() as connection:
+        connection.execute(DIES.format(table="fct_fleet_capacity", nth=2))
+        connection.execute(WRITING_DIES.format(relation=MARTS.places["fct_fleet_capacity"]))
+        with pytest.raises(DbtFailed, match="the disk is full"):
+            fleet.backfill(INCREMENTAL, LAST, NEWEST)
+        connection.execute(LIVES)
     with pytest.raises(CirisError, match=r"The backfill from .* did not end.*ciris-scoring run --from"):
         score(fleet.profiles[INCREMENTAL], NEWEST)
     fleet.backfill(INCREMENTAL, LAST, NEWEST)

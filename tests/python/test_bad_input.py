@@ -218,6 +218,7 @@ def parsed(database: Database, variables: Any) -> Any:
 
 def dbt(database: Database, *command: str, variables: Any = None) -> Dbt:
     """Plain dbt, in this process, without unit tests; a traceback would be a bug."""
+    from dbt import selected_resources
     from dbt.cli.main import dbtRunner
 
     said: list[str] = []
@@ -234,6 +235,8 @@ def dbt(database: Database, *command: str, variables: Any = None) -> Dbt:
     with kept_parsed(database.profiles_dir, variables):
         # dbt parses anew for other variables, which takes longer than most of these tests.
         manifest = None if command[0] == "parse" else parsed(database, variables)
+        # dbt retry selects nothing, and would find here what the last command of this process selected.
+        selected_resources.set_selected_resources([])
         outcome = dbtRunner(manifest, callbacks=[listen]).invoke([*command, *options])
     text = "\n".join([*said, str(outcome.exception or "")])
     assert "Traceback" not in text

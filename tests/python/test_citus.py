@@ -51,7 +51,7 @@ JUDGING = ("int_trace_verdicts", "int_fragility_events", "int_identity_events")
 PERIODS = ("int_agent_periods", "int_agent_totals")
 WINDOWS = ("int_agent_spine", "int_window_sums", "int_window_episodes")
 FACTORS = ("int_incompleteness_awareness", "int_capacity_scores")
-GATE = ("fct_capacity_scores", "int_published_components", "fct_record_signs")
+GATE = ("fct_capacity_scores", "fct_record_signs")
 ON_WORKERS = (*JUDGING, *PERIODS, *WINDOWS, *FACTORS, *GATE)
 """Models whose rows no coordinator sees."""
 WITH_SMALL_SUMS = ("int_agent_hours", "int_sustained_coherence")

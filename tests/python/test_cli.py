@@ -50,7 +50,7 @@ def change_profile(database: Database, **changes: object) -> None:
 # --- help ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("command", ["run", "explain", "report", "serve", "resilience", "simulate"])
+@pytest.mark.parametrize("command", ["run", "explain", "report", "serve", "simulate"])
 def test_help_explains_and_gives_examples(command):
     result = invoke(command, "--help")
     assert result.exit_code == 0
@@ -72,7 +72,6 @@ def test_help_names_the_commands_and_the_exit_codes():
             "run",
             "explain",
             "report",
-            "resilience",
             "simulate",
             "exit code",
             "--embedded",
@@ -172,7 +171,7 @@ def test_a_missing_environment_variable_is_named(database):
 
 
 def test_a_target_that_does_not_exist_is_named(database):
-    error, _ = refused(invoke("resilience", *at(database), "--target", "prod"), 2)
+    error, _ = refused(invoke("run", *at(database), "--target", "prod"), 2)
     assert "'prod'" in error
 
 
@@ -244,7 +243,7 @@ def test_vars_are_a_yaml_dictionary():
         ("{1: 2}", "names 1, which is no variable of the project."),
     ],
 )
-@pytest.mark.parametrize("command", ["run", "resilience", "simulate"])
+@pytest.mark.parametrize("command", ["run", "simulate"])
 def test_an_unknown_variable_is_refused(database, command, variables, meant):
     error, hint = refused(invoke(command, *at(database), "--vars", variables), 2)
     assert error.endswith(meant)
@@ -276,7 +275,7 @@ def test_a_malformed_end_is_named(database):
 # --- the database --------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("command", ["run", "resilience", "simulate"])
+@pytest.mark.parametrize("command", ["run", "simulate"])
 def test_a_database_that_is_down(database, command):
     change_profile(database, host="127.0.0.1", port=1)
     error, hint = refused(invoke(command, *at(database)))
@@ -373,11 +372,10 @@ def test_a_schema_of_someone_else(sources, role):
 # --- one run at a time ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("command", ["run", "resilience"])
-def test_a_second_run_stops_and_names_the_first(sources, command, monkeypatch):
+def test_a_second_run_stops_and_names_the_first(sources, monkeypatch):
     monkeypatch.setattr(locking, "LOCK_SECONDS", 0.5)
     with sources.connect() as first, run_lock(first, "ciris") as pid:
-        error, hint = refused(invoke(command, *at(sources)))
+        error, hint = refused(invoke("run", *at(sources)))
     assert "Another run is at work on schema 'ciris'" in error
     assert f"backend pid {pid} of postgres, connected since 20" in error
     assert f"pg_terminate_backend({pid})" in hint
@@ -418,51 +416,15 @@ PROJECT = {
           {{ log("as of " ~ var('ciris_as_of') ~ ", held by " ~ var('ciris_lock_holder_pid'), info=true) }}
         {% endmacro %}
         """,
-    "models/intermediate/int_scoring_parameters.sql": """
-        select * from (values ('drift_pseudo_count', '0.5'), ('drift_min_sample', '30'), ('mttr_scale_hours', '1'),
-            ('norm_k', '5'), ('norm_x0', '0.5')) as p (parameter_name, parameter_value)
-        """,
-    "models/intermediate/int_resilience_inputs.sql": """
+    "models/intermediate/int_resilience.sql": """
         select 'agent'::text as agent_id_hash, timestamptz '{{ var("ciris_as_of") }}' as as_of, 7 as window_days,
-        {% for metric in ['csdma_plausibility_score', 'dsdma_domain_alignment', 'coherence_level'] %}
-            array_fill(30, array[10]) as {{ metric }}_recent, array_fill(30, array[10]) as {{ metric }}_baseline,
-        {% endfor %}
-            0::float8 as mttr_hours, 0::float8 as rho_regression, 'digest' as inputs_digest,
-            '0.5|30|1|5|0.5' as step_parameters
+            0.924::float8 as r_score
         {% if var('failing') == 'model' %}, 1 / 0 as impossible {% endif %}
-        """,
-    "models/intermediate/int_resilience_scores.sql": """
-        {{ config(materialized='incremental',
-                  indexes=[{'columns': ['agent_id_hash', 'as_of', 'window_days'], 'unique': true}]) }}
-        -- depends_on: {{ ref('int_resilience_inputs') }}
-        select null::text as agent_id_hash, null::timestamptz as as_of, null::integer as window_days,
-            null::text as inputs_digest, null::float8 as delta_csdma_plausibility_score,
-            null::float8 as delta_dsdma_domain_alignment, null::float8 as delta_coherence_level,
-            null::float8 as delta_drift, null::integer as n_measured_metrics, null::float8 as r_score,
-            null::timestamptz as computed_at
-        where false
-        """,
-    "models/intermediate/factors/int_resilience.sql": """
-        select scores.*
-        from {{ ref('int_resilience_inputs') }} as inputs
-        inner join {{ ref('int_resilience_scores') }} as scores
-            using (agent_id_hash, as_of, window_days, inputs_digest)
         """,
     "models/intermediate/int_scoring_run.sql": """
         select timestamptz '-infinity' as cutoff, 'set' as parameter_set_id, 'set' as published_parameter_set_id,
             false as is_full_refresh, now() as as_of, now() as started_at
         """,
-    "models/intermediate/int_interval_inputs.sql": """
-        select timestamptz '{{ var("ciris_as_of") }}' as as_of, 7 as window_days, 'digest' as inputs_digest,
-            1 as n_agents, '' as step_parameters
-        """,
-    "models/intermediate/int_interval_fleet_values.sql": """
-        select as_of, window_days, inputs_digest from {{ ref('int_interval_inputs') }}
-        """,
-    "models/intermediate/int_score_limits.sql": """
-        select as_of, window_days from {{ ref('int_interval_fleet_values') }}
-        """,
-    "models/intermediate/intervals/int_score_intervals.sql": "select * from {{ ref('int_score_limits') }}",
     "models/marts/fct_capacity_scores.sql": """
         select agent_id_hash, 'Ægir' as agent_name, as_of, window_days, 1::float8 as c_score,
             1::float8 as i_int_score,
@@ -517,7 +479,6 @@ def small_project(tmp_path: Path) -> Path:
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(textwrap.dedent(content))
-    shutil.copy(REPOSITORY / "selectors.yml", folder)
     return folder
 
 
@@ -534,8 +495,7 @@ def test_a_run_builds_scores_and_prints_the_table(sources, small_project, monkey
     ]
     stderr = result.stderr
     assert re.search(r"as of 2026-06-15T00:00:00Z, held by \d+\n", stderr)
-    assert re.search(r"1 of 7  ok +\d\.\d s  model int_", stderr)
-    assert "1 waiting, 1 written, 0 deleted" in stderr
+    assert re.search(r"1 of 5  ok +\d\.\d s  model int_", stderr)
     assert re.search(r"WARN +\d\.\d s  test agent_is_welcome  Got 1 result", stderr)
     assert "\x1b" not in result.output
     assert os.environ["PGOPTIONS"] == "-c work_mem=8MB"
@@ -548,14 +508,13 @@ def test_a_run_builds_scores_and_prints_the_table(sources, small_project, monkey
 
     again = invoke("run", *at(sources, small_project), "--as-of", "2026-06-15")
     assert again.stdout == result.stdout
-    assert "0 waiting, 0 written, 0 deleted" in again.stderr
 
 
 @pytest.mark.parametrize(
     ("failing", "expected_error", "expected_hint"),
     [
         ("hook", "dbt stopped: Parameter tau is 0, but must be positive.", "dbt's log is"),
-        ("model", "dbt stopped at model int_resilience_inputs (models/intermediate/int_resilience_inputs.sql): "
+        ("model", "dbt stopped at model int_resilience (models/intermediate/int_resilience.sql): "
          "division by zero", "The marts stay as they were."),
         ("test", "dbt stopped at test agent_is_known (models/small.yml): Got 1 result", "The marts stay as they were."),
     ],
@@ -575,25 +534,19 @@ def test_a_run_stops_at_the_first_failure(sources, small_project, failing, expec
 
 
 def test_the_server_goes_away_in_the_middle_of_a_run(sources, small_project, monkeypatch):
-    def end_all_sessions(*_args, **_options):
+    def end_all_sessions(*_args):
         with psycopg.connect(sources.server.conninfo("postgres"), autocommit=True) as other:
             other.execute(
                 "select pg_terminate_backend(pid) from pg_stat_activity where datname = %s", [sources.name]
             )
 
     with monkeypatch.context() as patch:
-        patch.setattr("ciris_scoring.job.run._report_step", end_all_sessions)
+        patch.setattr("ciris_scoring.job.dbt_build._Progress._show", end_all_sessions)
         result = invoke("run", *at(sources, small_project), "--as-of", "2026-06-15")
     error, hint = refused(result)
     assert "terminating connection" in error
     assert "Run again" in hint
     assert invoke("run", *at(sources, small_project), "--as-of", "2026-06-15").exit_code == 0
-
-
-def test_resilience_before_anything_is_built(sources):
-    error, hint = refused(invoke("resilience", *at(sources)))
-    assert "does not exist" in error
-    assert "dbt build --selector before_resilience" in hint
 
 
 # --- the embedded server -------------------------------------------------------------------------------------------
@@ -692,9 +645,8 @@ def test_simulate_then_run_then_nothing_new(database):
     assert run.exit_code == 0, run.output
     for window in (7, 30):
         assert f"Fleet at 2026-06-15T00:00:00Z, window of {window} days, 4 agents" in run.stdout
-    alone = invoke("resilience", *at(database))
-    assert alone.exit_code == 0, alone.output
-    assert "0 waiting, 0 written, 0 deleted" in alone.stderr
+    again = invoke("run", *at(database), "--as-of", "2026-06-15")
+    assert (again.exit_code, again.stdout) == (0, run.stdout), again.output
 
 
 def test_a_run_on_empty_sources_succeeds_and_says_so(sources):

@@ -16,13 +16,11 @@ RUN_TIMES = ("scored_at", "latest_scored_at", "computed_at")
 EVIDENCE = f"{SCHEMA}.fct_trace_verdicts"
 """The mart that a failed run may change: a view over the verdicts, documented to show those of the run in progress."""
 
-WAITING = "warn_scores_waiting_for_ciris_scoring_resilience"
-FIRST_HALF = ("build", "--selector", "before_resilience")
+STATISTICS = f"{SCHEMA}_intermediate.int_window_statistics"
 VERDICTS_LEFT_OUT = f"""
     update cirislens.covenant_traces set action_was_overridden = null where "timestamp" >= '{BEFORE}'
     """
 """So that the last day has signs of a polished record."""
-SECOND_HALF = ("build", "--selector", "after_resilience")
 
 
 @dataclass
@@ -118,7 +116,7 @@ class Failure:
 
 
 FAILURES = {
-    "a model of the first half": Failure(
+    "a model of sums": Failure(
         trigger("_intermediate.int_agent_periods", "raise exception 'the disk is full';"),
         NO_TRIGGER,
         [
@@ -153,7 +151,7 @@ FAILURES = {
             ") is duplicated.\n",
         ],
     ),
-    "a test of the first half": Failure(
+    "a test of what is judged": Failure(
         trigger(
             "_intermediate.int_trace_verdicts",
             "if new.audit_sequence_number % 3 = 0 then return null; end if; return new;",
@@ -161,16 +159,23 @@ FAILURES = {
         NO_TRIGGER,
         ["at test ", "(tests/singular/assert_every_source_row_is_judged.sql)"],
     ),
-    "a result of the Python step": Failure(
+    "a Python model": Failure(
+        trigger("_intermediate.int_interval_inputs", "new.n_agents := new.n_agents + 1; return new;"),
+        NO_TRIGGER,
+        [
+            "at model int_window_statistics (models/intermediate/statistics/int_window_statistics.py)",
+            "int_interval_inputs was made from ",
+        ],
+    ),
+    "a result of a Python model": Failure(
         # The as-of of the last run lies in the lookback: its inputs, and so their digest, are as they were.
-        f"update {SCHEMA}_intermediate.int_resilience_scores set r_score = r_score / 2 where as_of = '{BEFORE}'",
-        f"delete from {SCHEMA}_intermediate.int_resilience_scores where as_of = '{BEFORE}'",
+        f"update {STATISTICS} set r_score = r_score / 2 where as_of = '{BEFORE}'",
+        f"update {STATISTICS} set r_score = r_score * 2 where as_of = '{BEFORE}'",
         ["at test ", "assert_candidates_follow_from_their_parts"],
     ),
     "limits that are not those of the scores": Failure(
-        f"update {SCHEMA}_intermediate.int_score_limits set i_chain_high = i_chain_low - 0.01 where as_of = '{BEFORE}'",
-        # The values of its fleet go, so the step computes all of its limits again.
-        f"delete from {SCHEMA}_intermediate.int_interval_fleet_values where as_of = '{BEFORE}'",
+        f"update {STATISTICS} set i_chain_high = i_chain_low - 0.01 where as_of = '{BEFORE}'",
+        f"delete from {STATISTICS} where as_of = '{BEFORE}'",
         ["at test ", "assert_candidates_follow_from_their_parts"],
     ),
     "the gate itself": Failure(
@@ -236,27 +241,6 @@ def test_two_rows_of_one_key_are_refused_though_one_is_published_as_it_stands(da
     assert marts(database, without=RUN_TIMES) == before
 
 
-def test_the_python_step_refuses_inputs_that_were_made_for_other_parameters(states):
-    """A run with other parameters, where nothing is published yet, fails between its parameters and its inputs.
-
-    The rows that wait are those of the run before it, and an R with other parameters must not be kept under their
-    digest, where a later run would take it for its own.
-    """
-    database = states.database
-    restore(database, states.unscored)
-    first = dbt(database, *FIRST_HALF, variables={"ciris_as_of": BEFORE})
-    assert first.succeeded, first.said
-    with database.connect() as connection:
-        connection.execute(FAILURES["a model of the first half"].spoil)
-        refusal(
-            run(database, as_of=BEFORE, variables={"ciris_scoring_parameters": {"norm_k": 10}}), exit_code=1
-        )
-        message = refusal(run(database, command="resilience", as_of=None), exit_code=1)
-        assert "int_resilience_inputs were made for other parameters" in message
-        table = f"{SCHEMA}_intermediate.int_resilience_scores"
-        assert connection.execute(f"select count(*) from {table}").fetchone() == (0,)
-
-
 def test_a_larger_lookback_scores_no_final_score_again(database, expected):
     """Published with a lookback of 3 days, up to the day before NEWEST and then NEWEST: 5 days would reach behind."""
     assert run(database, as_of=NEWEST).exit_code == 0
@@ -271,11 +255,12 @@ def test_a_larger_lookback_scores_no_final_score_again(database, expected):
 
 
 def test_a_full_refresh_that_fails_leaves_every_mart_and_must_be_repeated(database, expected):
-    failure = FAILURES["a result of the Python step"]
     refresh = ("--full-refresh", "--allow-rescoring")
     before = marts(database)
     with database.connect() as connection:
-        connection.execute(failure.spoil)
+        connection.execute(
+            spoiled_as_it_is_made("int_window_statistics", "update {} set r_score = r_score / 2")
+        )
     message = refusal(run(database, *refresh, as_of=NEWEST), exit_code=1)
     assert "at test " in message
     after = marts(database)
@@ -286,7 +271,7 @@ def test_a_full_refresh_that_fails_leaves_every_mart_and_must_be_repeated(databa
     assert "did not end" in message
     assert "Repeat it, with the same variables: ciris-scoring run --full-refresh --allow-rescoring" in message
     with database.connect() as connection:
-        connection.execute(failure.heal)
+        connection.execute(NO_TRIGGER)
     assert run(database, *refresh, as_of=NEWEST).exit_code == 0
     assert marts(database, without=RUN_TIMES) == expected
 
@@ -305,60 +290,16 @@ def test_views_outlast_the_table_of_parameters_which_every_run_swaps(database):
     assert marts(database) == before
 
 
-# --- plain dbt, and rows that wait for Python -------------------------------------------------------------------------
+# --- plain dbt --------------------------------------------------------------------------------------------------------
 
 
-def test_plain_dbt_on_afresh_database_leaves_the_scores_waiting(states):
-    database, variables = states.database, {"ciris_as_of": BEFORE}
+def test_plain_dbt_is_a_run_from_an_empty_schema_and_after_others(states, expected):
+    database = states.database
     restore(database, states.unscored)
-    alone = dbt(database, "build", variables=variables)
-    assert alone.succeeded, alone.said
-    assert WAITING in alone.said
-    with database.connect() as connection:
-        for mart in ("fct_capacity_scores", "fct_factor_components", "fct_fleet_capacity"):
-            assert connection.execute(f"select count(*) from {SCHEMA}.{mart}").fetchall() == [(0,)]
-
-    step = run(database, command="resilience", as_of=None)
-    assert step.exit_code == 0, step.output
-    second = dbt(database, *SECOND_HALF, variables=variables)
-    assert second.succeeded, second.said
-    assert WAITING not in second.said
-    assert marts(database, without=RUN_TIMES) == states.marts
-
-
-def test_the_three_commands_of_a_scheduler_are_a_run_and_plain_dbt_may_follow(database, expected):
-    variables = {"ciris_as_of": NEWEST}
-    first = dbt(database, *FIRST_HALF, variables=variables)
+    first = dbt(database, "build", variables={"ciris_as_of": BEFORE})
     assert first.succeeded, first.said
-    assert run(database, command="resilience", as_of=None).exit_code == 0
-    second = dbt(database, *SECOND_HALF, variables=variables)
+    assert marts(database, without=RUN_TIMES) == states.marts
+    restore(database, states.scored)
+    second = dbt(database, "run", variables={"ciris_as_of": NEWEST})
     assert second.succeeded, second.said
-    assert WAITING not in second.said
-    assert marts(database, without=RUN_TIMES) == expected
-
-    # As it is typed: up to the last day that is over, so that the days after the last trace wait for their R.
-    alone = dbt(database, "build")
-    assert alone.succeeded, alone.said
-    assert WAITING in alone.said
-    after = marts(database, without=RUN_TIMES)
-    for mart in ("fct_capacity_scores", "fct_factor_components", "fct_fleet_capacity"):
-        assert after[f"{SCHEMA}.{mart}"] == expected[f"{SCHEMA}.{mart}"]
-
-
-def test_a_row_that_waited_until_the_lookback_had_passed_is_scored_when_its_r_comes(database, expected):
-    assert run(database, as_of=NEWEST).exit_code == 0
-    with database.connect() as connection:
-        [key] = connection.execute(
-            f"select agent_id_hash, as_of, window_days from {SCHEMA}.fct_capacity_scores order by as_of, 1, 3 limit 1"
-        ).fetchall()
-        of_the_row = "where (agent_id_hash, as_of, window_days) = (%s, %s, %s)"
-        connection.execute(f"delete from {SCHEMA}_intermediate.int_published_components {of_the_row}", key)
-        connection.execute(f"delete from {SCHEMA}.fct_capacity_scores {of_the_row}", key)
-        written = connection.execute(
-            f"update {SCHEMA}_intermediate.int_resilience_scores set computed_at = now() {of_the_row}", key
-        )
-        assert written.rowcount == 1
-    assert marts(database, without=RUN_TIMES) != expected
-
-    assert run(database, as_of=NEWEST).exit_code == 0
     assert marts(database, without=RUN_TIMES) == expected

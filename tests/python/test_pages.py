@@ -342,16 +342,14 @@ def test_events_are_told_once_for_neighbouring_days(marts):
 
 
 def test_an_unfinished_run_is_told(marts, scored):
-    """While it is at work, when it waits for the Python step, and when it has published nothing."""
-    run = f"{SCHEMA}_intermediate.int_scoring_run"
+    """While it is at work, and when it has published nothing."""
     assert "class=state" not in pages.fleet_page(marts, MARTS)
     marts.execute(
-        f"update {run} set started_at = now() + interval '1 minute', as_of = as_of + interval '1 day'"
+        f"insert into {SCHEMA}_intermediate.int_run_attempts (run_attempt_id, started_at, command, as_of)"
+        f" select gen_random_uuid(), now(), 'dbt', as_of + interval '1 day' from {SCHEMA}_intermediate.int_scoring_run"
     )
     page = pages.fleet_page(marts, MARTS)
     assert "The last run published nothing." in page and "2026-06-16 00:00 UTC" in page
-    marts.execute(f"delete from {SCHEMA}_intermediate.int_resilience_scores where agent_id_hash = %s", [LINK])
-    assert re.search(r"\d+ scores wait for the Python step", pages.agent_page(marts, MARTS, "Link"))
     with scored.database.connect() as other, run_lock(other, SCHEMA):
         assert "A run is at work." in pages.alerts_page(marts, MARTS)
 
@@ -506,44 +504,40 @@ def test_two_hundred_agents_of_sixty_days_fit_in_a_megabyte(marts):
 
 
 def copy_agents(connection: psycopg.Connection, copies: int, days: int) -> None:
-    """Copy the scores and components of every agent of the window of 7 days, with so many days of history at least."""
-    for schema, table in (
-        (SCHEMA, "fct_capacity_scores"),
-        (f"{SCHEMA}_intermediate", "int_published_components"),
-    ):
-        columns = [
-            row["column_name"]
-            for row in read(
-                connection,
-                "select column_name from information_schema.columns where table_schema = %s and table_name = %s",
-                schema,
-                table,
-            )
-        ]
-        taken = [
-            {
-                "agent_id_hash": "md5(concat_ws('-', agent_id_hash, copy, %(days)s))",
-                "as_of": "as_of - shift",
-                "window_start": "window_start - shift",
-                "capacity_score_id": "md5(concat_ws('-', capacity_score_id, copy, shift, %(days)s))",
-            }.get(name, name)
-            for name in columns
-        ]
-        connection.execute(
-            f"""
-            insert into {schema}.{table} ({", ".join(columns)})
-            select {", ".join(taken)}
-            from {schema}.{table}
-            cross join generate_series(1, %(copies)s) as copy
-            cross join (values (interval '0'), (interval '45 days')) as shifts (shift)
-            where
-                window_days = 7
-                and length(agent_id_hash) = 16
-                and as_of - shift > %(as_of)s - make_interval(days => %(days)s)
-                or window_days = 7 and shift = interval '0' and as_of = %(as_of)s and length(agent_id_hash) = 16
-            """,
-            {"copies": copies, "days": days, "as_of": AS_OF},
+    """Copy the scores of every agent of the window of 7 days, with so many days of history at least."""
+    columns = [
+        row["column_name"]
+        for row in read(
+            connection,
+            "select column_name from information_schema.columns where table_schema = %s and table_name = %s",
+            SCHEMA,
+            "fct_capacity_scores",
         )
+    ]
+    taken = [
+        {
+            "agent_id_hash": "md5(concat_ws('-', agent_id_hash, copy, %(days)s))",
+            "as_of": "as_of - shift",
+            "window_start": "window_start - shift",
+            "capacity_score_id": "md5(concat_ws('-', capacity_score_id, copy, shift, %(days)s))",
+        }.get(name, name)
+        for name in columns
+    ]
+    connection.execute(
+        f"""
+        insert into fct_capacity_scores ({", ".join(columns)})
+        select {", ".join(taken)}
+        from fct_capacity_scores
+        cross join generate_series(1, %(copies)s) as copy
+        cross join (values (interval '0'), (interval '45 days')) as shifts (shift)
+        where
+            window_days = 7
+            and length(agent_id_hash) = 16
+            and as_of - shift > %(as_of)s - make_interval(days => %(days)s)
+            or window_days = 7 and shift = interval '0' and as_of = %(as_of)s and length(agent_id_hash) = 16
+        """,
+        {"copies": copies, "days": days, "as_of": AS_OF},
+    )
     connection.execute(
         """
         update fct_fleet_capacity as capacity set n_agents = (

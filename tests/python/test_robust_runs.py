@@ -62,7 +62,7 @@ def fleet(
 
 
 def test_killed_runs_are_healed_by_the_next(fleet):
-    """One after the other: at the start, in the first half, in the second half, and in the Python step."""
+    """One after the other: early, before the gate, behind it, and in the Python model."""
     database, cases = fleet
     numbers = (1, 12, 6, 10)
     [case] = {draw(number): cases[draw(number)] for number in numbers}.values()

@@ -6,6 +6,8 @@ import json
 import shlex
 import sys
 from collections.abc import Iterator
+from importlib.metadata import version
+from time import sleep
 
 import psycopg
 import pytest
@@ -13,16 +15,22 @@ from click.testing import Result
 from psycopg.rows import dict_row
 
 import command_line
+import test_bad_input as bad_input
 from ciris_scoring.basics.errors import DbtFailed, RunInProgress, StepError
 from ciris_scoring.basics.relations import Relations
-from ciris_scoring.basics.run_lock import run_lock
+from ciris_scoring.basics.run_lock import RUN_LOCK, is_held, run_lock
 from ciris_scoring.job import run as job
 from ciris_scoring.job.closing import Closing
 from ciris_scoring.show.pages import pages
 from ciris_scoring.trial.embedded import SCHEMA
 from ciris_scoring.trial.simulation.sample import sample_info
 from conftest import Database, copy_of
+from kills import PROGRAMS, Command
 from pipeline import MARTS, score
+from test_bad_input import NEWEST, dbt, fleet_database
+from test_gate import NO_TRIGGER, trigger
+from test_robust_runs import wait_until_one_waits
+from test_unfinished_runs import DIES, LIVES
 
 AS_OF = sample_info()["as_of"]
 
@@ -54,8 +62,7 @@ def test_a_run_that_publishes_says_what_and_how_long(marts, sample):
     assert (run["command"], run["outcome"], run["exit_code"]) == ("run", "published", 0)
     assert run["as_of"].isoformat() == AS_OF.replace("Z", "+00:00")
     assert run["n_scores"] == n_scores and run["n_late_traces"] == 0
-    parts = [run[f"{part}_seconds"] for part in ("first_half", "steps", "second_half")]
-    assert all(part > 0 for part in parts) and sum(parts) <= run["seconds"]
+    assert run["seconds"] > 0
     assert run["message"] is run["remedy"] is None
 
 
@@ -65,7 +72,7 @@ def test_a_refusal_is_told_with_its_reason(marts, sample):
     run = newest(marts)
     assert (run["outcome"], run["exit_code"]) == ("refused", 1)
     assert "min_traces" in run["message"] and run["message"] == refused.value.message
-    assert run["first_half_seconds"] is run["n_scores"] is None
+    assert run["n_scores"] is None
     page = pages.fleet_page(marts_of(sample), MARTS)
     assert "The last run was refused." in page and "min_traces" in page
 
@@ -88,12 +95,10 @@ def test_failures_and_interruptions_are_told_and_the_next_run_ends_the_tale(mart
             raise error
 
         with monkeypatch.context() as patched, pytest.raises(type(error)):
-            patched.setattr(job, "_build", lambda *_: None)
-            patched.setattr(job, "_run_steps", fail)
+            patched.setattr(job, "_build", fail)
             score(sample.profiles_dir, AS_OF)
         run = newest(marts)
         assert (run["outcome"], run["exit_code"]) == (outcome, code)
-        assert run["first_half_seconds"] is not None and run["steps_seconds"] is None
         if isinstance(error, StepError):
             assert (run["message"], run["remedy"]) == ("the inputs are gone", "Build them.")
             page = pages.fleet_page(marts_of(sample), MARTS)
@@ -104,21 +109,122 @@ def test_failures_and_interruptions_are_told_and_the_next_run_ends_the_tale(mart
     assert "class=state" not in pages.fleet_page(marts_of(sample), MARTS)
 
 
-def test_a_killed_run_stays_unfinished_and_plain_dbt_is_known_by_what_it_published(marts):
-    marts.execute(
-        f"insert into {SCHEMA}_intermediate.int_run_attempts (run_attempt_id, started_at, command, as_of)"
-        " values (gen_random_uuid(), now(), 'run', now())"
+def test_plain_dbt_enters_itself_however_it_ends(marts, sample):
+    variables = {"ciris_as_of": AS_OF}
+    began = marts.execute("select now()").fetchone()["now"]
+    assert dbt(sample, "build", variables=variables).succeeded
+    run = newest(marts)
+    assert (run["command"], run["outcome"], run["exit_code"], run["message"]) == (
+        "dbt",
+        "published",
+        None,
+        None,
     )
-    assert newest(marts)["outcome"] == "unfinished"
-    marts.execute(f"delete from {SCHEMA}_intermediate.int_run_attempts")
-    assert (newest(marts)["command"], newest(marts)["outcome"]) == ("dbt", "published")
+    assert run["as_of"].isoformat() == AS_OF.replace("Z", "+00:00")
+    assert began < run["started_at"] < run["ended_at"] and run["seconds"] > 0
+    scored = f"select count(*) as n from {SCHEMA}.fct_capacity_scores where scored_at > %s"
+    assert run["n_scores"] == marts.execute(scored, [began]).fetchone()["n"] > 0
+    assert run["n_late_traces"] == 0 and run["version"] == version("ciris-scoring")
+
+    refused = dbt(sample, "build", variables={**variables, "ciris_scoring_parameters": {"min_traces": -1}})
+    run = newest(marts)
+    assert not refused.succeeded and (run["command"], run["outcome"]) == ("dbt", "refused")
+    assert "min_traces" in run["message"] and "\n" not in run["message"]
+    assert run["n_scores"] is None and run["ended_at"] is not None
+    assert "The last run was refused." in pages.fleet_page(marts_of(sample), MARTS)
+
+    # Refused by a model, whose own transaction must not take the log with it.
+    others = {**variables, "ciris_scoring_parameters": {"lambda_c": 6}}
+    assert not dbt(sample, "build", variables=others).succeeded
+    run = newest(marts)
+    assert run["outcome"] == "refused" and "parameter_set_id" in run["message"]
+    # Its parameters stand in a table now.
+    assert dbt(sample, "build", variables=variables).succeeded
+
+    part = dbt(sample, "build", "--select", "fct_fleet_capacity", variables=variables)
+    run = newest(marts)
+    assert part.succeeded and (run["outcome"], run["n_scores"]) == ("built", None)
+    assert "class=state" not in pages.fleet_page(marts_of(sample), MARTS)
+
+    marts.execute(trigger(".fct_fleet_capacity", "raise exception 'the disk is full';"))
+    assert not dbt(sample, "build", variables=variables).succeeded
+    run = newest(marts)
+    assert run["outcome"] == "failed"
+    assert run["message"].startswith("fct_fleet_capacity: ") and "the disk is full" in run["message"]
+    assert "The last run failed." in pages.fleet_page(marts_of(sample), MARTS)
+    marts.execute(NO_TRIGGER)
+    n_runs = len(runs(marts))
+    retried = dbt(sample, "retry")
+    assert retried.succeeded, retried.said
+    assert newest(marts)["outcome"] == "published" and len(runs(marts)) == n_runs + 1
+
+
+def runs(marts: psycopg.Connection) -> list[dict]:
+    return marts.execute(f"select * from {SCHEMA}.fct_scoring_runs order by started_at").fetchall()
+
+
+def test_commands_that_build_nothing_of_ours_are_no_runs(marts, sample):
+    before = runs(marts)
+    for command in ("compile", "test"):
+        assert dbt(sample, command, "--select", "dim_scoring_windows").succeeded
+    assert dbt(sample, "build", "--select", "no_such_model").succeeded
+    assert runs(marts) == before
+
+
+def test_plain_dbt_that_is_killed_stays_unfinished(marts, sample):
+    with sample.connect() as blocker:
+        blocker.execute(f"begin; lock table {SCHEMA}_intermediate.int_window_sums in share mode")
+        variables = ("--vars", json.dumps({"ciris_as_of": AS_OF}))
+        with Command(PROGRAMS / "dbt", "run", *command_line.at(sample), *variables) as killed:
+            wait_until_one_waits(blocker)
+            killed.kill()
+            # Its session at the server ends with the statement that it is at.
+            blocker.execute("rollback")
+            while is_held(blocker, RUN_LOCK, SCHEMA):
+                sleep(0.05)
+    run = newest(marts)
+    assert (run["command"], run["outcome"], run["ended_at"], run["seconds"]) == (
+        "dbt",
+        "unfinished",
+        None,
+        None,
+    )
+    assert "The last run published nothing." in pages.fleet_page(marts_of(sample), MARTS)
+
+
+@pytest.mark.parametrize("how", ["dbt", "run"])
+def test_a_first_run_enters_itself_too(embedded_postgres, tmp_path, how):
+    """One that is refused and one that fails, before there is any mart."""
+
+    def first_run(**variables: object) -> bool:
+        if how == "dbt":
+            return dbt(database, "build", variables={"ciris_as_of": NEWEST, **variables}).succeeded
+        return bad_input.run(database, variables=variables).exit_code == 0
+
+    with fleet_database(embedded_postgres, tmp_path) as database, database.connect() as connection:
+        log = (
+            "select command, coalesce(outcome, 'unfinished'), message from"
+            f" {SCHEMA}_intermediate.int_run_attempts order by started_at desc limit 1"
+        )
+        assert not first_run(ciris_scoring_parameters={"min_traces": -1})
+        command, outcome, message = connection.execute(log).fetchone()
+        assert (command, outcome) == (how, "refused") and "min_traces" in message
+        connection.execute(DIES.format(table="int_window_sums", nth=1))
+        assert not first_run()
+        command, outcome, message = connection.execute(log).fetchone()
+        assert (command, outcome) == (how, "failed") and "the disk is full" in message
+        connection.execute(LIVES)
+        assert first_run()
+        outcomes = connection.execute(
+            f"select command, outcome from {SCHEMA}.fct_scoring_runs order by started_at"
+        ).fetchall()
+        assert outcomes == [(how, "refused"), (how, "failed"), (how, "published")]
 
 
 @pytest.fixture
 def nothing_to_build(monkeypatch):
-    """Runs whose building and computing is done already."""
+    """Runs whose building is done already."""
     monkeypatch.setattr(job, "_build", lambda *_: None)
-    monkeypatch.setattr(job, "_run_steps", lambda *_: None)
 
 
 def invoke(database: Database, *arguments: str) -> Result:

@@ -243,8 +243,7 @@ def test_two_agents_lie_beside_each_other(client, marts):
     beside = cells(client.get("/compare?agent_id=Link&other_id=Latch").text)
     rows = {row[0].split()[-1]: row for row in beside if row[0]}
     expected = marts.execute(
-        "select capacity_score, i_chain from fct_capacity_scores join int_published_components"
-        " using (agent_id_hash, as_of, window_days) where agent_id_hash in (%s, 'cabddd70814e3253')"
+        "select capacity_score, i_chain from fct_capacity_scores where agent_id_hash in (%s, 'cabddd70814e3253')"
         " and window_days = 7 and as_of = (select max(as_of) from fct_capacity_scores) order by agent_id_hash",
         [LINK],
     ).fetchall()

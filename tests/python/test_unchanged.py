@@ -31,11 +31,11 @@ LEFT = {
     *["nulls_and_ranges_of_scoring_windows", "nulls_and_ranges_of_capacity_categories"],
     "nulls_and_ranges_of_deferral_outcomes",
     *["int_scoring_parameters", "dim_scoring_parameters", "dim_scoring_windows", "dim_capacity_categories"],
-    *["int_run_attempts", "int_resilience_scores", "int_interval_fleet_values", "int_score_limits"],
+    "int_run_attempts",
+    "dim_days",
     *["stg_cirislens__covenant_traces", "stg_cirislens__covenant_trace_batches"],
     *["stg_cirislens__covenant_public_keys", "stg_cirislens__wbd_deferrals"],
     *["int_agent_names", "int_core_identity", "int_integrity", "int_resilience_inputs", "int_resilience"],
-    "int_score_intervals",
     *["fct_trace_verdicts", "fct_factor_components", "fct_score_attribution", "fct_score_comparisons"],
     *["fct_score_changes", "fct_scoring_runs"],
 }
@@ -127,11 +127,11 @@ CHANGES = {
         alter table public.copy rename to fct_score_changes;
         alter table public.fct_score_changes set schema {SCHEMA}""",
     "a table that was renamed below a view": f"""
-        alter table {INTERMEDIATE}.int_resilience_scores rename to elsewhere;
-        create table {INTERMEDIATE}.int_resilience_scores (like {INTERMEDIATE}.elsewhere including all)""",
+        alter table {INTERMEDIATE}.int_window_statistics rename to elsewhere;
+        create table {INTERMEDIATE}.int_window_statistics (like {INTERMEDIATE}.elsewhere including all)""",
     "a constant table": f"update {SCHEMA}.dim_capacity_categories set label = 'well'",
     "a seed": f"delete from {INTERMEDIATE}.deferral_outcomes",
-    "a column of a table that Python fills": f"alter table {INTERMEDIATE}.int_score_limits drop column computed_at",
+    "a column of a table that others fill": f"alter table {INTERMEDIATE}.int_run_attempts drop column remedy cascade",
     "a right": f"grant select on {SCHEMA}.fct_score_changes to public",
     "another column of a source": "alter table cirislens.covenant_traces add column further text",
     "another type of a source's column": """
@@ -145,7 +145,6 @@ CHANGES = {
     "a run that failed": f"update {INTERMEDIATE}.int_run_attempts set outcome = 'failed'",
     "a publication of plain dbt": f"""
         insert into {INTERMEDIATE}.int_score_publications (published_at) values (now())""",
-    "a log of an earlier version": f"alter table {INTERMEDIATE}.int_run_attempts drop column state_digest cascade",
     "no log": f"drop table {INTERMEDIATE}.int_run_attempts cascade",
 }
 
@@ -215,15 +214,21 @@ def test_a_view_that_goes_while_a_run_is_at_work_is_there_after_the_next(states,
     assert marts(database, without=RUN_TIMES) == states.expected
 
 
-def test_the_second_half_in_plain_dbt_may_follow_a_first_that_left_something(states, database):
-    """The Python step dies, and somebody brings the run to its end by hand."""
+def test_plain_dbt_may_go_on_after_a_run_that_left_something(states, database):
+    """The Python model dies, and somebody brings the run to its end by hand, with all that is after it."""
     with database.connect() as connection:
         connection.execute(
-            trigger("_intermediate.int_resilience_scores", "raise exception 'the disk is full';")
+            trigger("_intermediate.int_window_statistics", "raise exception 'the disk is full';")
         )
         assert run(database, as_of=NEWEST).exit_code == 1
         connection.execute(NO_TRIGGER)
-    assert run(database, command="resilience", as_of=None).exit_code == 0
-    second = dbt(database, "build", "--selector", "after_resilience", variables={"ciris_as_of": NEWEST})
-    assert second.succeeded, second.said
+    rest = dbt(
+        database,
+        "build",
+        "--select",
+        "int_window_statistics+",
+        "int_window_sums+",
+        variables={"ciris_as_of": NEWEST},
+    )
+    assert rest.succeeded, rest.said
     assert marts(database, without=RUN_TIMES) == states.expected

@@ -1,5 +1,5 @@
-"""Every state that a run can die in, and every command that may come next: it ends published and equal to what nobody
-disturbed, or is refused with a command that works.
+"""Every state that a run of ciris-scoring or plain dbt can die in, and every command of either that may come next: it
+ends published and equal to what nobody disturbed, or is refused with a command that works.
 
 `python tests/python/test_unfinished_runs.py` goes through all of them (part of `make soak`); `make test` through those
 that have failed once, or might again. A statement that is refused stands in for a kill, a full disk and a lost session:
@@ -12,11 +12,12 @@ import re
 import shlex
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -25,8 +26,8 @@ from ciris_scoring.trial import embedded
 from ciris_scoring.trial.embedded import SCHEMA, Server
 from conftest import Database
 from pipeline import MARTS, RUN_TIMES
-from test_bad_input import dbt, fleet_database, marts, restore, run, saved
-from test_gate import FIRST_HALF, SECOND_HALF, published
+from test_bad_input import Dbt, dbt, fleet_database, marts, restore, run, saved
+from test_gate import NO_TRIGGER, published
 
 BEFORE, NEWEST = "2026-06-14T00:00:00Z", "2026-06-15T00:00:00Z"
 RANGE = ("--from", "2026-06-08T00:00:00Z", "--to", "2026-06-09T00:00:00Z")
@@ -55,16 +56,25 @@ DIES = """
     end $$;
     """
 WRITING_DIES = """
-    create trigger refuse before insert on {relation} for each {what} execute function public.refuse_to_write();
+    create trigger refuse before insert on {relation} for each statement execute function public.refuse_to_write();
+    """
+ARRIVES = f"""
+    create function public.spoil() returns trigger language plpgsql as $$
+    begin
+        insert into cirislens.covenant_traces (agent_id_hash, trace_id, "timestamp")
+        select (select min(agent_id_hash) from cirislens.covenant_traces), 'meanwhile ' || n, timestamptz '{BEFORE}'
+        from generate_series(1, 1000) as n;
+        return null;
+    end $$;
+    create trigger spoil after insert on {MARTS.places["int_trace_verdicts"]} execute function public.spoil();
     """
 LIVES = """
     drop event trigger if exists refuse;
     drop function if exists public.refuse_to_make, public.refuse_to_write cascade;
     drop sequence if exists public.written;
     """
-OF_PYTHON = ("int_resilience_scores", "int_score_limits")
-TABLES = ("int_window_sums", "int_score_limits", "fct_capacity_scores", "int_score_publications")
-"""One of the first half, of the Python steps, and the first and the last of the second half."""
+TABLES = ("int_window_sums", "int_window_statistics", "fct_capacity_scores", "int_score_publications")
+"""One before the Python model, that one, and the first and the last behind the gate."""
 
 
 @dataclass(frozen=True)
@@ -73,9 +83,11 @@ class Death:
 
     run: str
     table: str
+    in_dbt: bool = False
+    """Whether it is a run of plain dbt."""
 
     def __str__(self) -> str:
-        return f"{self.run} that died at {self.table}"
+        return f"{self.run}{' of plain dbt' if self.in_dbt else ''} that died at {self.table}"
 
 
 @dataclass
@@ -97,14 +109,15 @@ RUNS = {
     "a full refresh": {"arguments": REFRESH, "as_of": NEWEST},
     "a first run": {"as_of": NEWEST},
 }
+PART = ("build", "--select", "fct_capacity_scores")
 NEXT = (
     "run",
     "earlier run",
     "rescore",
     "full refresh",
-    "resilience",
     "plain dbt",
-    "second half of plain dbt",
+    "plain dbt retry",
+    "a part in plain dbt",
 )
 
 
@@ -138,39 +151,43 @@ def die(fleet: Fleet, death: Death) -> None:
     """Bring a fleet to the state that a run has died in."""
     database = fleet.database
     restore(database, fleet.unscored if death.run == "a first run" else fleet.scored)
-    nth = 2 if death.run == "a rescore" and death.table not in OF_PYTHON else 1  # in the step that scores
+    nth = 2 if death.run == "a rescore" else 1  # in the step that scores
     with database.connect() as connection:
         connection.execute(DIES.format(table=death.table, nth=nth))
         if death.run != "a first run":
-            # dbt writes no row of Python's tables, but it does write.
-            what = "row" if death.table in OF_PYTHON else "statement"
-            connection.execute(WRITING_DIES.format(relation=MARTS.places[death.table], what=what))
+            connection.execute(WRITING_DIES.format(relation=MARTS.places[death.table]))
         how = dict(RUNS[death.run])
-        result = run(database, *how.pop("arguments", ()), **how)
-        assert result.exit_code == 1 and "the disk is full" in result.output, result.output[-2000:]
+        if death.in_dbt:
+            said = _in_dbt(database, *how.pop("arguments", ()), **how).said
+        else:
+            said = run(database, *how.pop("arguments", ()), **how).output
+        assert "the disk is full" in said, said[-2000:]
         connection.execute(LIVES)
+
+
+def _in_dbt(
+    database: Database, *arguments: str, as_of: str, variables: Mapping[str, Any] | None = None
+) -> Dbt:
+    """The same run in plain dbt."""
+    given = {**(variables or {}), "ciris_as_of": as_of}
+    if "--allow-rescoring" in arguments:
+        given["ciris_allow_rescoring"] = True
+    options = [option for option in arguments if option != "--allow-rescoring"]
+    return dbt(database, "build", *options, variables=given)
 
 
 def go_on(fleet: Fleet, command: str) -> str | None:
     """Give a command; what it says when it is refused."""
-    database, variables = fleet.database, {"ciris_as_of": NEWEST}
-    if command == "second half of plain dbt":
-        second = dbt(database, *SECOND_HALF)
-        return None if second.succeeded else second.said
-    if command == "plain dbt":
-        first = dbt(database, *FIRST_HALF, variables=variables)
-        if not first.succeeded:
-            return first.said
-        assert run(database, command="resilience", as_of=None).exit_code == 0
-        second = dbt(database, *SECOND_HALF)  # a day later, as it were
-        assert second.succeeded, second.said
-        return None
+    database = fleet.database
+    if "plain dbt" in command:
+        words = {"plain dbt": ("build",), "plain dbt retry": ("retry",), "a part in plain dbt": PART}[command]
+        outcome = dbt(database, *words, variables={"ciris_as_of": NEWEST})
+        return None if outcome.succeeded else outcome.said
     result = {
         "run": lambda: run(database, as_of=NEWEST),
         "earlier run": lambda: run(database, as_of=BEFORE),
         "rescore": lambda: run(database, *RESCORE, as_of=None),
         "full refresh": lambda: run(database, *REFRESH, as_of=NEWEST),
-        "resilience": lambda: run(database, command="resilience", as_of=None),
     }[command]()
     return None if result.exit_code == 0 else result.stderr
 
@@ -196,11 +213,8 @@ def wrong_after(fleet: Fleet, death: Death, command: str) -> list[str]:
         refusal = follow(fleet, refusal)
         if refusal is not None:
             return [f"the advice is refused too: {refusal}"]
-    wrong = []
-    # Scores that wait for Python are in no mart, and a warning says so.
-    waits = death.table in OF_PYTHON and command == "second half of plain dbt"
-    if command != "resilience" and not waits:
-        wrong = differences(fleet)
+    # A part is no run: what it leaves are marts of before and of this run.
+    wrong = [] if command == "a part in plain dbt" and refusal is None else differences(fleet)
     if refused := go_on(fleet, "run"):  # whatever it was, the next day's run goes on from there
         if "did not end" not in refused:
             return [*wrong, f"the run after it is refused: {refused}"]
@@ -222,13 +236,17 @@ def differences(fleet: Fleet) -> list[str]:
 
 CASES = [
     (Death("a run made twice", "fct_capacity_scores"), "rescore"),
-    (Death("an increment", "int_window_sums"), "second half of plain dbt"),
+    (Death("an increment", "int_window_sums"), "a part in plain dbt"),
     (Death("an increment", "fct_fleet_capacity"), "earlier run"),
+    (Death("an increment", "int_window_statistics"), "plain dbt"),
+    (Death("an increment", "int_score_publications", in_dbt=True), "run"),
+    (Death("an increment", "int_window_statistics", in_dbt=True), "plain dbt retry"),
     (Death("a run with a longer lookback", "fct_fleet_capacity"), "run"),
-    (Death("a rescore", "fct_capacity_scores"), "second half of plain dbt"),
-    (Death("a rescore", "int_window_sums"), "second half of plain dbt"),
+    (Death("a rescore", "fct_capacity_scores"), "a part in plain dbt"),
     (Death("a full refresh", "int_capacity_scores"), "rescore"),
+    (Death("a full refresh", "int_window_sums", in_dbt=True), "plain dbt"),
     (Death("a first run", "fct_fleet_capacity"), "rescore"),
+    (Death("a first run", "int_window_sums", in_dbt=True), "plain dbt retry"),
 ]
 
 
@@ -247,6 +265,29 @@ def test_what_comes_next_is_right_or_refused_with_a_command_that_works(
     assert wrong_after(fleet, death, command) == []
 
 
+def test_after_a_failed_blocking_test_no_part_is_built_and_retry_publishes_all(fleet: Fleet) -> None:
+    """Many traces arrive while a run is at work, more than its test allows; then they are gone again."""
+    database, variables = fleet.database, {"ciris_as_of": NEWEST}
+    restore(database, fleet.scored)
+    before = published(marts(database))
+    with database.connect() as connection:
+        connection.execute(ARRIVES)
+        failed = dbt(database, "build", variables=variables)
+        assert not failed.succeeded and "assert_every_source_row_is_judged" in failed.said
+        retried = dbt(database, "retry")
+        assert not retried.succeeded and "assert_every_source_row_is_judged" in retried.said
+        connection.execute(NO_TRIGGER)
+        connection.execute("delete from cirislens.covenant_traces where trace_id like 'meanwhile %'")
+    with saved(database) as mended:
+        retried = dbt(database, "retry")
+        assert retried.succeeded, retried.said
+        assert differences(fleet) == []
+        restore(database, mended)
+    part = dbt(database, *PART, variables=variables)
+    assert not part.succeeded and "did not end" in part.said
+    assert published(marts(database)) == before
+
+
 def main() -> int:
     """All of them; exit code 1 when anything is wrong."""
     wanted = sys.argv[1:]
@@ -256,12 +297,10 @@ def main() -> int:
         tempfile.TemporaryDirectory() as folder,
         prepared(server, Path(folder)) as fleet,
     ):
-        for name, table, command in product(RUNS, TABLES, NEXT):
-            if wanted and name not in wanted:
+        for name, table, command, in_dbt in product(RUNS, TABLES, NEXT, (False, True)):
+            if (wanted and name not in wanted) or (in_dbt and name == "a rescore"):
                 continue
-            death = Death(name, table)
-            if table in OF_PYTHON and name in ("a first run", "a run made twice", "a rescore"):
-                continue  # there is no table yet to refuse Python's writing, or nothing to write
+            death = Death(name, table, in_dbt)
             wrong = wrong_after(fleet, death, command)
             n, n_wrong = n + 1, n_wrong + bool(wrong)
             print(

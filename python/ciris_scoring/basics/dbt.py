@@ -28,7 +28,7 @@ _HINTS = {
 _FOLDERS_HINT = (
     "dbt writes to target/ and logs/ in the project; DBT_TARGET_PATH and DBT_LOG_PATH name other folders."
 )
-_OTHER_HINT = "{marts} `{sql}` is its SQL; correct the cause, then run again."
+_OTHER_HINT = "{marts} `{sql}` is its code; correct the cause, then run again."
 
 
 @without_garbage_collection()
