@@ -171,3 +171,19 @@ def test_every_macro_is_described_above_it() -> None:
         if not text[: found.start()].rstrip().endswith("#}")
     ]
     assert bare == []
+
+
+def test_the_picture_of_the_pipeline_is_true(manifest: Manifest) -> None:
+    """CONTRIBUTING draws the models in an order in which none reads a later one, each in the folder it stands in."""
+    picture = (REPOSITORY / "CONTRIBUTING.md").read_text().split("cirislens.*\n")[1].split("```")[0]
+    folder = ""
+    drawn: dict[str, str] = {}
+    for line in picture.splitlines():
+        folder = (re.match(r"\s+v\s+(\w+)", line) or [folder, folder])[1]
+        drawn |= {name: folder for name in re.findall(r"\b(?:stg|int|fct)_\w+", line)}
+    assert len(drawn) >= 15
+    nodes = {node.name: node for node in manifest.nodes.values() if node.resource_type == "model"}
+    for number, (name, place) in enumerate(drawn.items()):
+        assert place in nodes[name].fqn, name
+        later = set(list(drawn)[number:]) & {parent.split(".")[-1] for parent in nodes[name].depends_on.nodes}
+        assert not later, f"{name} is drawn before {', '.join(later)}, which it reads"
