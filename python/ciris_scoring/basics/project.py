@@ -35,6 +35,7 @@ NEVER_OLD = frozenset(
         "backfill",
         "distribution",
         "lock_holder_pid",
+        "source",
         "time_spine",
         "traces_from",
         "unchanged_nodes",
@@ -93,6 +94,12 @@ def parse_vars(text: str | None) -> dict[str, Any]:
     if not isinstance(variables, dict):
         raise InputError(f"--vars must be a dictionary, not {text!r}.", hint)
     return variables
+
+
+def own_project() -> Path:
+    """Return the folder of the dbt project that this package brings, or of the checkout that it was installed from."""
+    package = Path(__file__).parents[1]
+    return package / "dbt_project" if (package / "dbt_project").is_dir() else package.parents[1]
 
 
 def find_project(project_dir: Path | None = None) -> Path:

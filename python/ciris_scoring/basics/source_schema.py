@@ -109,6 +109,9 @@ SOURCE_TABLES: Mapping[str, SourceTable] = MappingProxyType(
     }
 )
 
+ENGINE_TABLES = ("trace_events", "federation_keys", "federation_revocations", "accord_public_keys")
+"""Source tables that only a lens has that stores events (the engine ciris-persist makes them)."""
+
 TRACE_COLUMNS = SOURCE_TABLES["covenant_traces"].column_names
 DEFERRAL_COLUMNS = SOURCE_TABLES["wbd_deferrals"].column_names
 PUBLIC_KEY_COLUMNS = SOURCE_TABLES["covenant_public_keys"].column_names
