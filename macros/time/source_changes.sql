@@ -4,8 +4,8 @@
 {%- endmacro %}
 
 {#- Number that no edit leaves as it was, for a row of a source table: PostgreSQL writes a changed row to another place
-    (ctid) under another transaction (xmin). row: its name in the query, where not the table's. Null where the rows of a relation are not the stored ones (views, foreign
-    tables), so that nothing is taken to be unchanged. -#}
+    (ctid) under another transaction (xmin). Null where the rows of a relation are not the stored ones (views, foreign
+    tables), so that nothing is taken to be unchanged. row: its name in the query, where that is not the table's. -#}
 {% macro row_version(relation, row=none) %}
   {%- set name = "to_regclass('" ~ relation | string | replace("'", "''") ~ "')" -%}
   {%- set rows = run_query("

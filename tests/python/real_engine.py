@@ -1,5 +1,4 @@
-"""The engine that today's lens stores traces with (ciris-persist), in a process and with a home folder of its own, for it
-keeps state in both.
+"""The engine that today's lens stores traces with (ciris-persist), in a process and a home folder of its own.
 
 `python real_engine.py URL KEYS FILE...` makes the engine's tables, registers the keys of a JSON file, and stores the
 batches of JSON lines. Verified signatures are taken from the sender's word, as a lens does whose gateway verifies.
