@@ -86,7 +86,7 @@ def test_the_same_batches_by_both_ways_give_the_same_scores(both_ways):
     for database in (by_loader, by_engine):
         with database.connect() as connection:
             found = connection.execute(
-                f"select agent_id_hash, as_of, window_days, capacity_score, status, n_traces"
+                f"select agent_id_hash, as_of, window_days, capacity_score, category, n_traces"
                 f" from {SCHEMA}.fct_capacity_scores"
             ).fetchall()
             scores.append(sorted(found))
@@ -146,13 +146,14 @@ def make_tables(connection: psycopg.Connection) -> None:
 
 
 @needs_engine
-def test_what_an_agent_erases_is_gone_from_the_lookback(both_ways):
+def test_what_an_agent_erases_is_gone_from_the_lookback(both_ways, tmp_path):
     """The last test with these databases, because it changes them."""
     _, by_engine, as_of = both_ways
     with by_engine.connect() as connection:
         verdicts = f"select count(*) from {SCHEMA}_intermediate.int_trace_verdicts where agent_id_hash = %s"
         assert connection.execute(verdicts, [ERASED]).fetchone() == (209,)
-        connection.execute("delete from cirislens.trace_events where agent_id_hash = %s", [ERASED])
+        code = f"engine.delete_traces_for_agent_id_hash('{ERASED}')"
+        real_engine.store(_place(by_engine), tmp_path, [], {}, code=code)
         score(by_engine.profiles_dir, as_of)
         assert connection.execute(verdicts, [ERASED]).fetchone() == (0,)
 

@@ -6,8 +6,10 @@
     come by subqueries of the select list, looked up by the index (trace_id, ts) for the rows that are left.
     Grain and key: agent and trace_id. Empty where the source holds whole traces. -#}
 {%- set fields = trace_fields() -%}
-{%- set json_types = {'text': 'string', 'boolean': 'boolean', 'numeric': 'number', 'bigint': 'number', 'jsonb': 'object'} -%}
-{%- set sent, components = [], [] -%}
+{%- set json_types = {
+  'text': 'string', 'boolean': 'boolean', 'numeric': 'number', 'bigint': 'number', 'jsonb': 'object',
+} -%}
+{%- set sent = [] -%}
 {%- for name, field in fields.items() if field.places -%}
   {%- do sent.append(name) -%}
 {%- endfor -%}

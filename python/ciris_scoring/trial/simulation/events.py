@@ -28,6 +28,7 @@ create table {schema}.trace_events (
     agent_id_hash text,
     trace_level text not null,
     payload jsonb not null,
+    cost_usd double precision,
     signature text,
     signing_key_id text,
     signature_verified boolean default false not null,
@@ -60,7 +61,8 @@ create table {schema}.accord_public_keys (
 _INDEXES = """
 create index trace_events_type_ts on {schema}.trace_events (event_type, ts desc);
 create index trace_events_agenthash_ts on {schema}.trace_events (agent_id_hash, ts);
-create index trace_events_an_trace_summary on {schema}.trace_events (trace_id, ts) include (event_type, agent_id_hash)
+create index trace_events_an_trace_summary on {schema}.trace_events (trace_id, ts)
+include (event_type, agent_id_hash, cost_usd)
 """
 
 UNFOLD = """
