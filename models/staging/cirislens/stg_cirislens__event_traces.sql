@@ -3,7 +3,8 @@
     A filter on timestamp must reach the events' index (event_type, ts), and a column that nobody asks for must cost
     nothing. So each step is a subquery that PostgreSQL does not merge with the next, because clock_timestamp() is
     volatile, but through which it hands down filters: a CTE or an offset would let none through. A trace's other events
-    come by subqueries of the select list, looked up by the index (trace_id, ts) for the rows that are left.
+    come by left joins of one row each, looked up by the index (trace_id, ts): PostgreSQL leaves those out whose columns
+    nobody asks for.
     Grain and key: agent and trace_id. Empty where the source holds whole traces. -#}
 {%- set fields = trace_fields() -%}
 {%- set json_types = {
@@ -83,101 +84,120 @@ from (
             {{ field.event_column }},
             {% endfor %}
             row_version,
-            (folded ->> 'is_verified')::boolean as signature_verified,
-            (folded ->> 'n_outcomes')::integer as n_outcomes,
-            (folded ->> 'is_shared')::boolean as is_shared,
+            signature_verified,
+            n_outcomes,
+            is_shared,
             {% for type in trace_event_types() if type | lower not in sent %}
-            jsonb_typeof(folded #> '{payloads,{{ type }}}') as {{ type | lower }}_type,
+            jsonb_typeof({{ type | lower }}_payload) as {{ type | lower }}_type,
             {% endfor %}
             {% for name in sent %}
             coalesce(
                 {% for place in fields[name].places %}
-                nullif(folded #> '{payloads,{{ place | join(",") }}}', 'null')
+                nullif({{ place[0] | lower }}_payload #> '{ {{- place[1:] | join(",") -}} }', 'null')
                 {%- if not loop.last %},{% endif %}
                 {% endfor %}
             ) as {{ name }}_sent
             {%- if fields[name].zero_needs[1:] %},
-            coalesce(folded #> '{payloads,{{ fields[name].zero_needs | join(",") }}}', 'null') <> 'null'
-            as {{ name }}_is_measured
+            coalesce(
+                {{ fields[name].zero_needs[0] | lower }}_payload #> '{ {{- fields[name].zero_needs[1:] | join(",") -}} }', 'null'
+            ) <> 'null' as {{ name }}_is_measured
             {%- endif %}
             {%- if not loop.last %},{% endif %}
             {% endfor %}
         from (
-            {% for arm in ['plain', 'odd'] %}
             select
-                clock_timestamp() as folded_at,
+                clock_timestamp() as chosen_at,
                 {% for field in fields.values() if field.event_column and field.event_column != 'signature_verified' %}
-                head.{{ field.event_column }},
+                {{ field.event_column }},
                 {% endfor %}
-                (
-                    select jsonb_build_object(
-                        'payloads',
-                        jsonb_object_agg(part.event_type, part.payload order by part.attempt_index, part.ts, part.event_id)
-                        filter (where part.agent_id_hash is not distinct from head.agent_id_hash),
-                        'is_verified',
+                row_version,
+                signature_verified,
+                n_outcomes,
+                is_shared,
+                {% for type in trace_event_types() %}
+                payloads[array_position(event_types, '{{ type }}')] as {{ type | lower }}_payload
+                {%- if not loop.last %},{% endif %}
+                {% endfor %}
+            from (
+                {% for arm in ['plain', 'odd'] %}
+                select
+                    clock_timestamp() as collected_at,
+                    {% for field in fields.values() if field.event_column and field.event_column != 'signature_verified' %}
+                    head.{{ field.event_column }},
+                    {% endfor %}
+                    versions.row_version,
+                    parts.signature_verified,
+                    parts.n_outcomes,
+                    parts.is_shared,
+                    parts.event_types,
+                    parts.payloads
+                {% if arm == 'plain' %}
+                from {{ events }} as head
+                {% else %}
+                from (
+                    select distinct
+                        agent_id_hash,
+                        trace_id
+                    from {{ odd_traces }}
+                ) as odd
+                cross join lateral (
+                    select part.*
+                    from {{ events }} as part
+                    where
+                        part.trace_id = odd.trace_id
+                        and part.agent_id_hash is not distinct from odd.agent_id_hash
+                        and {{ is_part_of_trace('part') }}
+                    order by
+                        part.event_type = {{ outcome_event() }} desc,
+                        case when part.event_type = {{ outcome_event() }} then part.attempt_index end desc,
+                        part.ts desc,
+                        part.event_id desc
+                    limit 1
+                ) as head
+                {% endif %}
+                left join lateral (
+                    select
+                        {% for column, alias in [('event_type', 'event_types'), ('payload', 'payloads')] %}
+                        array_agg(part.{{ column }} order by part.attempt_index desc, part.ts desc, part.event_id desc)
+                        filter (where part.agent_id_hash is not distinct from head.agent_id_hash) as {{ alias }},
+                        {% endfor %}
                         bool_and(part.signature_verified)
-                        filter (where part.agent_id_hash is not distinct from head.agent_id_hash),
-                        'n_outcomes',
+                        filter (where part.agent_id_hash is not distinct from head.agent_id_hash) as signature_verified,
                         count(*) filter (
                             where part.agent_id_hash is not distinct from head.agent_id_hash
                             and part.event_type = {{ outcome_event() }}
-                        ),
-                        'is_shared',
-                        bool_or(part.agent_id_hash is distinct from head.agent_id_hash)
-                    )
+                        ) as n_outcomes,
+                        bool_or(part.agent_id_hash is distinct from head.agent_id_hash) as is_shared
                     from {{ events }} as part
                     where
                         part.trace_id = head.trace_id
                         and {{ is_part_of_trace('part') }}
-                ) as folded,
-                (
-                    select bit_xor({{ row_version(events, 'part') }})
+                ) as parts on true
+                left join lateral (
+                    select bit_xor({{ row_version(events, 'part') }}) as row_version
                     from {{ events }} as part
                     where
                         part.trace_id = head.trace_id
                         and part.agent_id_hash is not distinct from head.agent_id_hash
                         and {{ is_part_of_trace('part') }}
-                ) as row_version
-            {% if arm == 'plain' %}
-            from {{ events }} as head
-            {% else %}
-            from (
-                select distinct
-                    agent_id_hash,
-                    trace_id
-                from {{ odd_traces }}
-            ) as odd
-            cross join lateral (
-                select part.*
-                from {{ events }} as part
+                ) as versions on true
+                {% if arm == 'plain' %}
                 where
-                    part.trace_id = odd.trace_id
-                    and part.agent_id_hash is not distinct from odd.agent_id_hash
-                    and {{ is_part_of_trace('part') }}
-                order by
-                    part.event_type = {{ outcome_event() }} desc,
-                    case when part.event_type = {{ outcome_event() }} then part.attempt_index end desc,
-                    part.ts desc,
-                    part.event_id desc
-                limit 1
-            ) as head
-            {% endif %}
-            {% if arm == 'plain' %}
-            where
-                head.event_type = {{ outcome_event() }}
-                and not exists (
-                    select 1
-                    from {{ odd_traces }} as odd
-                    where
-                        odd.trace_id = head.trace_id
-                        and odd.agent_id_hash is not distinct from head.agent_id_hash
-                )
+                    head.event_type = {{ outcome_event() }}
+                    and not exists (
+                        select 1
+                        from {{ odd_traces }} as odd
+                        where
+                            odd.trace_id = head.trace_id
+                            and odd.agent_id_hash is not distinct from head.agent_id_hash
+                    )
 
-            union all
+                union all
 
-            {% endif %}
-            {% endfor %}
-        ) as folded_traces
+                {% endif %}
+                {% endfor %}
+            ) as collected
+        ) as chosen
     ) as looked_up
 ) as typed
 {%- endif %}
