@@ -47,7 +47,8 @@
     {%- do parameters.update({name: scoring_parameter(name)}) -%}
   {%- endfor -%}
   {%- set published = last_publication() -%}
-  {{ return({'sources': source_report(), 'parameters': parameters,
+  {{ return({'source_shape': source_shape(), 'sources': source_report(), 'remarks': source_remarks(),
+             'parameters': parameters,
              'published_until': published['published_until'] if published else none}) }}
 {% endmacro %}
 

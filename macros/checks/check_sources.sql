@@ -1,17 +1,52 @@
 {#- Every table and column that the models read must be there, of a type that they can read (scoring.md §10). -#}
 {% macro check_sources() %}
+  {%- if setting('source') not in [none, 'traces', 'events'] -%}
+    {{ exceptions.raise_compiler_error(
+      "Variable ciris_source is " ~ shown(setting('source')) ~ ", but must be traces or events, or left out.") }}
+  {%- endif -%}
+  {%- if source_shape() == 'events' and is_distributed() -%}
+    {{ exceptions.raise_compiler_error(
+      "Variable ciris_distribution is citus, but events (trace_events) are read on one server alone. Leave the variable out.") }}
+  {%- endif -%}
+  {%- for remark in source_remarks() -%} {%- do exceptions.warn(remark) -%} {%- endfor -%}
   {%- for table in source_report() if table.fault -%}
     {{ refuse(table.fault) }}
   {%- endfor -%}
 {% endmacro %}
 
-{#- Each source table: its columns as declared, what is read from them, and all that is wrong with it in one sentence. -#}
+{#- What a person should know of the sources that a run reads: that others stand beside them, and what they lack. -#}
+{% macro source_remarks() %}
+  {%- set remarks = [] -%}
+  {%- set schema = setting('source_schema') ~ "." -%}
+  {%- set traces, events = schema ~ source_table('covenant_traces'), schema ~ "trace_events" -%}
+  {%- if setting('source') is none and source_types('covenant_traces') and source_types('trace_events') -%}
+    {%- do remarks.append(
+        "Both " ~ traces ~ " and " ~ events ~ " are there; " ~ traces ~ " is read. Today's lens writes the second alone: set "
+        ~ "the variable ciris_source to events, or to traces if the first still grows.") -%}
+  {%- endif -%}
+  {%- if source_shape() == 'events' -%}
+    {%- if not source_types('wbd_deferrals') -%}
+      {%- do remarks.append(
+          "There is no " ~ schema ~ source_table('wbd_deferrals') ~ ", so no deferral is known and their quality counts as 1.") -%}
+    {%- endif -%}
+    {%- if not source_types('federation_keys') and not source_types('accord_public_keys') -%}
+      {%- do remarks.append(
+          "There is neither " ~ schema ~ "federation_keys nor " ~ schema ~ "accord_public_keys, so no signature is by a "
+          ~ "registered key.") -%}
+    {%- endif -%}
+  {%- endif -%}
+  {{ return(remarks) }}
+{% endmacro %}
+
+{#- Each source table that is read: its columns as declared, what is read from them, and all that is wrong with it in one sentence. -#}
 {% macro source_report() %}
   {%- set report = [] -%}
   {%- for node in graph.sources.values() if node.unique_id.startswith('source.ciris_scoring.') -%}
     {%- set table = node.schema ~ "." ~ node.identifier -%}
-    {%- set variable = 'ciris_' ~ node.name ~ '_table' -%}
+    {%- set variable = 'ciris_source_schema' if node.name in engine_tables() else 'ciris_' ~ node.name ~ '_table' -%}
     {%- set types = source_types(node.name) -%}
+    {%- set is_needed = tables_of_shape(source_shape()).get(node.name) -%}
+    {%- if is_needed is not none and (is_needed or types) %}
     {%- set columns = [] -%}
     {%- set missing = [] -%}
     {%- set mistyped = [] -%}
@@ -38,8 +73,9 @@
     {%- endif -%}
     {%- set fault = none -%}
     {%- if types | length == 0 -%}
-      {%- set fault = "Source table " ~ table ~ " is missing (or you may not see it). Set the variables "
-        ~ "ciris_source_schema and " ~ variable ~ " to where it is" ~ accord_variables() ~ "." -%}
+      {%- set fault = "Source table " ~ table ~ " is missing (or you may not see it). Set the "
+        ~ ("variable ciris_source_schema" if node.name in engine_tables() else "variables ciris_source_schema and " ~ variable)
+        ~ " to where it is" ~ accord_variables() ~ "." -%}
     {%- elif faults | length > 0 -%}
       {%- set fault = "Source table " ~ table ~ " " ~ faults | join(', and it ') ~ ". Set the variable " ~ variable ~ " to a "
         ~ ("table or view that has it" if mistyped | length == 0 else "view that selects them so")
@@ -47,6 +83,7 @@
         ~ "." -%}
     {%- endif -%}
     {%- do report.append({'name': node.name, 'table': table, 'columns': columns, 'fault': fault}) -%}
+    {%- endif -%}
   {%- endfor -%}
   {{ return(report) }}
 {% endmacro %}

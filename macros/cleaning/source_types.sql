@@ -1,6 +1,6 @@
 {#- The columns of a source table as it stands. -#}
 {% macro source_types(table) %}
-  {{ return(columns_of(setting('source_schema'), setting(table ~ '_table'))) }}
+  {{ return(columns_of(setting('source_schema'), source_table(table))) }}
 {% endmacro %}
 
 {#- The columns of a table or view: name to the type as declared and its kind; nothing where there

@@ -5,8 +5,8 @@
 
 {#- Number that no edit leaves as it was, for a row of a source table: PostgreSQL writes a changed row to another place
     (ctid) under another transaction (xmin). Null where the rows of a relation are not the stored ones (views, foreign
-    tables), so that nothing is taken to be unchanged. -#}
-{% macro row_version(relation) %}
+    tables), so that nothing is taken to be unchanged. row: its name in the query, where that is not the table's. -#}
+{% macro row_version(relation, row=none) %}
   {%- set name = "to_regclass('" ~ relation | string | replace("'", "''") ~ "')" -%}
   {%- set rows = run_query("
     select bool_and(c.relkind in ('r', 'p')) as is_stored
@@ -14,7 +14,7 @@
     where c.oid = " ~ name ~ " or c.oid in (select t.relid from pg_partition_tree(" ~ name ~ ") as t)
     having count(*) > 0") if execute else [] -%}
   {%- if rows | length > 0 and rows[0]['is_stored'] -%}
-    {%- set row = adapter.quote(relation.identifier) -%}
+    {%- set row = row or adapter.quote(relation.identifier) -%}
     {{ return("hashtidextended(" ~ row ~ ".ctid, (" ~ row ~ ".tableoid::bigint << 32) # " ~ row ~ ".xmin::text::bigint)") }}
   {%- endif -%}
   {{ return('null::bigint') }}
@@ -39,6 +39,7 @@
   {%- for name in ['scoring_period', 'traces_from'] -%}
     {%- do codes.append(name ~ ' ' ~ setting(name)) -%}
   {%- endfor -%}
+  {%- do codes.append('source ' ~ source_shape() ~ ' ' ~ trace_fields()) -%}
   {{ return(local_md5(codes | sort | join('\n'))) }}
 {% endmacro %}
 

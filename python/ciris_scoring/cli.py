@@ -590,12 +590,14 @@ def simulate(
 
     The agents behave in named ways: healthy, drifting, with a broken chain, with a revoked key, stuck fragile,
     relapsing, overconfident, renamed, new, silent. Tables that do not exist are created (spread over the workers, where
-    ciris_distribution is citus); a traces table that holds traces is refused.
+    ciris_distribution is citus); a traces table that holds traces is refused. With ciris_source: events traces are
+    written as today's lens stores them.
 
     \b
     Examples:
       ciris-scoring simulate --agents 50 --days 60 --seed 7
       ciris-scoring simulate --vars '{ciris_source_schema: simulated}' --end 2026-06-15
+      ciris-scoring simulate --vars '{ciris_source: events}'
     """
     from ciris_scoring.basics.connection import connect
     from ciris_scoring.trial.simulation import stream_fleet
@@ -613,6 +615,7 @@ def simulate(
             project.source_tables,
             every_second("traces written"),
             distributed=project.is_distributed,
+            as_events=project.variables.get("source") == "events",
         )
     click.echo(f"{plural(n_traces, 'trace')} of {plural(agents, 'agent')} are in {project.source_schema}.")
     click.echo(f"Score them with: ciris-scoring run --as-of {as_of_time.text(moment)}")

@@ -7,6 +7,7 @@ that one can be repeated: `python tests/python/kills.py --only 17`.
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import random
 import re
@@ -29,6 +30,7 @@ from ciris_scoring.trial import embedded
 from ciris_scoring.trial.embedded import SCHEMA
 from command_line import at
 from conftest import Database, fresh_database
+from event_lens import AS_EVENTS, write_as_events
 from pipeline import RUN_TIMES, create_loose_sources, table_differences
 from replay import apply, daily_steps
 from test_bad_input import fingerprints, refusal, restore, run, saved
@@ -233,24 +235,32 @@ def behind_the_marts(database: Database) -> dict[str, str]:
 
 @contextmanager
 def cases(
-    server: embedded.Server, folder: Path, *, with_full_refresh: bool
+    server: embedded.Server, folder: Path, *, with_full_refresh: bool, as_events: bool = False
 ) -> Iterator[tuple[Database, dict[str, Case]]]:
-    """A replayed fleet, and runs upon it: the first of all, an increment, and a full refresh with other parameters."""
+    """A replayed fleet, and runs upon it: the first of all, an increment, and a full refresh with other parameters.
+
+    :param as_events: runs read events in the place of traces.
+    """
     *steps, last = daily_steps(DAYS)
-    rescoring = ("--full-refresh", "--allow-rescoring", "--vars", "{ciris_scoring_parameters: {lambda_c: 6}}")
+    source = AS_EVENTS if as_events else {}
+    options = ("--vars", json.dumps(source))
+    other = json.dumps({**source, "ciris_scoring_parameters": {"lambda_c": 6}})
+    rescoring = ("--full-refresh", "--allow-rescoring", "--vars", other)
     with fresh_database(server, folder) as database:
         with database.connect() as connection:
             create_loose_sources(connection)
+            if as_events:
+                write_as_events(connection)
             for step in steps:
                 apply(connection, step)
         with Command(PROGRAMS / "dbt", "parse", "--target", "dev", *at(database)) as parsing:
             assert parsing.wait() == 0  # so that no run that is measured has to
         with saved(database) as empty:
-            first = _undisturbed(Case("first run", empty, steps[-1].as_of), database)
+            first = _undisturbed(Case("first run", empty, steps[-1].as_of, options), database)
             with database.connect() as connection:
                 apply(connection, last)
             with saved(database) as scored, saved(database) as rescored:
-                found = [first, _undisturbed(Case("increment", scored, last.as_of), database)]
+                found = [first, _undisturbed(Case("increment", scored, last.as_of, options), database)]
                 if with_full_refresh:
                     refresh = Case("full refresh", rescored, last.as_of, rescoring)
                     found.append(_undisturbed(refresh, database))
@@ -352,6 +362,7 @@ def main() -> int:
     """The soak; exit code 1 when anything is wrong."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--kills", type=int, default=40)
+    parser.add_argument("--events", action="store_true", help="read events in the place of traces")
     parser.add_argument("--only", type=int, help="number of one kill to repeat")
     options = parser.parse_args()
     numbers = [options.only] if options.only else range(1, options.kills + 1)
@@ -359,7 +370,7 @@ def main() -> int:
     with (
         embedded.throw_away() as server,
         tempfile.TemporaryDirectory() as folder,
-        cases(server, Path(folder), with_full_refresh=True) as (database, by_name),
+        cases(server, Path(folder), with_full_refresh=True, as_events=options.events) as (database, by_name),
     ):
         for number in numbers:
             case = by_name[draw(number)]

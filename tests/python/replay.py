@@ -19,6 +19,7 @@ import psycopg
 
 from ciris_scoring.trial import embedded
 from ciris_scoring.trial.embedded import SCHEMA
+from event_lens import write_as_events
 from nasty_fleet import START, nasty_fleet
 from pipeline import create_loose_sources, insert_rows, score, table_differences
 
@@ -91,7 +92,10 @@ def _steps(as_ofs: list[datetime], lookback: timedelta, days: int, seed: int, la
 def replay(
     server: embedded.Server, database: str, folder: Path, steps: list[Step], cli_vars: dict[str, Any]
 ) -> Iterator[str]:
-    """Play the steps into one schema, score the same data from nothing into another, and yield what differs."""
+    """Play the steps into one schema, score the same data from nothing into another, and yield what differs.
+
+    With the variable ciris_source set to events, a run reads events in the place of traces.
+    """
     profiles = {}
     for schema in (INCREMENTAL, REFRESHED):
         profiles[schema] = folder / schema
@@ -99,6 +103,8 @@ def replay(
         embedded.write_profile(profiles[schema], server, database=database, schema=schema)
     with psycopg.connect(server.conninfo(database), autocommit=True, options="-c timezone=UTC") as connection:
         create_loose_sources(connection)
+        if cli_vars.get("ciris_source") == "events":
+            write_as_events(connection)
         for number, step in enumerate(steps, 1):
             apply(connection, step)
             print(

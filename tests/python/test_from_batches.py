@@ -1,14 +1,10 @@
-"""From files to a score in one command; and the real batches, where they are present.
-
-Their folder is that of the environment variable CIRIS_REAL_BATCHES, else ../shared/data/batches beside the repository.
-`pytest -s` shows what the commands print.
-"""
+"""From files to a score in one command, and the real batches (tests/data). `pytest -s` shows what is printed."""
 
 from __future__ import annotations
 
 import csv
+import gzip
 import json
-import os
 from collections import Counter
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -29,13 +25,9 @@ from conftest import REPOSITORY, Database, copy_of, fresh_database
 from pipeline import kept_parsed
 from signed_batches import GENERATIONS, Agent, batch
 from test_load import command, write, write_keys
-from test_real_traces import FILES, ROWS
+from test_real_traces import DATA, FILES, ROWS
 
-REAL = Path(os.environ.get("CIRIS_REAL_BATCHES") or REPOSITORY.parent / "shared" / "data" / "batches")
-needs_real_batches = pytest.mark.skipif(
-    not REAL.is_dir(),
-    reason="no real batches: CIRIS_REAL_BATCHES names no folder of theirs, and ../shared/data/batches is not there",
-)
+REAL = DATA / "batches"
 VERIFIED = {"components": 37, "sorted_json": 620, "jcs": 90}
 """Traces in the real batches, by the rule of their generation; all of them verify."""
 
@@ -119,7 +111,6 @@ def loaded(
         yield database, summary
 
 
-@needs_real_batches
 def test_every_real_trace_verifies(loaded):
     _, summary = loaded
     assert summary.outcomes == {(rule, rule): n for rule, n in VERIFIED.items()}
@@ -132,12 +123,10 @@ def test_every_real_trace_verifies(loaded):
     assert (summary.deferrals, summary.other_events) == (1, Counter(wbd_deferral=1))
 
 
-@needs_real_batches
-@pytest.mark.skipif(not FILES["covenant_traces"].is_file(), reason="no rows of the lens to compare with")
 def test_real_rows_are_those_of_the_lens(loaded):
     """Every column as the lens holds it; the components, which were cut down there, as far as they go."""
     database, _ = loaded
-    with FILES["covenant_traces"].open(newline="") as file:
+    with gzip.open(FILES["covenant_traces"], "rt", newline="") as file:
         lens = {(row["trace_id"], row["timestamp"]): row for row in csv.DictReader(file)}
     with database.connect() as connection:
         columns = ", ".join(f'"{name}"' for name in TRACE_COLUMNS)
@@ -169,7 +158,6 @@ def same(value: Any, text: str) -> bool:
     return text == value if isinstance(value, str) else float(text) == float(value)
 
 
-@needs_real_batches
 def test_real_batches_are_confirmed_and_alterations_found(loaded, tmp_path):
     database, _ = loaded
     folder = REAL / "agent-2.7"
@@ -189,7 +177,6 @@ def test_real_batches_are_confirmed_and_alterations_found(loaded, tmp_path):
         assert {name for one in found["discrepancies"] for name in one["differences"]} == {"entropy_level"}
 
 
-@needs_real_batches
 def test_real_files_to_a_score(own_server):
     result = run_from(own_server, REAL)
     assert result.exit_code == 0, result.output

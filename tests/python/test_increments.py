@@ -5,11 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 
 from conftest import Database
+from event_lens import AS_EVENTS
 from replay import daily_steps, hourly_steps, replay
 
 
 def test_five_days(database: Database, tmp_path: Path) -> None:
     assert list(replay(database.server, database.name, tmp_path, daily_steps(5), {})) == []
+
+
+def test_five_days_of_events(database: Database, tmp_path: Path) -> None:
+    """Traces as today's lens stores them."""
+    assert list(replay(database.server, database.name, tmp_path, daily_steps(5), AS_EVENTS)) == []
 
 
 def test_four_hourly_runs(database: Database, tmp_path: Path) -> None:

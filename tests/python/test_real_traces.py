@@ -1,16 +1,14 @@
-"""Traces of real agents, where they are present: scored by day and by hour, and held against the brute force.
+"""Traces of real agents (tests/data): scored by day and by hour, and held against the brute force.
 
-The folder is that of the environment variable CIRIS_REAL_TRACES, else ../shared/data/real beside the repository. What
-its README counts is counted here again, in the marts. `pytest -s` shows the fleet tables that the runs print.
+`pytest -s` shows the fleet tables that the runs print.
 """
 
 from __future__ import annotations
 
-import os
+import gzip
 from collections import Counter
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -22,19 +20,14 @@ from ciris_scoring.trial.embedded import SCHEMA, Server
 from conftest import REPOSITORY, Database, fresh_database
 from pipeline import differences_from_brute_force, score
 
-FOLDER = Path(os.environ.get("CIRIS_REAL_TRACES") or REPOSITORY.parent / "shared" / "data" / "real")
-FILES = {name: FOLDER / f"{name}.csv" for name in ("covenant_traces", "covenant_public_keys")}
+DATA = REPOSITORY / "tests" / "data"
+FILES = {name: DATA / "lens" / f"{name}.csv.gz" for name in ("covenant_traces", "covenant_public_keys")}
 PERIODS = {"day": timedelta(days=1), "hour": timedelta(hours=1)}
 
 # Agents by their version of the agent software, the rows of each, and its name.
 NAMELESS, SCOUT, ALLY = "4685f71881ded1a8", "3f764637717ba9ec", "8d1300d170e6da7a"  # 1.9, 2.7, 2.15
 ROWS = {NAMELESS: 83, SCOUT: 363, ALLY: 190}
 NAMES = {NAMELESS: None, SCOUT: "Scout", ALLY: "Ally"}
-
-pytestmark = pytest.mark.skipif(
-    not all(path.is_file() for path in FILES.values()),
-    reason="no real traces: CIRIS_REAL_TRACES names no folder of theirs, and ../shared/data/real is not there",
-)
 
 
 def period_end(moment: datetime, period: str) -> datetime:
@@ -51,7 +44,7 @@ def load(connection: psycopg.Connection, period: str) -> datetime:
     """
     create_source_tables(connection)
     for table, path in FILES.items():
-        content = path.read_bytes()
+        content = gzip.decompress(path.read_bytes())
         columns = sql.SQL(", ").join(
             map(sql.Identifier, content.split(b"\n", 1)[0].decode().strip().split(","))
         )

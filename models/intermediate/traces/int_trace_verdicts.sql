@@ -51,12 +51,14 @@ cleaned as (
         action_success,
         is_out_of_range_csdma_plausibility_score,
         case
-            when num_nonnulls({{ repairable_columns() | join(', ') }}) < n_repairable_sent
+            when
+                num_nonnulls({{ repairable_columns() | join(', ') }}) < n_repairable_sent
+                or event_issues is not null
                 then array_remove(array[
                     {% for repair in trace_repairs() %}
                     case when is_{{ repair }} then '{{ repair }}' end{% if not loop.last %},{% endif %}
                     {% endfor %}
-                ], null)
+                ], null) || event_issues::text[]
         end as repairs,
         dma_results,
         conscience_result,

@@ -1,13 +1,48 @@
-{#- Grain: one row of the source. -#}
+{#- Grain: one row of the source. Today's lens has two registries; where it has neither, no key is registered. -#}
+{%- set shape = source_shape() -%}
+{%- set registry = source_if_there('covenant_public_keys', shape) -%}
+{%- set agents = source_if_there('accord_public_keys', shape) -%}
+{%- set federation = source_if_there('federation_keys', shape) -%}
+{%- set revocations = source_if_there('federation_revocations', shape) -%}
 with source as (
 
+    {% if registry or agents %}
     select
         key_id,
         algorithm,
         created_at,
         expires_at,
         revoked_at
-    from {{ source('cirislens', 'covenant_public_keys') }}
+    from {{ registry or agents }}
+    {% else %}
+    select
+        null::text as key_id,
+        null::text as algorithm,
+        null::timestamptz as created_at,
+        null::timestamptz as expires_at,
+        null::timestamptz as revoked_at
+    where false
+    {% endif %}
+    {% if federation %}
+
+    union all
+
+    select
+        key_id,
+        algorithm,
+        valid_from as created_at,
+        valid_until as expires_at,
+        {% if revocations %}
+        (
+            select min(revocations.effective_at)
+            from {{ revocations }} as revocations
+            where revocations.revoked_key_id = keys.key_id
+        ) as revoked_at
+        {% else %}
+        null::timestamptz as revoked_at
+        {% endif %}
+    from {{ federation }} as keys
+    {% endif %}
 
 ),
 

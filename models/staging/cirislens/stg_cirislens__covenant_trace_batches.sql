@@ -1,14 +1,25 @@
-{#- Grain: one row of the source. -#}
+{#- Grain: one row of the source; none where a lens that stores events has no such table. -#}
 {%- set types = source_types('covenant_trace_batches') -%}
+{%- set table = source_if_there('covenant_trace_batches', source_shape()) -%}
 with source as (
 
+    {% if table %}
     select
         batch_id,
         batch_timestamp,
         traces_received,
         traces_accepted,
         traces_rejected
-    from {{ source('cirislens', 'covenant_trace_batches') }}
+    from {{ table }}
+    {% else %}
+    select
+        null::text as batch_id,
+        null::timestamptz as batch_timestamp,
+        null::integer as traces_received,
+        null::integer as traces_accepted,
+        null::integer as traces_rejected
+    where false
+    {% endif %}
 
 ),
 

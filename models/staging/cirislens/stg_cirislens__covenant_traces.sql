@@ -1,7 +1,10 @@
-{#- Grain: one row of the source. Clean row by row, no window functions and no CTE, so that PostgreSQL merges the view
-    into the query that reads it: a filter on traced_at reaches the source's index, and a column that nobody needs is
-    not computed. What a column goes through depends on its type in the source; production's types need least. -#}
-{%- set types = source_types('covenant_traces') -%}
+{#- Grain: one row of the source, or one trace put together from its events. Clean row by row, no window functions and
+    no CTE, so that PostgreSQL merges the view into the query that reads it: a filter on traced_at reaches the source's
+    index, and a column that nobody needs is not computed. What a column goes through depends on its type in the source;
+    production's types need least. -#}
+{%- set whole = source_if_there('covenant_traces', source_shape()) -%}
+{%- set put_together = ref('stg_cirislens__event_traces') if whole is none or not execute -%}
+{%- set types = {} if whole is none else source_types('covenant_traces') -%}
 {%- set signing_key = signing_key_column(types) -%}
 {%- set json_components = [] -%}
 {%- for component in trace_components() if types.get(component, {}).kind == 'json' -%}
@@ -40,7 +43,8 @@ select
     idma_k_eff is not null and {{ clean_non_negative('idma_k_eff') }} is null as is_out_of_range_idma_k_eff,
     num_nonnulls({{ repairable_columns() | join(', ') | replace('signature_key_id', signing_key) }})
     as n_repairable_sent,
-    {{ row_version(source('cirislens', 'covenant_traces')) }} as row_version,
+    {{ 'row_version' if whole is none else row_version(whole) ~ ' as row_version' }},
+    {{ 'event_issues' if whole is none else 'null::text[] as event_issues' }},
     idma_fragility_flag::boolean as idma_fragility_flag,
     conscience_passed::boolean as conscience_passed,
     action_was_overridden::boolean as action_was_overridden,
@@ -59,7 +63,7 @@ select
     {%- endif %}
     {%- if not loop.last %},{% endif %}
     {% endfor %}
-from {{ source('cirislens', 'covenant_traces') }}
+from {{ whole or put_together }}
 {% if json_components and scoring_parameter('replay_enabled') %}
 -- The offset makes PostgreSQL check and read each component once, however often it is looked into.
 cross join lateral (

@@ -1,6 +1,8 @@
-{#- Grain: one row of the source. -#}
+{#- Grain: one row of the source; none where a lens that stores events has no such table. -#}
+{%- set table = source_if_there('wbd_deferrals', source_shape()) -%}
 with source as (
 
+    {% if table %}
     select
         deferral_id,
         agent_id,
@@ -9,7 +11,18 @@ with source as (
         resolution_summary,
         resolved_at,
         created_at
-    from {{ source('cirislens', 'wbd_deferrals') }}
+    from {{ table }}
+    {% else %}
+    select
+        null::text as deferral_id,
+        null::text as agent_id,
+        null::text as agent_name,
+        null::text as status,
+        null::text as resolution_summary,
+        null::timestamptz as resolved_at,
+        null::timestamptz as created_at
+    where false
+    {% endif %}
 
 ),
 

@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from ciris_scoring.audit import times
+from ciris_scoring.audit.fields import Field, trace_fields
 from ciris_scoring.audit.reasons import (
     INVALID_TEXT,
     MISSING_FIELD,
@@ -24,41 +25,6 @@ REQUIRED = ("trace_id", "agent_id_hash", "timestamp")
 DEPTH_LIMIT = 64
 VERDICT_COLUMNS = ("trace_schema_version", "rule", "reason", "detail", "content_sha256")
 """What goes along with the columns of a trace."""
-
-_PLACES: Mapping[str, tuple[tuple[str, ...], ...]] = {
-    "trace_id": (("trace", "trace_id"),),
-    "thought_id": (("trace", "thought_id"),),
-    "agent_id_hash": (("trace", "agent_id_hash"),),
-    "agent_name": (("SNAPSHOT_AND_CONTEXT", "agent_name"),),
-    "timestamp": (("trace", "completed_at"),),
-    "signature": (("trace", "signature"),),
-    "signature_key_id": (("trace", "signature_key_id"),),
-    "audit_entry_hash": (("ACTION_RESULT", "audit_entry_hash"),),
-    "audit_sequence_number": (("ACTION_RESULT", "audit_sequence_number"),),
-    "csdma_plausibility_score": (
-        ("DMA_RESULTS", "csdma", "plausibility_score"),
-        ("DMA_RESULTS", "csdma_plausibility_score"),
-    ),
-    "dsdma_domain_alignment": (
-        ("DMA_RESULTS", "dsdma", "domain_alignment"),
-        ("DMA_RESULTS", "dsdma_domain_alignment"),
-    ),
-    "idma_k_eff": (("IDMA_RESULT", "k_eff"), ("IDMA_RESULT", "idma_k_eff")),
-    "idma_fragility_flag": (("IDMA_RESULT", "fragility_flag"), ("IDMA_RESULT", "idma_fragility_flag")),
-    "idma_phase": (("IDMA_RESULT", "phase"), ("IDMA_RESULT", "idma_phase")),
-    "conscience_passed": (("CONSCIENCE_RESULT", "conscience_passed"),),
-    "action_was_overridden": (("CONSCIENCE_RESULT", "action_was_overridden"),),
-    "entropy_level": (("CONSCIENCE_RESULT", "entropy_level"),),
-    "coherence_level": (("CONSCIENCE_RESULT", "coherence_level"),),
-    "coherence_passed": (("CONSCIENCE_RESULT", "coherence_passed"),),
-    "selected_action": (("ASPDMA_RESULT", "selected_action"), ("ACTION_RESULT", "action_executed")),
-    "action_success": (("ACTION_RESULT", "execution_success"), ("ACTION_RESULT", "success")),
-    "thought_start": (("THOUGHT_START",),),
-    "dma_results": (("DMA_RESULTS",),),
-    "conscience_result": (("CONSCIENCE_RESULT",),),
-    "action_result": (("ACTION_RESULT",),),
-}
-"""Where a column stands: in the trace, or in the last of its components of an event type; the first that is there."""
 
 _ESCAPES = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r"})
 _NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
@@ -95,8 +61,11 @@ def row(trace: Mapping[str, Any], verdict: Verdict) -> Row:
     :raises Rejected: a column cannot hold what the trace says.
     """
     found = {str(part.get("event_type")): part.get("data") for part in trace["components"]} | {"trace": trace}
+    fields = trace_fields()
     cells = [
-        _CONVERTERS[column](_value(found, column)) if column in _PLACES else "ft"[verdict.rule is not None]
+        _CONVERTERS[column](_value(found, column, fields[column]))
+        if fields[column].places
+        else "ft"[verdict.rule is not None]
         for column in TRACE_COLUMNS
     ]
     schema = trace.get("trace_schema_version")
@@ -114,26 +83,23 @@ def row(trace: Mapping[str, Any], verdict: Verdict) -> Row:
     return Row(line, trace["agent_id_hash"], trace["signature_key_id"] if verdict.rule else None)
 
 
-def _value(found: Mapping[str, Any], column: str) -> Any:
-    value: Any = None
-    for place in _PLACES[column]:
-        value = found
-        for name in place:
-            value = value.get(name) if isinstance(value, dict) else None
-        if value is not None:
-            break
+def _value(found: Mapping[str, Any], column: str, field: Field) -> Any:
+    value = next((value for place in field.places if (value := _at(found, place)) is not None), None)
     if value is None and column in REQUIRED:
-        raise Rejected(MISSING_FIELD, f"no {_PLACES[column][0][-1]}")
+        raise Rejected(MISSING_FIELD, f"no {field.places[0][-1]}")
     if column == "selected_action" and isinstance(value, str):
         return value.removeprefix("HandlerActionType.")
-    if column == "entropy_level" and value == 0 and value is not False and not _is_measured(found):
+    if field.zero_needs and value == 0 and value is not False and _at(found, field.zero_needs) is None:
         return None
     return value
 
 
-def _is_measured(found: Mapping[str, Any]) -> bool:
-    """Whether the entropy was looked at; agents write 0 where it was not."""
-    return found["CONSCIENCE_RESULT"].get("entropy_score") is not None
+def _at(found: Mapping[str, Any], place: tuple[str, ...]) -> Any:
+    """What stands at a place; None where there is no such place."""
+    value: Any = found
+    for name in place:
+        value = value.get(name) if isinstance(value, dict) else None
+    return value
 
 
 # --- From a value to the text of its column --------------------------------------------------------------------------

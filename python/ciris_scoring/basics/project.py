@@ -86,6 +86,12 @@ def parse_vars(text: str | None) -> dict[str, Any]:
     return variables
 
 
+def own_project() -> Path:
+    """Return the folder of the dbt project that this package brings, or of the checkout that it was installed from."""
+    package = Path(__file__).parents[1]
+    return package / "dbt_project" if (package / "dbt_project").is_dir() else package.parents[1]
+
+
 def find_project(project_dir: Path | None = None) -> Path:
     """Return the folder of the dbt project.
 

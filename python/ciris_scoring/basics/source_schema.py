@@ -109,6 +109,9 @@ SOURCE_TABLES: Mapping[str, SourceTable] = MappingProxyType(
     }
 )
 
+ENGINE_TABLES = ("trace_events", "federation_keys", "federation_revocations", "accord_public_keys")
+"""Source tables that only a lens has that stores events (the engine ciris-persist makes them)."""
+
 TRACE_COLUMNS = SOURCE_TABLES["covenant_traces"].column_names
 DEFERRAL_COLUMNS = SOURCE_TABLES["wbd_deferrals"].column_names
 PUBLIC_KEY_COLUMNS = SOURCE_TABLES["covenant_public_keys"].column_names
@@ -154,22 +157,27 @@ def create_missing_schema(connection: psycopg.Connection, schema: str = DEFAULT_
 
 
 def create_missing_tables(
-    connection: psycopg.Connection, schema: str = DEFAULT_SCHEMA, tables: Mapping[str, str] | None = None
+    connection: psycopg.Connection,
+    schema: str = DEFAULT_SCHEMA,
+    tables: Mapping[str, str] | None = None,
+    wanted: Iterable[str] = tuple(SOURCE_TABLES),
 ) -> tuple[str, ...]:
     """Create what `create_source_tables` does, without keys and indexes; return the logical names created.
 
     For bulk loads: an index built after the rows costs a third of one kept up while they arrive. The caller owes
     the created tables a call of `add_keys`, and wraps both into a transaction.
+
+    :param wanted: logical names of the tables to create. [default: all]
     """
     create_missing_schema(connection, schema)
     # A cursor of its own, because the connection's may return rows of any shape.
     ask = connection.cursor(row_factory=scalar_row)
     created = []
-    for logical_name, table in SOURCE_TABLES.items():
+    for logical_name in wanted:
         name = table_identifier(logical_name, schema, tables)
         if ask.execute("select to_regclass(%s)", [name.as_string(connection)]).fetchone() is not None:
             continue
-        connection.execute(_create_table(table, name))
+        connection.execute(_create_table(SOURCE_TABLES[logical_name], name))
         created.append(logical_name)
     return tuple(created)
 

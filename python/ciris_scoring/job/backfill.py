@@ -16,6 +16,7 @@ from ciris_scoring.basics.connection import one_row, table_exists
 from ciris_scoring.basics.errors import InputError
 from ciris_scoring.basics.project import Project
 from ciris_scoring.basics.relations import Relations
+from ciris_scoring.basics.source_shape import traced_times
 
 PERIOD_LENGTHS = {"day": timedelta(days=1), "hour": timedelta(hours=1)}
 
@@ -221,10 +222,11 @@ def _refuse_published(
 
 def _first_trace(connection: psycopg.Connection, project: Project, last: datetime) -> datetime | None:
     """Return the time of the first trace that takes part in a score of the range, if there is one."""
-    table = sql.Identifier(project.source_schema, project.source_tables["covenant_traces"])
-    query = sql.SQL("""select min("timestamp") from {} where "timestamp" >= %s and "timestamp" < %s""")
+    query = sql.SQL("select min(traced_at) from {} where traced_at >= %s and traced_at < %s")
     times = [as_of_time.traces_from(project.variables), last]
-    earliest: datetime | None = one_row(connection.execute(query.format(table), times))[0]
+    earliest: datetime | None = one_row(
+        connection.execute(query.format(traced_times(connection, project)), times)
+    )[0]
     return earliest
 
 

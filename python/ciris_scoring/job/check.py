@@ -17,6 +17,7 @@ from ciris_scoring.basics.dbt import invoke, parse
 from ciris_scoring.basics.errors import CirisError
 from ciris_scoring.basics.project import Project
 from ciris_scoring.basics.relations import Relations, relations_of
+from ciris_scoring.basics.source_shape import traced_times
 from ciris_scoring.basics.terminal import aligned, plural, printable
 from ciris_scoring.job.rights import missing_rights
 from ciris_scoring.job.run import empty_sources, resolve_as_of
@@ -27,6 +28,10 @@ TIME_COLUMNS = {
     "wbd_deferrals": "created_at",
     "covenant_public_keys": "created_at",
     "covenant_trace_batches": "batch_timestamp",
+    "trace_events": "ts",
+    "federation_keys": "valid_from",
+    "federation_revocations": "effective_at",
+    "accord_public_keys": "created_at",
 }
 # A machine with 2 cores: what dbt needs whatever there is to score, and what a trace adds to it (docs/measuring.md).
 SECONDS_OF_A_RUN = 12.0
@@ -42,6 +47,8 @@ class Fitness:
     role: str | None = None
     server_version: str | None = None
     encoding: str | None = None
+    source_shape: str | None = None
+    """Whether the lens stores whole traces or events."""
     sources: list[dict[str, Any]] = field(default_factory=list)
     """Per source table: name, table, columns (column, type, read_as, as_type), fault, rows, first, last."""
     parameters: dict[str, Any] = field(default_factory=dict)
@@ -94,7 +101,8 @@ def _look(
     for missing in missing_rights(connection, project, relations):
         fitness.add_fault(missing.message, missing.hint)
     found = _asked(project, manifest, "fitness() | tojson")
-    fitness.sources, fitness.parameters = found["sources"], found["parameters"]
+    fitness.source_shape, fitness.sources = found["source_shape"], found["sources"]
+    fitness.parameters, fitness.remarks = found["parameters"], found["remarks"]
     for source in fitness.sources:
         if source["fault"]:
             fitness.add_fault(source["fault"])
@@ -106,7 +114,7 @@ def _look(
     for source in fitness.sources:
         source.update(_rows(connection, project, source["name"]))
     fitness.run = _plan(connection, project, relations, moment, found["published_until"])
-    fitness.remarks = empty_sources(connection, project, moment)
+    fitness.remarks += empty_sources(connection, project, moment)
 
 
 def _asked(project: Project, manifest: Any, expression: str) -> Any:
@@ -134,7 +142,7 @@ def _read_only() -> Iterator[None]:
 
 
 def _source(project: Project, name: str) -> sql.Identifier:
-    return sql.Identifier(project.source_schema, project.source_tables[name])
+    return sql.Identifier(project.source_schema, project.source_tables.get(name, name))
 
 
 def _rows(connection: psycopg.Connection, project: Project, name: str) -> dict[str, Any]:
@@ -153,8 +161,8 @@ def _plan(
     published_until: str | None,
 ) -> dict[str, Any]:
     query = sql.SQL(
-        """select count(*) from {} where "timestamp" < %s and "timestamp" >= coalesce(%s::timestamptz, '-infinity')"""
-    ).format(_source(project, "covenant_traces"))
+        "select count(*) from {} where traced_at < %s and traced_at >= coalesce(%s::timestamptz, '-infinity')"
+    ).format(traced_times(connection, project))
     [n_traces] = one_row(connection.execute(query, [moment, published_until]))
     last = None if published_until is None else _seconds_of_last_increment(connection, relations)
     return {
@@ -191,6 +199,8 @@ def page(fitness: Fitness) -> str:
     lines = [fitness.place]
     if fitness.role is not None:
         lines[0] += f", role {fitness.role!r}, PostgreSQL {fitness.server_version}, {fitness.encoding}"
+    if fitness.source_shape is not None:
+        lines.append(f"The lens stores {fitness.source_shape}.")
     for source in fitness.sources:
         rows = plural(source["rows"], "row") if "rows" in source else "rows not counted"
         if source.get("first"):

@@ -9,6 +9,7 @@ from ciris_scoring.basics.connection import one_row, schema_right, where
 from ciris_scoring.basics.errors import DatabaseError
 from ciris_scoring.basics.project import Project
 from ciris_scoring.basics.relations import Relations
+from ciris_scoring.basics.source_shape import tables_read
 
 
 def check_rights(connection: psycopg.Connection, project: Project, relations: Relations) -> None:
@@ -43,7 +44,7 @@ def missing_rights(
     if usage is False:
         grant = f"grant usage on schema {quoted(source)} to {quoted(role)}"
         yield missing(f"use schema {source}", grant)
-    for table in project.source_tables.values() if usage else ():
+    for table in tables_read(connection, project).values() if usage else ():
         relation = quoted(source, table)
         query = "select has_table_privilege(to_regclass(%s)::oid, 'select')"
         [readable] = one_row(connection.execute(query, [relation]))

@@ -8,11 +8,12 @@ import psycopg
 from psycopg import sql
 
 from ciris_scoring.basics import as_of as as_of_time
-from ciris_scoring.basics.connection import LOST_HINT, connect, one_row
+from ciris_scoring.basics.connection import LOST_HINT, connect, one_row, table_exists
 from ciris_scoring.basics.errors import DbtFailed, InputError
 from ciris_scoring.basics.project import PREFIX, Project
 from ciris_scoring.basics.relations import Relations
 from ciris_scoring.basics.run_lock import run_lock
+from ciris_scoring.basics.source_shape import tables_read, traced_times
 from ciris_scoring.basics.terminal import say as report
 from ciris_scoring.job.backfill import plan_backfill, unfinished_run
 from ciris_scoring.job.closing import Closing
@@ -198,20 +199,25 @@ def _remarks(
 
 def empty_sources(connection: psycopg.Connection, project: Project, moment: datetime) -> list[str]:
     """Say of each source that holds nothing what that means for a run."""
+    schema, tables = project.source_schema, tables_read(connection, project)
+    remarks = []
+    query = sql.SQL("select exists (select 1 from {} where traced_at < {})")
+    traces = query.format(traced_times(connection, project), sql.Literal(moment))
+    if one_row(connection.execute(traces)) == (False,):
+        place = f"{schema}.{next(iter(tables.values()))}"
+        remarks.append(
+            f"Note: {place} holds no trace before {as_of_time.text(moment)}, so there is nothing to score."
+        )
     empty = {
-        "covenant_traces": f"no trace before {as_of_time.text(moment)}, so there is nothing to score",
         "wbd_deferrals": "no deferral, so the quality of deferrals counts as 1",
         "covenant_public_keys": "no key, so no signature is by a registered key",
     }
-    remarks = []
     for name, meaning in empty.items():
-        table = sql.Identifier(project.source_schema, project.source_tables[name])
-        condition = sql.SQL('where "timestamp" < {}').format(sql.Literal(moment))
-        query = sql.SQL("select exists (select 1 from {} {})").format(
-            table, condition if name == "covenant_traces" else sql.SQL("")
-        )
-        if one_row(connection.execute(query)) == (False,):
-            remarks.append(f"Note: {project.source_schema}.{project.source_tables[name]} holds {meaning}.")
+        if name not in tables or not table_exists(connection, schema, tables[name]):
+            continue
+        rows = sql.SQL("select exists (select 1 from {})").format(sql.Identifier(schema, tables[name]))
+        if one_row(connection.execute(rows)) == (False,):
+            remarks.append(f"Note: {schema}.{tables[name]} holds {meaning}.")
     return remarks
 
 

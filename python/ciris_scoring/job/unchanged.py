@@ -13,6 +13,7 @@ from psycopg import sql
 from ciris_scoring.basics.connection import has_right, one_row
 from ciris_scoring.basics.project import PREFIX, Project
 from ciris_scoring.basics.relations import PACKAGE, Relations
+from ciris_scoring.basics.source_schema import ENGINE_TABLES
 from ciris_scoring.job.dbt_build import DbtBuild
 from ciris_scoring.job.run_log import Attempt
 
@@ -170,7 +171,7 @@ def _code(project: Project, manifest: Any) -> list[Any]:
 
 
 def _sources(connection: psycopg.Connection, project: Project) -> list[Any]:
-    tables = sorted(project.source_tables.values())
+    tables = sorted({*project.source_tables.values(), *ENGINE_TABLES})
     return _described(connection, [project.source_schema] * len(tables), tables)
 
 

@@ -18,6 +18,12 @@ from ciris_scoring.basics.source_schema import (
     table_identifier,
 )
 from ciris_scoring.basics.terminal import plural
+from ciris_scoring.trial.simulation.events import (
+    create_engine_tables,
+    index_events,
+    write_events,
+    write_keys,
+)
 from ciris_scoring.trial.simulation.fleet import Fleet, FleetStream
 from ciris_scoring.trial.simulation.text_formats import copy_text
 
@@ -47,6 +53,7 @@ def load_fleet(
     progress: Progress | None = None,
     *,
     distributed: bool = False,
+    as_events: bool = False,
 ) -> int:
     """Write a fleet into the four source tables and analyze them, in one transaction.
 
@@ -56,18 +63,21 @@ def load_fleet(
     :param tables: logical name to the name used in the database, where they differ.
     :param progress: told how far the traces are, after every chunk.
     :param distributed: whether tables that are created are spread over a Citus cluster, before the rows arrive.
+    :param as_events: write traces and keys into the tables of today's lens, traces as events.
     :returns: number of trace rows written.
     :raises TargetHoldsTraces: the traces table has a row already.
     :raises psycopg.Error: the database refuses; nothing remains written.
     """
     sources = {
-        "covenant_public_keys": copy_text(_pieces(fleet.public_keys)),
         "covenant_trace_batches": copy_text(_pieces(fleet.batches)),
         "wbd_deferrals": copy_text(_pieces(fleet.deferrals)),
     }
     expected = len(fleet.traces) if isinstance(fleet, Fleet) else fleet.expected_traces
-    frames = _pieces(fleet.traces) if isinstance(fleet, Fleet) else fleet.traces
-    sources["covenant_traces"] = copy_text(_counted(frames, expected, progress))
+    frames = _counted(_pieces(fleet.traces) if isinstance(fleet, Fleet) else fleet.traces, expected, progress)
+    if as_events:
+        return _load_events(connection, schema, tables, sources, fleet.public_keys, frames)
+    sources["covenant_public_keys"] = copy_text(_pieces(fleet.public_keys))
+    sources["covenant_traces"] = copy_text(frames)
     return load_text(connection, schema, tables, sources, "format text", distributed=distributed)
 
 
@@ -104,7 +114,7 @@ def load_text(
         if distributed:
             distribute(connection, created, schema, tables)
             created = ()
-        _refuse_traces(connection, schema, tables)
+        _refuse_rows(connection, schema, (tables or {}).get("covenant_traces", "covenant_traces"))
         for logical_name, blocks in sources.items():
             # Rows of a table made in this transaction can be written frozen, which spares the first readers work.
             freeze = ", freeze" if logical_name in created else ""
@@ -113,6 +123,36 @@ def load_text(
         for logical_name in sources:
             connection.execute(sql.SQL("analyze {}").format(table_identifier(logical_name, schema, tables)))
     return written["covenant_traces"]
+
+
+def _load_events(
+    connection: psycopg.Connection,
+    schema: str,
+    tables: Mapping[str, str] | None,
+    sources: Mapping[str, Iterable[str | bytes]],
+    keys: pd.DataFrame,
+    frames: Iterable[pd.DataFrame],
+) -> int:
+    """Write traces as events, keys into the engine's registry, and the rest as blocks of text, as `load_text` does."""
+    with connection.transaction():
+        is_new = create_engine_tables(connection, schema)
+        created = create_missing_tables(connection, schema, tables, sources)
+        _refuse_rows(connection, schema, "trace_events")
+        for logical_name, blocks in sources.items():
+            _copy(connection, logical_name, blocks, schema, tables, "format text")
+        write_keys(connection, keys, schema)
+        written = write_events(connection, frames, schema)
+        if is_new:
+            index_events(connection, schema)
+        add_keys(connection, created, schema, tables)
+        analyzed = [
+            "trace_events",
+            "accord_public_keys",
+            *((tables or {}).get(name, name) for name in sources),
+        ]
+        for table in analyzed:
+            connection.execute(sql.SQL("analyze {}").format(sql.Identifier(schema, table)))
+    return written
 
 
 def _copy(
@@ -136,12 +176,11 @@ def _copy(
         return cursor.rowcount
 
 
-def _refuse_traces(connection: psycopg.Connection, schema: str, tables: Mapping[str, str] | None) -> None:
-    name = table_identifier("covenant_traces", schema, tables)
-    count = sql.SQL("select count(*) from {}").format(name)
+def _refuse_rows(connection: psycopg.Connection, schema: str, table: str) -> None:
+    count = sql.SQL("select count(*) from {}").format(sql.Identifier(schema, table))
     n = connection.cursor(row_factory=scalar_row).execute(count).fetchone()
     if n:
-        raise TargetHoldsTraces(f"{schema}.{(tables or {}).get('covenant_traces', 'covenant_traces')}", n)
+        raise TargetHoldsTraces(f"{schema}.{table}", n)
 
 
 def _pieces(frame: pd.DataFrame) -> Iterator[pd.DataFrame]:

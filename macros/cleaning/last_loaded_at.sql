@@ -1,0 +1,10 @@
+{#- For the freshness of a source: when its last row came. A time that is none, or in the future, says nothing of that,
+    and Python reads no years BC. A table that is not read is never stale. -#}
+{% macro last_loaded_at(name, column, condition='true') %}
+  {%- set is_needed = tables_of_shape(source_shape()).get(name) -%}
+  {%- if is_needed is none or not (is_needed or source_types(name)) -%} {{ return('select now()') }} {%- endif -%}
+  {%- set time = adapter.quote(column) %}
+  select max({{ time }})
+  from {{ this }}
+  where {{ time }} between '2000-01-01' and now() and {{ condition }}
+{% endmacro %}

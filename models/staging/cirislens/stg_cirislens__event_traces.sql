@@ -1,0 +1,203 @@
+{#- Traces put together from the events of today's lens, in the columns and types of covenant_traces. The last event of
+    each type counts, by attempt_index, then time.
+    A filter on timestamp must reach the events' index (event_type, ts), and a column that nobody asks for must cost
+    nothing. So each step is a subquery that PostgreSQL does not merge with the next, because clock_timestamp() is
+    volatile, but through which it hands down filters: a CTE or an offset would let none through. A trace's other events
+    come by left joins of one row each, looked up by the index (trace_id, ts): PostgreSQL leaves those out whose columns
+    nobody asks for.
+    Grain and key: agent and trace_id. Empty where the source holds whole traces. -#}
+{%- set fields = trace_fields() -%}
+{%- set json_types = {
+  'text': 'string', 'boolean': 'boolean', 'numeric': 'number', 'bigint': 'number', 'jsonb': 'object',
+} -%}
+{%- set sent = [] -%}
+{%- for name, field in fields.items() if field.places -%}
+  {%- do sent.append(name) -%}
+{%- endfor -%}
+{%- set odd_traces = ref('stg_cirislens__odd_event_traces') -%}
+{%- set events = source_if_there('trace_events', source_shape()) -%}
+{%- if events is none -%}
+select
+    {% for name, field in fields.items() %}
+    null::{{ field.type }} as {{ adapter.quote(name) }},
+    {% endfor %}
+    null::bigint as row_version,
+    null::text[] as event_issues
+where false
+{%- else -%}
+select
+    {% for name, field in fields.items() %}
+    {% if name == 'timestamp' %}
+    ts as "timestamp",
+    {% elif field.zero_needs[1:] %}
+    case when {{ name }} <> 0 or {{ name }}_is_measured then {{ name }} end as {{ name }},
+    {% else %}
+    {{ name }},
+    {% endif %}
+    {% endfor %}
+    row_version,
+    nullif(array_remove(array[
+        case when n_outcomes = 0 then 'no_action_result' end,
+        case when n_outcomes > 1 then 'several_action_results' end,
+        case when is_shared then 'trace_id_of_two_agents' end,
+        {% for type in trace_event_types() if type | lower not in sent %}
+        case when {{ type | lower }}_type <> 'object' then 'unreadable_{{ type | lower }}' end,
+        {% endfor %}
+        {% for name in sent %}
+        case when {{ name }}_type <> '{{ json_types[fields[name].type] }}' then 'unreadable_{{ name }}' end
+        {%- if not loop.last %},{% endif %}
+        {% endfor %}
+    ], null), '{}') as event_issues
+from (
+    select
+        clock_timestamp() as typed_at,
+        ts,
+        row_version,
+        n_outcomes,
+        is_shared,
+        {% for type in trace_event_types() if type | lower not in sent %}
+        {{ type | lower }}_type,
+        {% endfor %}
+        {% for name, field in fields.items() if name != 'timestamp' %}
+        {% set column = field.event_column -%}
+        {% if not field.places %}
+        {{ column }} as {{ name }}
+        {%- else %}
+        {% if column %}coalesce({{ column }}, {% endif -%}
+        case when jsonb_typeof({{ name }}_sent) = '{{ json_types[field.type] }}' then
+        {%- if field.type == 'jsonb' %} {{ name }}_sent
+        {%- elif field.type == 'text' %} {{ name }}_sent #>> '{}'
+        {%- elif field.decimals is not none %} round({{ name }}_sent::numeric, {{ field.decimals }})
+        {%- else %} {{ name }}_sent::{{ 'numeric' if field.type == 'bigint' else field.type }}
+        {%- endif %} end{% if column %}){% endif %} as {{ name }},
+        jsonb_typeof({{ name }}_sent) as {{ name }}_type
+        {%- endif %}
+        {%- if field.zero_needs[1:] %},
+        {{ name }}_is_measured
+        {%- endif %}
+        {%- if not loop.last %},{% endif %}
+        {% endfor %}
+    from (
+        select
+            clock_timestamp() as looked_up_at,
+            {% for field in fields.values() if field.event_column and field.event_column != 'signature_verified' %}
+            {{ field.event_column }},
+            {% endfor %}
+            row_version,
+            signature_verified,
+            n_outcomes,
+            is_shared,
+            {% for type in trace_event_types() if type | lower not in sent %}
+            jsonb_typeof({{ type | lower }}_payload) as {{ type | lower }}_type,
+            {% endfor %}
+            {% for name in sent %}
+            coalesce(
+                {% for place in fields[name].places %}
+                nullif({{ place[0] | lower }}_payload #> '{ {{- place[1:] | join(",") -}} }', 'null')
+                {%- if not loop.last %},{% endif %}
+                {% endfor %}
+            ) as {{ name }}_sent
+            {%- if fields[name].zero_needs[1:] %},
+            coalesce(
+                {{ fields[name].zero_needs[0] | lower }}_payload #> '{ {{- fields[name].zero_needs[1:] | join(",") -}} }', 'null'
+            ) <> 'null' as {{ name }}_is_measured
+            {%- endif %}
+            {%- if not loop.last %},{% endif %}
+            {% endfor %}
+        from (
+            select
+                clock_timestamp() as chosen_at,
+                {% for field in fields.values() if field.event_column and field.event_column != 'signature_verified' %}
+                {{ field.event_column }},
+                {% endfor %}
+                row_version,
+                signature_verified,
+                n_outcomes,
+                is_shared,
+                {% for type in trace_event_types() %}
+                payloads[array_position(event_types, '{{ type }}')] as {{ type | lower }}_payload
+                {%- if not loop.last %},{% endif %}
+                {% endfor %}
+            from (
+                {% for arm in ['plain', 'odd'] %}
+                select
+                    clock_timestamp() as collected_at,
+                    {% for field in fields.values() if field.event_column and field.event_column != 'signature_verified' %}
+                    head.{{ field.event_column }},
+                    {% endfor %}
+                    versions.row_version,
+                    parts.signature_verified,
+                    parts.n_outcomes,
+                    parts.is_shared,
+                    parts.event_types,
+                    parts.payloads
+                {% if arm == 'plain' %}
+                from {{ events }} as head
+                {% else %}
+                from (
+                    select distinct
+                        agent_id_hash,
+                        trace_id
+                    from {{ odd_traces }}
+                ) as odd
+                cross join lateral (
+                    select part.*
+                    from {{ events }} as part
+                    where
+                        part.trace_id = odd.trace_id
+                        and part.agent_id_hash is not distinct from odd.agent_id_hash
+                        and {{ is_part_of_trace('part') }}
+                    order by
+                        part.event_type = {{ outcome_event() }} desc,
+                        case when part.event_type = {{ outcome_event() }} then part.attempt_index end desc,
+                        part.ts desc,
+                        part.event_id desc
+                    limit 1
+                ) as head
+                {% endif %}
+                left join lateral (
+                    select
+                        {% for column, alias in [('event_type', 'event_types'), ('payload', 'payloads')] %}
+                        array_agg(part.{{ column }} order by part.attempt_index desc, part.ts desc, part.event_id desc)
+                        filter (where part.agent_id_hash is not distinct from head.agent_id_hash) as {{ alias }},
+                        {% endfor %}
+                        bool_and(part.signature_verified)
+                        filter (where part.agent_id_hash is not distinct from head.agent_id_hash) as signature_verified,
+                        count(*) filter (
+                            where part.agent_id_hash is not distinct from head.agent_id_hash
+                            and part.event_type = {{ outcome_event() }}
+                        ) as n_outcomes,
+                        bool_or(part.agent_id_hash is distinct from head.agent_id_hash) as is_shared
+                    from {{ events }} as part
+                    where
+                        part.trace_id = head.trace_id
+                        and {{ is_part_of_trace('part') }}
+                ) as parts on true
+                left join lateral (
+                    select bit_xor({{ row_version(events, 'part') }}) as row_version
+                    from {{ events }} as part
+                    where
+                        part.trace_id = head.trace_id
+                        and part.agent_id_hash is not distinct from head.agent_id_hash
+                        and {{ is_part_of_trace('part') }}
+                ) as versions on true
+                {% if arm == 'plain' %}
+                where
+                    head.event_type = {{ outcome_event() }}
+                    and not exists (
+                        select 1
+                        from {{ odd_traces }} as odd
+                        where
+                            odd.trace_id = head.trace_id
+                            and odd.agent_id_hash is not distinct from head.agent_id_hash
+                    )
+
+                union all
+
+                {% endif %}
+                {% endfor %}
+            ) as collected
+        ) as chosen
+    ) as looked_up
+) as typed
+{%- endif %}

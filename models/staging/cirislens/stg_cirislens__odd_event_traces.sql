@@ -1,0 +1,69 @@
+{{
+  config(
+    materialized='replace_range',
+    meta={'event_range': 'last_event_at', 'keeps_views': true},
+    indexes=[{'columns': ['last_event_at']}],
+    pre_hook="{{ set_for_heavy_work() }}",
+  )
+}}
+{#- The traces whose time is not simply that of their one ACTION_RESULT: those without, and those with several. They are
+    few, and so found in the lookback once per run, where stg_cirislens__event_traces would look at each of a trace's
+    events at every reading. A trace that stands here without being odd is put together all the same.
+    Grain: trace (agent and trace_id), as often as it was found with later events. Nothing but the agent is null. Empty
+    where the source holds whole traces. -#}
+{%- if source_if_there('trace_events', source_shape()) is none -%}
+select
+    null::text as agent_id_hash,
+    null::text as trace_id,
+    null::timestamptz as last_event_at
+where false
+{%- else -%}
+{%- set events_from = events_from() -%}
+with events as (
+
+    select
+        agent_id_hash,
+        trace_id,
+        event_type,
+        ts
+    from {{ source('cirislens', 'trace_events') }} as part
+    where {{ is_part_of_trace('part') }}
+
+),
+
+recent as (
+
+    select
+        agent_id_hash,
+        trace_id,
+        count(*) filter (where event_type = {{ outcome_event() }}) as n_outcomes,
+        max(ts) as last_event_at
+    from events
+    {% if events_from is not none %}
+    where ts >= {{ events_from }}
+    {% endif %}
+    group by
+        agent_id_hash,
+        trace_id
+
+)
+
+select
+    agent_id_hash,
+    trace_id,
+    last_event_at
+from recent
+where
+    n_outcomes <> 1
+    {% if events_from is not none %}
+    or exists (
+        select 1
+        from events as earlier
+        where
+            earlier.trace_id = recent.trace_id
+            and earlier.agent_id_hash is not distinct from recent.agent_id_hash
+            and earlier.event_type = {{ outcome_event() }}
+            and earlier.ts < {{ events_from }}
+    )
+    {% endif %}
+{%- endif %}

@@ -1,0 +1,41 @@
+"""In which of two shapes a lens stores what it records: whole traces, or their events.
+
+What dbt makes of it is in macros/cleaning/source_shape.sql.
+"""
+
+import psycopg
+from psycopg import sql
+
+from ciris_scoring.basics.connection import table_exists
+from ciris_scoring.basics.project import Project
+from ciris_scoring.basics.source_schema import ENGINE_TABLES, SOURCE_TABLES
+
+TRACES, EVENTS = "traces", "events"
+_OF_EITHER = ("wbd_deferrals", "covenant_trace_batches")
+
+
+def source_shape(connection: psycopg.Connection, project: Project) -> str:
+    """TRACES or EVENTS: as the variable ciris_source says, else events where they stand alone."""
+    wanted = project.variables.get("source")
+    if wanted is not None:
+        return str(wanted)
+    tables = (project.source_tables["covenant_traces"], "trace_events")
+    has_traces, has_events = (table_exists(connection, project.source_schema, table) for table in tables)
+    return EVENTS if has_events and not has_traces else TRACES
+
+
+def tables_read(connection: psycopg.Connection, project: Project) -> dict[str, str]:
+    """Names in the database of the source tables that a run looks for, by their own names; it may lack some of them."""
+    if source_shape(connection, project) == TRACES:
+        return {name: project.source_tables[name] for name in SOURCE_TABLES}
+    return {name: name for name in ENGINE_TABLES} | {name: project.source_tables[name] for name in _OF_EITHER}
+
+
+def traced_times(connection: psycopg.Connection, project: Project) -> sql.Composed:
+    """A subquery of the times of traces, in a column traced_at; next to none of those without an outcome."""
+    if source_shape(connection, project) == TRACES:
+        table = sql.Identifier(project.source_schema, project.source_tables["covenant_traces"])
+        return sql.SQL('(select "timestamp" as traced_at from {}) as traces').format(table)
+    return sql.SQL("(select ts as traced_at from {} where event_type = 'ACTION_RESULT') as traces").format(
+        sql.Identifier(project.source_schema, "trace_events")
+    )

@@ -1,0 +1,67 @@
+"""The other source in the place of the usual one: events of whatever the tests write into covenant_traces.
+
+Triggers write the events, so that a test changes traces by the same statements whichever of the two a run reads.
+"""
+
+from __future__ import annotations
+
+import psycopg
+from psycopg import sql
+
+from ciris_scoring.trial.simulation.events import UNFOLD, create_engine_tables, index_events
+
+AS_EVENTS = {"ciris_source": "events"}
+"""Both stand in the schema, so that the variable decides."""
+
+# The engine takes no event twice: of a trace that is sent again it has them all.
+_NEW = """(
+    select distinct on (rows.agent_id_hash, rows.trace_id) rows.*
+    from new_rows as rows
+    where not exists (
+        select 1
+        from cirislens.trace_events as known
+        where
+            known.trace_id = rows.trace_id
+            and known.agent_id_hash is not distinct from rows.agent_id_hash
+    )
+)"""
+_TRIGGERS = """
+create function cirislens.write_events() returns trigger language plpgsql as $body$
+begin
+    if tg_op <> 'INSERT' then
+        delete from cirislens.trace_events as events
+        using old_rows as rows
+        where
+            events.trace_id = rows.trace_id
+            and events.agent_id_hash is not distinct from rows.agent_id_hash;
+    end if;
+    if tg_op <> 'DELETE' then
+        {unfold};
+    end if;
+    return null;
+end
+$body$;
+create trigger events_of_new after insert on cirislens.covenant_traces
+    referencing new table as new_rows for each statement execute function cirislens.write_events();
+create trigger events_of_other after update on cirislens.covenant_traces
+    referencing old table as old_rows new table as new_rows
+    for each statement execute function cirislens.write_events();
+create trigger events_of_gone after delete on cirislens.covenant_traces
+    referencing old table as old_rows for each statement execute function cirislens.write_events();
+drop table cirislens.accord_public_keys;
+create view cirislens.accord_public_keys as
+    select key_id, algorithm, created_at, expires_at, revoked_at from cirislens.covenant_public_keys
+"""
+
+
+def write_as_events(connection: psycopg.Connection) -> None:
+    """Have the events of all traces, those that are there and those to come, in the tables of today's lens."""
+    schema = sql.Identifier("cirislens")
+    create_engine_tables(connection)
+    index_events(connection)
+    unfold = sql.SQL(UNFOLD)
+    connection.execute(
+        sql.SQL(_TRIGGERS).format(unfold=unfold.format(schema=schema, traces=sql.SQL(_NEW))).as_string()
+    )
+    connection.execute("update cirislens.covenant_traces set trace_id = trace_id")
+    connection.execute("analyze cirislens.trace_events")

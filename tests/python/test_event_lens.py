@@ -1,0 +1,451 @@
+"""Today's lens, which stores the events of traces: real batches by its engine and by the loader give the same scores,
+and events that are not as they should be stop nothing and are counted."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import psycopg
+import pytest
+from psycopg import sql
+from psycopg.types.json import Jsonb
+
+import real_engine
+from ciris_scoring.audit.load import load
+from ciris_scoring.basics.project import load_project
+from ciris_scoring.basics.source_schema import TRACE_COLUMNS
+from ciris_scoring.trial.embedded import SCHEMA, Server
+from ciris_scoring.trial.simulation import simulate_fleet
+from ciris_scoring.trial.simulation.events import create_engine_tables, index_events
+from ciris_scoring.trial.simulation.load import load_fleet
+from command_line import at, invoke
+from conftest import REPOSITORY, Database, fresh_database
+from event_lens import AS_EVENTS, write_as_events
+from pipeline import create_loose_sources, score
+from test_bad_input import dbt, restore, saved
+from test_real_traces import DATA, period_end
+
+PUT_TOGETHER = f"{SCHEMA}_staging.stg_cirislens__event_traces"
+BATCHES = sorted(DATA.glob("batches/*/batches.jsonl.gz"))
+ERASED = "3f764637717ba9ec"
+
+needs_engine = pytest.mark.skipif(
+    not real_engine.IS_INSTALLED,
+    reason="the engine of today's lens is not installed: pip install ciris-persist (Linux x86-64)",
+)
+
+
+# --- The same batches by both ways ------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def both_ways(
+    embedded_postgres: Server, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[Database, Database, datetime]]:
+    """The real batches as the loader and as the engine store them, scored; and the as-of.
+
+    A run refuses an as-of in the future, so traces of a day that is not over yet are moved back by whole days.
+    """
+    keys: dict[str, str] = {}
+    for path in DATA.glob("batches/*/public_keys.json"):
+        keys |= json.loads(path.read_text())
+    with (
+        fresh_database(embedded_postgres, tmp_path_factory.mktemp("loader")) as by_loader,
+        fresh_database(embedded_postgres, tmp_path_factory.mktemp("engine")) as by_engine,
+    ):
+        project = load_project(REPOSITORY, by_loader.profiles_dir)
+        load(project, [DATA / "batches"], sorted(DATA.glob("batches/*/public_keys.json")))
+        refused = real_engine.store(_place(by_engine), tmp_path_factory.mktemp("home"), BATCHES, keys)
+        assert len(refused) == 1 and "wbd_deferral" in refused[0]
+        with by_loader.connect() as loader, by_engine.connect() as engine:
+            [[last]] = loader.execute('select max("timestamp") from cirislens.covenant_traces').fetchall()
+            as_of = period_end(last, "day")
+            days = timedelta(days=max(0, -((datetime.now(UTC) - as_of) // timedelta(days=1))))
+            loader.execute('update cirislens.covenant_traces set "timestamp" = "timestamp" - %s', [days])
+            engine.execute("update cirislens.trace_events set ts = ts - %s", [days])
+        for database in (by_loader, by_engine):
+            score(database.profiles_dir, as_of - days)
+        yield by_loader, by_engine, as_of - days
+
+
+def _place(database: Database) -> dict[str, str | int]:
+    server = database.server
+    return {"host": server.socket_folder, "port": server.port, "user": server.user, "dbname": database.name}
+
+
+@needs_engine
+def test_the_same_batches_by_both_ways_give_the_same_scores(both_ways):
+    """To the last digit. The engine does not know the one deferral, which nobody has judged, so that no score does."""
+    by_loader, by_engine, _ = both_ways
+    scores, components, issues = [], [], []
+    for database in (by_loader, by_engine):
+        with database.connect() as connection:
+            found = connection.execute(
+                f"select agent_id_hash, as_of, window_days, capacity_score, category, n_traces"
+                f" from {SCHEMA}.fct_capacity_scores"
+            ).fetchall()
+            scores.append(sorted(found))
+            found = connection.execute(
+                "select agent_id_hash, as_of, window_days, component, component_value"
+                f" from {SCHEMA}.fct_factor_components"
+            ).fetchall()
+            components.append({row[:-1]: row[-1] for row in found})
+            found = connection.execute(
+                f"select agent_id_hash, period_start, issue, n from {SCHEMA}.fct_data_quality"
+                # The engine keeps no batches.
+                " where issue not in ('ingestion_received', 'ingestion_accepted', 'ingestion_rejected')"
+            ).fetchall()
+            issues.append(set(found))
+    assert scores[0] and scores[0] == scores[1]
+    assert issues[0] == issues[1]
+    assert len({component for *_, component in components[0]}) > 20
+    assert components[0] == components[1]
+
+
+@needs_engine
+def test_loader_and_staging_find_every_column_in_the_same_place(both_ways):
+    rows = []
+    columns = ", ".join(f'"{name}"' for name in TRACE_COLUMNS)
+    for database, table in zip(both_ways[:2], ("cirislens.covenant_traces", PUT_TOGETHER), strict=True):
+        with database.connect() as connection:
+            found = connection.execute(f"select {columns} from {table}").fetchall()
+            rows.append({(row[2], row[0]): dict(zip(TRACE_COLUMNS, row, strict=True)) for row in found})
+    loaded, put_together = rows
+    assert len(loaded) == 318 and loaded.keys() == put_together.keys()
+    for key, row in loaded.items():
+        # The loader takes the prefix off; of events the cleaning does, as of rows of a lens.
+        put_together[key]["selected_action"] = put_together[key]["selected_action"].removeprefix(
+            "HandlerActionType."
+        )
+        assert put_together[key] == row
+
+
+@needs_engine
+def test_our_tables_are_like_those_of_the_engine(both_ways, database):
+    """The simulation's tables: each column of the engine's type, each index as the engine has it."""
+    described = []
+    for place in (both_ways[1], database):
+        with place.connect() as connection:
+            if place is database:
+                make_tables(connection)
+            columns = connection.execute(
+                "select c.relname, a.attname, format_type(a.atttypid, a.atttypmod), a.attnotnull"
+                " from pg_attribute as a join pg_class as c on c.oid = a.attrelid"
+                " where c.relnamespace = 'cirislens'::regnamespace and c.relkind = 'r' and a.attnum > 0"
+            ).fetchall()
+            indexes = connection.execute(
+                "select indexname, indexdef from pg_indexes where schemaname = 'cirislens'"
+                " and indexname ~ '^trace_events_(type_ts|agenthash_ts|an_trace_summary)$'"
+            ).fetchall()
+            described.append((set(columns), set(indexes)))
+    (columns, indexes), (our_columns, our_indexes) = described
+    assert our_columns <= columns and our_indexes <= indexes and len(our_indexes) == 3
+
+
+def make_tables(connection: psycopg.Connection) -> None:
+    create_engine_tables(connection)
+    index_events(connection)
+
+
+@needs_engine
+def test_what_an_agent_erases_is_gone_from_the_lookback(both_ways, tmp_path):
+    """The last test with these databases, because it changes them."""
+    _, by_engine, as_of = both_ways
+    with by_engine.connect() as connection:
+        verdicts = f"select count(*) from {SCHEMA}_intermediate.int_trace_verdicts where agent_id_hash = %s"
+        assert connection.execute(verdicts, [ERASED]).fetchone() == (209,)
+        code = f"engine.delete_traces_for_agent_id_hash('{ERASED}')"
+        real_engine.store(_place(by_engine), tmp_path, [], {}, code=code)
+        score(by_engine.profiles_dir, as_of)
+        assert connection.execute(verdicts, [ERASED]).fetchone() == (0,)
+
+
+# --- Events that are not as they should be ----------------------------------------------------------------------------
+
+AGENT, OTHER = "a" * 16, "b" * 16
+START = datetime(2026, 6, 10, 9, tzinfo=UTC)
+WHOLE: dict[str, dict[str, Any]] = {
+    "THOUGHT_START": {"thought_type": "standard"},
+    "SNAPSHOT_AND_CONTEXT": {"agent_name": "Kim"},
+    "DMA_RESULTS": {"csdma": {"plausibility_score": 0.9}, "dsdma_domain_alignment": 0.8},
+    "IDMA_RESULT": {"k_eff": 1.5, "fragility_flag": False, "phase": "healthy"},
+    "ASPDMA_RESULT": {"selected_action": "HandlerActionType.SPEAK"},
+    "CONSCIENCE_RESULT": {
+        "conscience_passed": True, "action_was_overridden": False, "entropy_level": 0.125, "entropy_score": 0.125,
+        "coherence_level": 0.75, "coherence_passed": True,
+    },
+    "ACTION_RESULT": {"execution_success": True, "audit_sequence_number": 1, "audit_entry_hash": "h"},
+}  # fmt: skip
+
+
+def write(
+    connection: psycopg.Connection, trace_id: str, minute: int, agent: str | None = AGENT, **payloads: Any
+) -> None:
+    """Write the events of a trace, a second apart: whole, but for payloads given here, None for an event to leave out.
+
+    A list is of several attempts, each an event; a type may be given with an index of attempts: ACTION_RESULT__2.
+    """
+    second = 0
+    for event_type, payload in {**WHOLE, **payloads}.items():
+        second += 1
+        attempts = payload if isinstance(payload, list) else [payload]
+        for attempt, sent in enumerate(attempts):
+            if sent is None:
+                continue
+            connection.execute(
+                "insert into cirislens.trace_events (trace_id, thought_id, event_type, attempt_index, ts,"
+                " agent_id_hash, trace_level, payload, signature, signing_key_id, signature_verified, schema_version)"
+                " values (%s, 'th', %s, %s, %s, %s, 'detailed', %s, 's', 'k', true, '9.9.9')",
+                [
+                    trace_id, event_type, attempt,
+                    START + timedelta(minutes=minute, seconds=second + 10 * attempt), agent, Jsonb(sent),
+                ],
+            )  # fmt: skip
+
+
+def put_together(connection: psycopg.Connection) -> dict[tuple[str | None, str], dict[str, Any]]:
+    names = [*TRACE_COLUMNS, "event_issues"]
+    columns = ", ".join(f'"{name}"' for name in names)
+    rows = connection.execute(f"select {columns} from {PUT_TOGETHER}").fetchall()
+    return {(row[2], row[0]): dict(zip(names, row, strict=True)) for row in rows}
+
+
+def test_odd_events_stop_nothing_and_are_counted(database: Database) -> None:
+    with database.connect() as connection:
+        make_tables(connection)
+        write(connection, "whole", 0, LLM_CALL={"model": "m"})
+        write(connection, "no outcome", 1, ACTION_RESULT=None)
+        write(connection, "no object", 2, DMA_RESULTS=[[1, 2]], IDMA_RESULT="none", THOUGHT_START=7)
+        write(
+            connection, "wrong types", 3,
+            DMA_RESULTS={"csdma": {"plausibility_score": "0.9"}, "dsdma": {"domain_alignment": None}},
+            IDMA_RESULT={"k_eff": True, "fragility_flag": "no", "phase": 3},
+            ACTION_RESULT={"success": 1, "audit_sequence_number": "5", "audit_entry_hash": []},
+        )  # fmt: skip
+        write(
+            connection, "two outcomes", 4,
+            ACTION_RESULT=[
+                {"execution_success": False, "audit_sequence_number": 2},
+                {"execution_success": True, "audit_sequence_number": 3},
+            ],
+            DMA_RESULTS=[{"csdma_plausibility_score": 0.1}, {"csdma_plausibility_score": 0.456}],
+        )  # fmt: skip
+        write(connection, "shared", 5)
+        write(connection, "shared", 5, OTHER, ACTION_RESULT=None, THOUGHT_START=None)
+        write(connection, "nobody", 6, None)
+        write(connection, "entropy not measured", 7, CONSCIENCE_RESULT={"entropy_level": 0.0})
+        write(connection, "of other types", 8, **dict.fromkeys(WHOLE), VERB_SECOND_PASS_RESULT={})
+        write(connection, "many digits", 9, DMA_RESULTS={"csdma": {"plausibility_score": 10**400}})
+        score(database.profiles_dir, START.replace(day=11, hour=0))
+        traces = put_together(connection)
+        issues = {key[1]: row["event_issues"] for key, row in traces.items() if key[0] != OTHER}
+        assert issues == {
+            "whole": None, "entropy not measured": None, "many digits": None, "nobody": None,
+            "no outcome": ["no_action_result"],
+            "no object": ["unreadable_idma_result", "unreadable_thought_start", "unreadable_dma_results"],
+            "wrong types": [
+                "unreadable_audit_entry_hash", "unreadable_audit_sequence_number",
+                "unreadable_csdma_plausibility_score", "unreadable_idma_k_eff", "unreadable_idma_fragility_flag",
+                "unreadable_idma_phase", "unreadable_action_success",
+            ],
+            "two outcomes": ["several_action_results"],
+            "shared": ["trace_id_of_two_agents"],
+        }  # fmt: skip
+        whole = traces[AGENT, "whole"]
+        assert whole["timestamp"] == START + timedelta(seconds=7)
+        scores = ("csdma_plausibility_score", "dsdma_domain_alignment", "entropy_level", "coherence_level")
+        assert [float(whole[name]) for name in scores] == [0.9, 0.8, 0.125, 0.75]
+        assert whole["agent_name"] == "Kim" and whole["idma_phase"] == "healthy"
+        assert traces[AGENT, "no outcome"]["timestamp"] == START + timedelta(minutes=1, seconds=6)
+        assert traces[AGENT, "entropy not measured"]["entropy_level"] is None
+        both = traces[AGENT, "two outcomes"]
+        assert (both["audit_sequence_number"], both["action_success"]) == (3, True)
+        assert float(both["csdma_plausibility_score"]) == 0.46
+        half = traces[OTHER, "shared"]
+        assert half["event_issues"] == ["no_action_result", "trace_id_of_two_agents"]
+        counted = dict(
+            connection.execute(
+                f"select issue, sum(n)::integer from {SCHEMA}.fct_data_quality group by 1"
+            ).fetchall()
+        )
+        assert counted == {
+            "no_action_result": 2, "several_action_results": 1, "trace_id_of_two_agents": 2,
+            "blank_agent_id_hash": 1, "out_of_range_csdma_plausibility_score": 1,
+            "unreadable_thought_start": 1, "unreadable_dma_results": 1, "unreadable_idma_result": 1,
+            **dict.fromkeys(issues["wrong types"], 1),
+        }  # fmt: skip
+        # The rest of a trace in another transaction, and of one that the run before has judged.
+        write(
+            connection, "no outcome", 1, **(dict.fromkeys(WHOLE) | {"ACTION_RESULT": WHOLE["ACTION_RESULT"]})
+        )
+        score(database.profiles_dir, START.replace(day=11, hour=0))
+        verdicts = connection.execute(
+            f"select traced_at, repairs from {SCHEMA}_intermediate.int_trace_verdicts where trace_id = 'no outcome'"
+        ).fetchall()
+        assert verdicts == [(START + timedelta(minutes=1, seconds=7), None)]
+
+
+# --- Events that come late, change or go ------------------------------------------------------------------------------
+
+NEWEST = "2026-06-15T00:00:00Z"
+DAY = "2026-06-12T00:00:00+00:00"
+ONE_TRACE = """
+    trace_id = (
+        select trace_id from cirislens.trace_events
+        where event_type = 'ACTION_RESULT' and ts between '2026-06-12T09:00Z' and '2026-06-13Z'
+        order by ts limit 1
+    )
+"""
+OF_THE_TRACE = f"from cirislens.trace_events where event_type = 'DMA_RESULTS' and {ONE_TRACE}"
+COLUMNS = "trace_id, thought_id, event_type, ts, agent_id_hash, trace_level, payload"
+OF_A_CALL = COLUMNS.replace("event_type", "'LLM_CALL'")
+CHANGES = {
+    "a payload": (
+        f"update cirislens.trace_events set payload = '{{}}' where event_type = 'DMA_RESULTS' and {ONE_TRACE}", DAY,
+    ),
+    "an event that goes": (f"delete {OF_THE_TRACE}", DAY),
+    "an event that comes": (
+        f"insert into cirislens.trace_events ({COLUMNS}, attempt_index) select {COLUMNS}, 1 {OF_THE_TRACE}", DAY,
+    ),
+    "a trace that goes": (f"delete from cirislens.trace_events where {ONE_TRACE}", DAY),
+    "a trace that loses its outcome": (
+        f"delete from cirislens.trace_events where event_type = 'ACTION_RESULT' and {ONE_TRACE}", DAY,
+    ),
+    "a call of a model": (
+        f"insert into cirislens.trace_events ({COLUMNS}, attempt_index)"
+        f" select {OF_A_CALL}, 1 {OF_THE_TRACE}", NEWEST.replace("Z", "+00:00"),
+    ),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def fleet(embedded_postgres: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
+    """A fleet that the simulation wrote as events, scored."""
+    with fresh_database(embedded_postgres, tmp_path_factory.mktemp("fleet")) as database:
+        with database.connect() as connection:
+            end = datetime.fromisoformat(NEWEST)
+            load_fleet(connection, simulate_fleet(6, 20, 20.0, 3, end), as_events=True)
+        score(database.profiles_dir, NEWEST)
+        yield database
+
+
+@pytest.fixture(scope="module")
+def state(fleet: Database) -> Iterator[str]:
+    with saved(fleet) as state:
+        yield state
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_change_of_events_is_seen_in_the_day_of_their_trace(fleet, state, change):
+    statement, judged = CHANGES[change]
+    with fleet.connect() as connection:
+        assert connection.execute(statement).rowcount > 0
+    models = ("--select", "path:models/staging", "int_source_periods", "int_scoring_run")
+    outcome = dbt(fleet, "run", *models, variables={"ciris_as_of": NEWEST})
+    assert outcome.succeeded, outcome.said
+    with fleet.connect() as connection:
+        query = f"select rejudged_from from {SCHEMA}_intermediate.int_scoring_run"
+        found = [[moment]] = connection.execute(query).fetchall()
+        assert moment.isoformat() == judged, found
+    restore(fleet, state)
+
+
+def test_a_trace_that_comes_late_is_counted_and_a_backfill_judges_it(fleet, state):
+    with fleet.connect() as connection:
+        connection.execute(
+            f"""
+            insert into cirislens.trace_events ({COLUMNS}) values
+            (
+                'late', 'th', 'ACTION_RESULT', '2026-06-05T10:00Z',
+                (select min(agent_id_hash) from cirislens.trace_events), 'detailed', '{{"success": true}}'
+            )
+            """
+        )
+        score(fleet.profiles_dir, NEWEST)
+        counted = connection.execute(
+            f"select sum(n)::integer from {SCHEMA}.fct_data_quality where issue = 'late_trace'"
+        ).fetchone()
+        assert counted == (1,)
+        result = invoke("run", *at(fleet), "--from", "2026-06-06", "--to", NEWEST, "--allow-rescoring")
+        assert result.exit_code == 0, result.output
+        verdicts = f"select count(*) from {SCHEMA}_intermediate.int_trace_verdicts where trace_id = 'late'"
+        assert connection.execute(verdicts).fetchone() == (1,)
+    restore(fleet, state)
+
+
+# --- Which of two, keys, and how it is read ---------------------------------------------------------------------------
+
+
+def test_where_both_stand_the_variable_decides_and_check_says_which(database: Database) -> None:
+    with database.connect() as connection:
+        create_loose_sources(connection)
+        result = invoke("check", *at(database))
+        assert "The lens stores traces." in result.stdout and "Both" not in result.stdout
+        write_as_events(connection)
+        result = invoke("check", *at(database))
+        assert "The lens stores traces." in result.stdout
+        assert "Both cirislens.covenant_traces and cirislens.trace_events are there" in result.stdout
+        result = invoke("check", "--json", *at(database), "--vars", json.dumps(AS_EVENTS))
+        found = json.loads(result.stdout)
+        assert found["source_shape"] == "events" and found["faults"] == []
+        assert "trace_events" in [source["name"] for source in found["sources"]]
+        result = invoke("check", *at(database), "--vars", "{ciris_source: rows}")
+        assert "ciris_source is 'rows', but must be traces or events" in result.stdout + result.stderr
+        connection.execute("drop table cirislens.covenant_traces, cirislens.wbd_deferrals cascade")
+        result = invoke("check", *at(database))
+        assert "The lens stores events." in result.stdout
+        assert "There is no cirislens.wbd_deferrals, so no deferral is known" in result.stdout
+        connection.execute("alter table cirislens.trace_events drop payload")
+        result = invoke("check", *at(database))
+        assert result.exit_code == 1 and "trace_events has no column payload" in result.stdout
+
+
+def test_keys_of_both_registries(database: Database) -> None:
+    """A key of the federation holds until it ends or its revocation is in effect, whichever comes first."""
+    with database.connect() as connection:
+        make_tables(connection)
+        connection.execute(
+            "insert into cirislens.federation_keys values"
+            " ('plain', 'hybrid', '2026-01-01', null), ('ending', 'hybrid', '2026-01-01', '2026-03-01'),"
+            " ('revoked', 'hybrid', '2026-01-01', '2026-05-01');"
+            "insert into cirislens.federation_revocations (revoked_key_id, effective_at) values"
+            " ('revoked', '2026-04-01'), ('revoked', '2026-02-01');"
+            "insert into cirislens.accord_public_keys (key_id, public_key_base64, revoked_at) values"
+            " ('accord', '-', null), ('plain', '-', '2026-02-15')"
+        )
+        write(connection, "whole", 0)
+        score(database.profiles_dir, START.replace(day=11, hour=0))
+        keys = connection.execute(
+            "select key_id, least(min(revoked_at), min(expires_at))"
+            f" from {SCHEMA}_staging.stg_cirislens__covenant_public_keys group by 1 order by 1"
+        ).fetchall()
+        ends = {key: None if end is None else f"{end.astimezone(UTC):%Y-%m-%d}" for key, end in keys}
+        assert ends == {
+            "accord": None,
+            "ending": "2026-03-01",
+            "plain": "2026-02-15",
+            "revoked": "2026-02-01",
+        }
+
+
+def test_an_increment_reads_events_by_the_engines_indexes(fleet: Database) -> None:
+    """However long the history is: a day's traces, looked up by time and then by trace."""
+    with fleet.connect() as connection:
+        for columns in ("*", "traced_at, agent_id_hash", "row_version, traced_at"):
+            query = sql.SQL(
+                "explain (format json, costs off) select {} from {}_staging.stg_cirislens__covenant_traces"
+                " where traced_at >= '2026-06-14Z' and traced_at < '2026-06-15Z'"
+            ).format(sql.SQL(columns), sql.SQL(SCHEMA))
+            [[plan]] = connection.execute(query).fetchall()
+            scans = [node for node in _nodes(plan[0]["Plan"]) if node.get("Relation Name") == "trace_events"]
+            assert scans and all("Seq Scan" not in node["Node Type"] for node in scans), plan
+            assert "trace_events_type_ts" in json.dumps(plan)
+
+
+def _nodes(node: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    yield node
+    for child in node.get("Plans", ()):
+        yield from _nodes(child)
