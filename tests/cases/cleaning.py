@@ -86,7 +86,10 @@ CASES = [
             ),
             expects({"n_traces": 1, "issues": {"duplicate_trace": 1}}, agent="unnumbered"),
             expects({"n_traces": 2, "issues": {}}, agent="renumbered"),
-            expects({"n_traces": 2, "chain_duplicates": 1, "issues": {}}, agent="nameless"),
+            expects(
+                {"n_traces": 2, "chain_duplicates": 1, "alerts": {"broken_chain": "critical"}, "issues": {}},
+                agent="nameless",
+            ),
         ],
     ),
     Case(

@@ -101,7 +101,7 @@ class Row:
 
     Names are columns of ``fct_capacity_scores`` and components; ``alerts``: severity by kind; ``issues``: how often by
     data-quality issue; ``lost.PART``, ``loss.PART``: attribution; ``moved.PART``: points of the change since the window
-    before. None instead of values: there is no such row.
+    before; ``failed``: what of its decisions did not replay. None instead of values: there is no such row.
     """
 
     values: Mapping[str, Any] | None

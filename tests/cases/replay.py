@@ -9,10 +9,13 @@ NOTHING = {"action_result": None}
 HASH = {"action_result": {"audit_entry_hash": "hash"}}
 
 
-def comparison(name: str, holds: list[dict[str, Any]], fails: list[dict[str, Any]]) -> Case:
+def comparison(
+    name: str, holds: list[dict[str, Any]], fails: list[dict[str, Any]], failed: list[str]
+) -> Case:
     """One agent all of whose 30 traces can be replayed, and one none of whose can: these columns, in turn.
 
-    Nothing else of the first one's traces is compared; of the second one's the hash is, and holds.
+    Nothing else of the first one's traces is compared; of the second one's the hash is, and holds. failed: what
+    fct_trace_verdicts says of the second one's, by the alphabet.
     """
     rows = [
         row
@@ -23,7 +26,10 @@ def comparison(name: str, holds: list[dict[str, Any]], fails: list[dict[str, Any
     return Case(
         f"4 replay: {name}",
         rows,
-        [expects({"i_replay": 1}, agent="holds"), expects({"i_replay": 0}, agent="fails")],
+        [
+            expects({"i_replay": 1, "failed": []}, agent="holds"),
+            expects({"i_replay": 0, "failed": failed}, agent="fails"),
+        ],
     )
 
 
@@ -58,6 +64,7 @@ CASES = [
             conscience(**ENTROPY | {"entropy_threshold": True}),
             conscience(**ENTROPY | {"entropy_passed": "true"}),
         ],
+        ["entropy_passed follows from its score"],
     ),
     comparison(
         "coherence passes at its threshold",
@@ -68,6 +75,7 @@ CASES = [
             conscience(**COHERENCE | {"coherence_score": [0.6]}),
             conscience(**COHERENCE | {"coherence_passed": False}),  # the row says that it passed
         ],
+        ["coherence_passed", "coherence_passed follows from its score"],
     ),
     comparison(
         "the conscience passes when every recorded verdict does and no guardrail fired",
@@ -92,11 +100,13 @@ CASES = [
             conscience(**VERDICTS, updated_status_detected="no"),
             conscience(**VERDICTS | {"conscience_passed": "true"}),
         ],
+        ["conscience_passed", "conscience_passed follows from its verdicts"],
     ),
     comparison(
         "guardrails alone are no verdict",
         [conscience(conscience_passed=True, thought_depth_triggered=True)],
         [NOTHING | conscience(conscience_passed=None, thought_depth_triggered=False)],  # nothing ran
+        [],
     ),
     comparison(
         "plausibility and alignment agree to 2 decimals, half away from zero",
@@ -122,6 +132,7 @@ CASES = [
             {"dsdma_domain_alignment": 0.5, "dma_results": {"dsdma_domain_alignment": 0.4949}},
             NOTHING | {"csdma_plausibility_score": None, "dma_results": {"csdma_plausibility_score": 0.5}},
         ],
+        ["csdma_plausibility_score", "dsdma_domain_alignment"],
     ),
     comparison(
         "entropy_level and coherence_level agree to 4 decimals",
@@ -136,6 +147,7 @@ CASES = [
             {"entropy_level": 0.5} | conscience(entropy_level=False),
             {"coherence_level": 0.5} | conscience(coherence_level=0.50005),
         ],
+        ["coherence_level", "entropy_level"],
     ),
     comparison(
         "verdicts and outcome of the row agree with its components",
@@ -158,6 +170,7 @@ CASES = [
             {"action_result": {"success": False}},
             {"action_success": None, "action_result": {"success": False}},  # nothing ran
         ],
+        ["action_success", "action_was_overridden", "coherence_passed", "conscience_passed"],
     ),
     comparison(
         "number and hash of the row agree with the action's result, exactly",
@@ -172,6 +185,7 @@ CASES = [
             {"action_result": {"audit_entry_hash": 5}},
             {"action_result": {"audit_entry_hash": "hash", "success": False}},  # one of two that ran
         ],
+        ["action_success", "audit_entry_hash", "audit_sequence_number"],
     ),
     comparison(
         "something must have run, and the thought's start be an object",
@@ -183,6 +197,7 @@ CASES = [
             {"action_result": {"success": True}, "thought_start": None},
             {"action_result": {"success": True}, "thought_start": ()},
         ],
+        ["thought_start"],
     ),
     Case(
         "4 a replay sample below 30 is unmeasured",

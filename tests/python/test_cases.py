@@ -37,6 +37,9 @@ def load(connection: psycopg.Connection) -> None:
     insert_rows(connection, "covenant_public_keys", [key("key"), *keys])
 
 
+EMPTY: dict[str, Any] = {"alerts": {}, "issues": {}, "failed": []}
+"""What an agent has that is not spoken of."""
+
 Found = dict[tuple[str, Any, int], dict[str, Any]]
 
 
@@ -63,6 +66,11 @@ def published(connection: psycopg.Connection) -> Found:
     for place, row in query("select * from {schema}.fct_capacity_alerts where as_of = %(T)s"):
         found[place].setdefault("alerts", {})[row["kind"]] = row["severity"]
     for (agent, *_), row in query(
+        "select agent_id_hash, %(T)s as as_of, 0 as window_days, array_agg(distinct failed order by failed) as failed"
+        " from {schema}.fct_trace_verdicts cross join unnest(failed_comparisons) as failures (failed) group by 1"
+    ):
+        found[agent, T, 7]["failed"] = row["failed"]
+    for (agent, *_), row in query(
         "select agent_id_hash, %(T)s as as_of, 0 as window_days, issue, sum(n) as n"
         " from {schema}.fct_data_quality where agent_id_hash is not null group by agent_id_hash, issue"
     ):
@@ -81,7 +89,7 @@ def differences(case: Case, found: Found, by_hour: bool = False) -> Iterator[str
                 yield f"{row.agent}: unexpected row at {row.at}, window {row.window}"
             continue
         for name, value in expected(row, by_hour).items():
-            other = there.get(name, {} if name in ("alerts", "issues") else "no value")
+            other = there.get(name, EMPTY.get(name, "no value"))
             if not is_equal(value, other):
                 yield f"{row.agent} at {row.at}, window {row.window}: {name} is {other!r}, not {value!r}"
 
