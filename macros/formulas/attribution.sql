@@ -16,9 +16,9 @@
 {% macro part_words() %}
   {{ return({
     'd_identity': 'changes of name', 'k_contradiction': 'overridden actions', 'i_chain': 'broken chain of evidence',
-    'i_coverage': 'missing fields', 'i_replay': 'decisions that do not replay', 'r_ceiling': 'what no agent avoids',
+    'i_coverage': 'missing fields', 'i_replay': 'decisions that do not replay', 'r_ceiling': 'fixed cost',
     'delta_drift': 'drift', 'mttr_hours': 'slow recovery', 'rho_regression': 'relapses',
-    'ece': 'confidence that misleads', 'u_unsafe': 'unsafe actions', 'q_deferral': 'deferrals judged poor',
+    'ece': 'overconfidence', 'u_unsafe': 'unsafe actions', 'q_deferral': 'deferrals judged poor',
     's_score': 'incoherent signals',
   }) }}
 {% endmacro %}

@@ -12,7 +12,7 @@ import click
 
 from ciris_scoring.basics import as_of as as_of_time
 from ciris_scoring.basics.errors import CirisError, InputError, one_line
-from ciris_scoring.basics.terminal import accept_any_character, printable
+from ciris_scoring.basics.terminal import accept_any_character, coloured, printable
 from ciris_scoring.options import Place, database_options, every_second, fleet_options, project_dir_option
 
 # Modules that import dbt or pandas are imported by the commands that need them, so that --help answers at once.
@@ -28,10 +28,10 @@ class Commands(click.Group):
             return super().invoke(ctx)
         except CirisError as error:
             click.echo(
-                f"{click.style('Error:', fg='red', bold=True)} {printable(one_line(error.message))}", err=True
+                f"{coloured('Error:', fg='red', bold=True)} {printable(one_line(error.message))}", err=True
             )
             if error.hint:
-                click.echo(f"{click.style('Hint:', fg='yellow')} {printable(one_line(error.hint))}", err=True)
+                click.echo(f"{coloured('Hint:', fg='yellow')} {printable(one_line(error.hint))}", err=True)
             ctx.exit(error.exit_code)
 
 

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from ciris_scoring.basics.errors import InputError
-from ciris_scoring.project_files import PARTS, copy_project
+from ciris_scoring.project_files import PARTS, copy_project, project_folder
 
 SCHEDULE = """\
 # A line for crontab (the server's clock in UTC): every day, the day that is over. It writes a report beside the
@@ -51,7 +51,7 @@ def init(folder: Path) -> None:
 
 
 def _write(folder: Path) -> None:
-    source = _source()
+    source = project_folder()
     copy_project(source, folder)
     shutil.copyfile(source / "profiles.yml.example", folder / "profiles.yml")
     program = Path(sys.executable).parent / "ciris-scoring"
@@ -59,9 +59,3 @@ def _write(folder: Path) -> None:
     quoted = [shlex.quote(str(path)).replace("%", "\\%") for path in (folder.resolve(), program)]
     (folder / "schedule.crontab").write_text(SCHEDULE.format(folder=quoted[0], program=quoted[1]))
     (folder / ".gitignore").write_text(IGNORED)
-
-
-def _source() -> Path:
-    """Folder of the project: in the package, or the checkout that the package was installed from."""
-    in_package = Path(__file__).parent / "dbt_project"
-    return in_package if in_package.is_dir() else Path(__file__).parents[2]

@@ -6,12 +6,13 @@ from copy import copy
 from threading import Lock
 from typing import Any, Literal
 
+
 import click
 
 from ciris_scoring.basics.dbt import core, invoke, parse
 from ciris_scoring.basics.project import PREFIX, Project
 from ciris_scoring.basics.relations import PACKAGE, relations_of
-from ciris_scoring.basics.terminal import printable, say
+from ciris_scoring.basics.terminal import coloured, printable, say
 
 Half = Literal["before_resilience", "after_resilience"]
 """The halves of a run, before and after the Python steps, as selectors.yml names them for plain dbt. A project that has
@@ -119,7 +120,7 @@ class _Progress:
         width = len(str(self._total))
         count = f"{self._finished:>{width}} of {self._total}"
         kind = node.resource_type.replace("_", " ")
-        label = click.style(f"{status:<7}", fg=_COLOURS.get(status))
+        label = coloured(f"{status:<7}", fg=_COLOURS.get(status))
         note = f"  {printable(core(result.message))}" if status in ("WARN", "FAIL", "ERROR") else ""
         click.echo(
             f"  {count}  {label}  {result.execution_time:6.1f} s  {kind} {node.node_name}{note}", err=True

@@ -47,7 +47,7 @@ RULE = (
     "How points are shared out: each part's equally among the traces of the window that lowered it, those",
     "of missing fields by the number of fields, those of slow recovery by the hours of the episodes that",
     "a trace began. Incoherent signals may have come before the window. What no agent avoids, drift,",
-    "confidence that misleads and deferrals judged poor belong to no single trace.",
+    "overconfidence and deferrals judged poor belong to no single trace.",
 )
 
 Row = dict[str, Any]

@@ -87,7 +87,8 @@ def _read(marts: Marts, registry: CollectorRegistry) -> None:
         ["kind", "severity", "window_days"],
         registry=registry,
     )
-    for labels, n in Count((a.kind, a.severity, a.window_days) for a in alerts(marts)).items():
+    standing = [] if publication.as_of is None else alerts(marts, publication.as_of)
+    for labels, n in Count((a.kind, a.severity, a.window_days) for a in standing).items():
         raised.labels(*labels).set(n)
     attempt = last_attempt(marts)
     if attempt is not None:

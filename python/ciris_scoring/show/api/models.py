@@ -245,7 +245,7 @@ class Fleet(Answer):
 class Part(Described):
     """What a part took from a score."""
 
-    part: str = Field(description="Component, or r_ceiling, what no agent avoids.")
+    part: str = Field(description="Component, or r_ceiling, the fixed cost.")
     factor: FactorName = Field(description="Factor that it belongs to.")
     points_lost: float = Field(description="Its share of what is missing from 1.")
     loss: float | None = Field(description="Its part of -ln(composite_score); null where infinite.")

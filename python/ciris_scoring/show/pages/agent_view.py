@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Protocol, TypeVar
 
 from ciris_scoring.reading import agent as reading
@@ -12,8 +13,10 @@ from ciris_scoring.reading.factors import FACTORS
 from ciris_scoring.reading.fleet import Score
 from ciris_scoring.reading.history import Event, Point
 from ciris_scoring.reading.marts import Marts
+from ciris_scoring.reading.signs import Sign
+from ciris_scoring.reading.verdict import Raised, Verdict, raised
 from ciris_scoring.show.pages import charts
-from ciris_scoring.show.pages.fleet_view import capacities_told, capacity_line
+from ciris_scoring.show.pages.words import interval, plural, shown
 
 
 @dataclass(frozen=True)
@@ -27,22 +30,55 @@ class AgentView:
     changes: list[PartChanged]
     components: list[Component]
     alerts: list[Alert]
+    signs: list[Sign]
+    raised: list[Raised]
+    """Alerts and signs that stood in the span of the charts."""
+    verdict: Verdict
     frame: charts.Frame
 
     @property
+    def spans(self) -> dict[str, list[Raised]]:
+        """The same by name: what stood when."""
+        by_name: dict[str, list[Raised]] = {}
+        for one in self.raised:
+            by_name.setdefault(one.name, []).append(one)
+        return by_name
+
+    @property
     def line(self) -> str:
-        """Path of the capacity over time."""
-        return capacity_line(self.frame, self.points)
+        """Path of the steady score over time."""
+        points = [(point.as_of, point.capacity_score_steady) for point in self.points]
+        return charts.line(self.frame, points, charts.FINE)
+
+    @property
+    def week(self) -> str:
+        """Path of the window's score over time."""
+        return charts.line(
+            self.frame, [(point.as_of, point.capacity_score) for point in self.points], charts.FINE
+        )
 
     @property
     def told(self) -> list[charts.Told]:
         """What the chart says of each as-of."""
-        return capacities_told(self.frame, self.points)
+        return charts.told(
+            self.frame,
+            (
+                (
+                    p.as_of,
+                    p.capacity_score_steady,
+                    f"steady {shown(p.capacity_score_steady)} "
+                    f"{interval(p.capacity_score_steady_low, p.capacity_score_steady_high)}, "
+                    f"window {shown(p.capacity_score)} {interval(p.capacity_score_low, p.capacity_score_high)}, "
+                    f"{plural(p.n_traces, 'trace')}",
+                )
+                for p in self.points
+            ),
+        )
 
     @property
     def interval(self) -> str:
-        """Path of the area of the interval over time."""
-        points = [(p.as_of, p.capacity_score_low, p.capacity_score_high) for p in self.points]
+        """Path of the area of the steady score's interval over time."""
+        points = [(p.as_of, p.capacity_score_steady_low, p.capacity_score_steady_high) for p in self.points]
         return charts.area(self.frame, points, charts.MEDIUM)
 
     def factor_line(self, factor: str) -> str:
@@ -57,7 +93,7 @@ class AgentView:
 
     @property
     def avoidable(self) -> list[PartLost]:
-        """The same without what no agent avoids."""
+        """The same without the fixed cost."""
         return [part for part in self.lost if part.part != "r_ceiling"]
 
     @property
@@ -102,6 +138,9 @@ def read_agents(
     marts: Marts,
     scores: list[Score],
     alerts: list[Alert],
+    signs: list[Sign],
+    bound: float,
+    raised_at: datetime,
     histories: dict[str, list[Point]],
     frame: charts.Frame,
 ) -> list[AgentView]:
@@ -109,6 +148,9 @@ def read_agents(
 
     :param scores: at least one.
     :param alerts: of their agents, and maybe of others.
+    :param signs: likewise.
+    :param bound: of the permission that the verdicts are about.
+    :param raised_at: as-of whose alerts count.
     :param histories: of their agents, within the frame.
     :param frame: span of time of the charts; it ends at the as-of.
     """
@@ -118,7 +160,8 @@ def read_agents(
     parts = _by_agent(reading.attribution(*key))
     changes = _by_agent(reading.changes(*key))
     components = _by_agent(reading.components(*key))
-    alerts_of = _by_agent(alerts)
+    alerts_of, signs_of = _by_agent(alerts), _by_agent(signs)
+    spans = raised(marts, window_days, raised_at, first=frame.first, agents=hashes)
     events = history_reading.events(marts, hashes, window_days, frame.first, frame.last)
     return [
         AgentView(
@@ -129,6 +172,9 @@ def read_agents(
             changes=changes.get(score.agent_id_hash, []),
             components=components.get(score.agent_id_hash, []),
             alerts=alerts_of.get(score.agent_id_hash, []),
+            signs=signs_of.get(score.agent_id_hash, []),
+            raised=spans.get(score.agent_id_hash, []),
+            verdict=score.verdict(bound),
             frame=frame,
         )
         for score in scores
