@@ -6,7 +6,6 @@ from copy import copy
 from threading import Lock
 from typing import Any, Literal
 
-
 import click
 
 from ciris_scoring.basics.dbt import core, invoke, parse

@@ -175,7 +175,7 @@ def scores(
 
 
 def attention(score: Score, bound: float) -> tuple[object, ...]:
-    """Sort what needs attention most to the front: by verdict, critical alerts, what is raised, and the lowest limit."""
+    """What needs attention most sorts first: by verdict, critical alerts, all that is raised, the lowest limit."""
     critical = sum(one.severity == "critical" for one in score.raised)
     low = score.capacity_score_steady_low
     return (

@@ -5,7 +5,6 @@ Everything is read from the marts, in one read-only transaction.
 docs/serving.md, "Explanations as JSON", has the shape of an explanation.
 """
 
-import difflib
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
@@ -138,19 +137,9 @@ def _find_agent(marts: Marts, agent: str) -> str:
             f"{len(found)} agents are or were called {shown(agent)}, or have a hash that begins so: {listed}.",
             "Give the hash, or more of it.",
         )
-    names = [row["name"] for row in marts.dicts(
-        """
-        select distinct unnest(agent_name || former_names) as name
-        from {dim_agents}
-        where agent_name is not null
-        order by 1
-        """,
-        {},
-    )]  # fmt: skip
-    by_folded = {name.casefold(): name for name in names}
-    nearest = [by_folded[name] for name in difflib.get_close_matches(agent.casefold(), by_folded, n=3)]
+    nearest = agents.near(marts, agent)
     raise InputError(
-        f"No agent has the name {shown(agent)}, or a hash that begins so.",
+        f"No agent is named {shown(agent)}, and no agent hash starts with it.",
         f"The nearest names are {', '.join(map(shown, nearest))}."
         if nearest
         else "dim_agents lists the agents; no name is near.",

@@ -286,9 +286,9 @@ def _score_of(page: _Page, asked: str) -> Score | Message:
     """Score of the one agent that is meant at the page's as-of, the agent's newest by default; else a message."""
     found = agents_reading.find(page.marts, asked)
     if not found:
-        return page.message(
-            "There is no such agent", ["No agent has this name, or a hash that begins so."], 404
-        )
+        near = agents_reading.near(page.marts, asked) if agents_reading.is_possible(asked) else {}
+        lines = ["No agent has this name, and no agent hash starts with it.", *(["Nearest:"] if near else [])]
+        return page.message("There is no such agent", lines, 404, list(near.values()))
     if len(found) > 1:
         lines = [f"{len(found)} agents have or had this name, or have a hash that begins so. Which one?"]
         if len(found) > MAX_CHOICES:
