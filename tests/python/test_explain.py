@@ -93,10 +93,7 @@ def test_the_page_of_an_agent_with_a_broken_chain(sample):
     assert "Capacity 0.536, moderate. Status final, confidence high." in lines
     assert "broken chain of evidence i_chain I_int 0.205 #### 39" in map(squeezed, lines)
     assert any("one window before: 0.635 -> 0.536, -0.098" in line for line in lines)
-    assert (
-        "    by part: deferrals judged poor (q_deferral) -0.106, overconfidence (ece) +0.005,"
-        in lines
-    )
+    assert "    by part: deferrals judged poor (q_deferral) -0.106, overconfidence (ece) +0.005," in lines
     assert "  39 broken links: 28 gaps, 5 rewinds, 6 repeated, 0 without number or hash," in lines
     assert "Traces that cost most, 10 of 92; newest first where equal" in lines
     assert any("chain (rewind), 1 field missing" in line for line in lines)

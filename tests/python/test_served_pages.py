@@ -17,6 +17,7 @@ from starlette.testclient import TestClient
 
 from ciris_scoring.basics.project import load_project
 from ciris_scoring.reading.evidence import RULES
+from ciris_scoring.reading.verdict import RAISED_WORDS
 from ciris_scoring.reading.words import COMPONENT_WORDS
 from ciris_scoring.show import pages
 from ciris_scoring.show.api.app import create_app
@@ -43,6 +44,8 @@ PAGES = {
     "whom to compare with": "compare?agent_id=Link",
     "two agents": "compare?agent_id=Link&other_id=Latch",
     "parameters": "parameters",
+    "glossary": "glossary",
+    "alerts of a kind": "alerts?kind=low_capacity&severity=critical",
     "an error": "agent?agent_id=nobody",
 }
 
@@ -152,7 +155,7 @@ def test_a_spreadsheet_gets_no_formula(marts):
         ("agent_id=Link&component=nothing", 404, "No single trace is behind it"),
         ("agent_id=nobody&component=i_chain", 404, "There is no such agent"),
         ("agent_id=Haven&component=i_chain", 409, "Several agents are meant"),
-        ("agent_id=Link&component=i_chain&as_of=2020-01-01", 404, "There is one at 45 others"),
+        ("agent_id=Link&component=i_chain&as_of=2020-01-01", 404, "Scores exist for 45 as-ofs"),
         ("agent_id=Link&component=i_chain&after=x", 422, "after"),
         ("agent_id=Link&component=i_chain&page=2", 422, "page"),
     ],
@@ -183,12 +186,12 @@ def test_signs_are_those_of_the_mart(client, marts):
     ).fetchall()
     asked = {"agent_id": agent, "as_of": as_of.isoformat(), "window_days": 30}
     assert sign in {row[1].split()[-1] for row in cells(client.get("/signs", params=asked).text)[1:]}
-    assert words.SIGNS[sign] in client.get("/agent", params=asked).text
+    assert words.raised(sign) in client.get("/agent", params=asked).text
     [[listed]] = marts.execute(
         "select pg_get_constraintdef(oid) from pg_constraint where conrelid = 'fct_record_signs'::regclass"
         " and pg_get_constraintdef(oid) like '%key_turnover%'"
     ).fetchall()
-    assert set(re.findall(r"'(\w+)'::text", listed)) == words.SIGNS.keys()
+    assert set(re.findall(r"'(\w+)'::text", listed)) <= RAISED_WORDS.keys()
 
 
 def test_alerts_of_earlier_times_are_not_kept(client):
@@ -197,7 +200,7 @@ def test_alerts_of_earlier_times_are_not_kept(client):
         for day in ("", "2026-06-10", "2020-01-01")
     )
     assert "Broken chain" in newest.text
-    assert "Alerts of earlier times are not kept" in earlier.text and "Broken chain" not in earlier.text
+    assert "Alerts of that time are not kept" in earlier.text and "Broken chain" not in earlier.text
     assert never.status_code == 404 and "No score was published at this time" in never.text
 
 
@@ -226,11 +229,11 @@ def test_data_quality_is_counted(client, marts):
 def test_what_a_role_may_not_read_is_said(marts):
     marts.execute("create role only_scores; grant usage on schema ciris to only_scores")
     for mart in pages.pages.Marts(marts, MARTS).relations.places:
-        if mart not in ("fct_record_signs", "fct_scoring_runs", "fct_data_quality"):
+        if mart not in ("fct_scoring_runs", "fct_data_quality"):
             with contextlib.suppress(psycopg.errors.UndefinedTable), marts.transaction():
                 marts.execute(f"grant select on ciris.{mart} to only_scores")
     marts.execute("set local role only_scores")
-    for page in (pages.signs_page, pages.runs_page, pages.quality_page):
+    for page in (pages.runs_page, pages.quality_page):
         assert "may not read" in page(marts, MARTS)
 
 
@@ -319,12 +322,15 @@ def visited(browser: Any, address: str, **options: Any) -> Iterator[Any]:
 
 def test_a_chart_answers_to_mouse_touch_and_keyboard(browser, address):
     with visited(browser, address + PAGES["agent"], has_touch=True) as page:
-        chart = page.get_by_role("slider", name="Capacity")
+        chart = page.get_by_role("slider", name="Steady score")
         box = chart.bounding_box()
         page.mouse.move(box["x"] + box["width"] - 1, box["y"] + 40)
         said = page.locator(".told")
         newest = said.inner_text()
-        assert re.fullmatch(r"2026-06-15 00:00: 0\.536 \[0\.31, 0\.66\], 162 traces", newest)
+        assert re.fullmatch(
+            r"2026-06-15 00:00: steady 0\.579 \[0\.44, 0\.67\], window 0\.536 \[0\.31, 0\.66\], 162 traces",
+            newest,
+        )
         page.touchscreen.tap(box["x"] + 1, box["y"] + 40)
         assert said.inner_text().startswith("2026-05-02")
         chart.focus()
@@ -414,4 +420,4 @@ def test_everything_is_reached_by_keyboard(browser, address):
                                    "document.activeElement.tagName"))  # fmt: skip
             outline = page.evaluate("getComputedStyle(document.activeElement).outlineStyle")
             assert outline != "none" or page.evaluate("document.activeElement === document.body")
-        assert {"search", "category", "status", "alerting", "slider", "BUTTON", "A"} <= seen
+        assert {"search", "verdict", "category", "alerts", "signs", "slider", "BUTTON", "A"} <= seen

@@ -29,6 +29,8 @@ PARSED_VARIABLES = frozenset(
 """Those of our variables that decide how dbt parses the project: what is in it, and where the sources are. The others
 decide what its SQL says."""
 
+SET_BY_US = frozenset({f"{PREFIX}backfill", f"{PREFIX}unchanged_nodes", f"{PREFIX}lock_holder_pid"})
+"""Variables that the command line sets, and nobody else."""
 NEVER_OLD = frozenset(
     f"{PREFIX}{name}"
     for name in (
@@ -263,5 +265,5 @@ def _check_names(
         meant = f"; did you mean {nearest[0]}?" if nearest else "."
         raise InputError(
             f"--vars names {shown(name)}, which is no variable of the project{meant}",
-            f"The variables are {', '.join(sorted(own))}.",
+            f"The variables are {', '.join(sorted(own.keys() - SET_BY_US))}.",
         )

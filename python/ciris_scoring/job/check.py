@@ -188,22 +188,7 @@ def as_json(fitness: Fitness) -> str:
 
 def page(fitness: Fitness) -> str:
     """The same for people."""
-    lines = [fitness.place]
-    if fitness.role is not None:
-        lines[0] += f", role {fitness.role!r}, PostgreSQL {fitness.server_version}, {fitness.encoding}"
-    for source in fitness.sources:
-        rows = f"{source['rows']:,} rows" if "rows" in source else "rows not counted"
-        if source.get("first"):
-            rows += f", {source['first']} to {source['last']}"
-        cells = [
-            (printable(column["column"]), printable(column["type"] or "missing"), _read_as(column))
-            for column in source["columns"]
-        ]
-        lines += ["", f"{source['table']}: {rows}", *aligned(("column", "type", "read as"), cells)]
-    if fitness.parameters:
-        values = [(name, str(value)) for name, value in fitness.parameters.items()]
-        lines += ["", *aligned(("scoring parameter", "value"), values)]
-    lines += ["", *fitness.remarks]
+    lines = []
     for fault in fitness.faults:
         lines += [
             f"Not fit: {printable(fault['message'] or '')}",
@@ -216,6 +201,21 @@ def page(fitness: Fitness) -> str:
             f"Fit. A run would score {run['traces']:,} traces {since}, as of {run['as_of']}, "
             f"in about {run['seconds']:,} s. Nothing was written."
         )
+    lines += [*fitness.remarks, "", fitness.place]
+    if fitness.role is not None:
+        lines[-1] += f", role {fitness.role!r}, PostgreSQL {fitness.server_version}, {fitness.encoding}"
+    for source in fitness.sources:
+        rows = f"{source['rows']:,} rows" if "rows" in source else "rows not counted"
+        if source.get("first"):
+            rows += f", {source['first']} to {source['last']}"
+        cells = [
+            (printable(column["column"]), printable(column["type"] or "missing"), _read_as(column))
+            for column in source["columns"]
+        ]
+        lines += ["", f"{source['table']}: {rows}", *aligned(("column", "type", "read as"), cells)]
+    if fitness.parameters:
+        values = [(name, str(value)) for name, value in fitness.parameters.items()]
+        lines += ["", *aligned(("scoring parameter", "value"), values)]
     return "\n".join(lines)
 
 

@@ -42,7 +42,8 @@ RULES: Mapping[str, Rule] = {
 _TRACE = """
     trace_verdict_id, trace_id, traced_at, agent_name, previous_agent_name, selected_action, audit_sequence_number,
     previous_audit_sequence_number, is_chain_gap, is_chain_rewind, is_chain_duplicate, is_signature_verified,
-    is_key_registered, is_link_valid, n_fields_present, failed_comparisons, entropy_level, action_success
+    is_key_registered, is_link_valid, n_fields_present, missing_fields, failed_comparisons,
+    entropy_level, action_success
 """
 _MODE = "case when is_fragility_detected then coalesce(idma_phase, 'unknown') end as failure_mode"
 
@@ -134,7 +135,8 @@ def described(trace: Mapping[str, Any], part: str) -> str:
         return f"{words} ({', '.join(found)})" if found else words
     if part == "i_coverage":
         n = 10 - trace["n_fields_present"]
-        return f"{n} {words}" if n > 1 else "1 field missing"
+        named = f": {', '.join(trace['missing_fields'])}" if trace["missing_fields"] else ""
+        return (f"{n} {words}" if n > 1 else "1 field missing") + named
     return words
 
 
@@ -159,6 +161,7 @@ class Trace:
     is_key_registered: bool | None
     is_link_valid: bool | None
     n_fields_present: int | None
+    missing_fields: list[str] | None
     failed_comparisons: list[str]
     entropy_level: float | None
     action_success: bool | None

@@ -520,6 +520,7 @@ class EvidenceTrace(Described):
     )
     is_link_valid: bool | None = Field(description="Whether it follows upon the trace before it.")
     n_fields_present: int | None = Field(description="Required fields that are filled, of ten.")
+    missing_fields: list[str] | None = Field(description="Those that are not; null where none is missing.")
     failed_comparisons: list[str] | None = Field(
         description="Comparisons of the replay that failed; null for a trace that was not sampled."
     )

@@ -22,7 +22,7 @@ KEPT_SECONDS = 60
 """Pages say how long ago something was."""
 # Each page brings, in itself, a policy for its own style and script; this is what only a header can say.
 POLICY = {"Content-Security-Policy": "frame-ancestors 'none'"}
-LINKS = pages.ServedLinks(frozenset(RULES) | {"sigma"})
+LINKS = pages.ServedLinks(frozenset(RULES) | {"sigma", "q_deferral"})
 
 
 class _NotThere(Exception):

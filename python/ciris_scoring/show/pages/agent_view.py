@@ -18,6 +18,11 @@ from ciris_scoring.reading.verdict import Raised, Verdict, raised
 from ciris_scoring.show.pages import charts
 from ciris_scoring.show.pages.words import interval, plural, shown
 
+SAID_UNLESS_ZERO = frozenset(
+    {"chain_gaps", "chain_rewinds", "chain_duplicates", "n_open_episodes", "rho_regression", "sigma"}
+)
+"""Components without an interval that a report shows."""
+
 
 @dataclass(frozen=True)
 class AgentView:
@@ -109,12 +114,21 @@ class AgentView:
         of_name = {component.component: component.component_value for component in self.components}
         return of_name.get("sigma_max")
 
-    def components_of(self, factor: str) -> list[Component]:
-        """The components of a factor: those with an interval first; sigma_max stands beside sigma."""
+    def components_of(self, factor: str, *, whole: bool = True) -> list[Component]:
+        """The components of a factor: those with an interval first; sigma_max stands beside sigma.
+
+        :param whole: all of them; else without what says little.
+        """
         found = [
             component
             for component in self.components
-            if component.factor == factor and component.component != "sigma_max"
+            if component.factor == factor
+            and component.component != "sigma_max"
+            and (
+                whole
+                or component.component_low is not None
+                or (component.component in SAID_UNLESS_ZERO and component.component_value)
+            )
         ]
         return sorted(found, key=lambda component: component.component_low is None)
 

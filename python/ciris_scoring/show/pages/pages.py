@@ -1,7 +1,7 @@
 """The pages themselves: what each reads, and which template shows it."""
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial, wraps
@@ -11,18 +11,20 @@ from typing import Any
 import psycopg
 
 from ciris_scoring.basics.relations import Relations
+from ciris_scoring.basics.terminal import say
 from ciris_scoring.reading import agents as agents_reading
 from ciris_scoring.reading import alerts as alerts_reading
 from ciris_scoring.reading import fleet, history
 from ciris_scoring.reading.agents import Agent
 from ciris_scoring.reading.alerts import Alert, alerts
 from ciris_scoring.reading.categories import categories
+from ciris_scoring.reading.deferrals import judged_deferrals
 from ciris_scoring.reading.evidence import RULES
 from ciris_scoring.reading.fleet import Neighbours, Score
 from ciris_scoring.reading.glossary import glossary
 from ciris_scoring.reading.marts import Marts
 from ciris_scoring.reading.parameters import parameters, windows
-from ciris_scoring.reading.quality import issues, issues_by_period
+from ciris_scoring.reading.quality import issues
 from ciris_scoring.reading.run_state import Unfinished, attempts, unfinished
 from ciris_scoring.reading.signs import signs
 from ciris_scoring.reading.verdict import BOUND
@@ -39,12 +41,18 @@ from ciris_scoring.show.pages.words import OUTCOMES
 
 MAX_AGENTS = 500
 """Agents in a report: those that need attention most."""
+TOLD_EVERY = 100
+"""Agents after which a report says how far it is."""
 MAX_CHOICES = 50
+NEAREST = 10
+"""Agents that are offered to compare with."""
 EVIDENCE_ON_A_PAGE = 50
 ALERTS_OF_A_KIND = 8
 ALERTS_ON_A_PAGE = 50
 RUNS_SHOWN = 100
-ISSUES_SHOWN = 200
+DAYS_OF_ISSUES = 14
+DEFERRALS = "q_deferral"
+"""The component that deferrals lower, and no traces."""
 OF_PARTS = {"sigma": "s_score"}
 """Components whose traces are those of a part of another name."""
 
@@ -372,7 +380,11 @@ def compare_page(page: _Page, agent: str, other: str | None = None) -> str:
     if other is None:
         others = fleet.scores(page.marts, score.as_of, page.window_days)
         choices = [one for one in others if one.agent_id_hash != score.agent_id_hash]
-        return page.render("compare_with.html", score=score, choices=choices, link=link)
+        mine = score.capacity_score_steady or 0
+        nearest = sorted(choices, key=lambda one: abs((one.capacity_score_steady or 2) - mine))
+        return page.render(
+            "compare_with.html", score=score, choices=choices, nearest=nearest[:NEAREST], link=link
+        )
     beside = _score_of(page, other)
     if isinstance(beside, Message):
         return beside
@@ -399,6 +411,12 @@ def evidence_page(page: _Page, agent: str, component: str, after: str | None = N
     :param component: of fct_factor_components; one that belongs to single traces.
     :param after: key of the last trace of the page before.
     """
+    if component == DEFERRALS:
+        score = _score_of(page, agent)
+        if isinstance(score, Message):
+            return score
+        key = (score.agent_id_hash, score.as_of, score.window_start)
+        return page.render("deferrals.html", score=score, deferrals=judged_deferrals(page.marts, *key))
     found = _evidence_of(page, agent, component)
     if isinstance(found, Message):
         return found
@@ -475,9 +493,10 @@ def runs_page(
 @_of_scores
 def quality_page(page: _Page) -> str:
     """Render what was repaired, set aside or refused."""
-    found = issues(page.marts)
-    by_period = [] if found is None else issues_by_period(page.marts, ISSUES_SHOWN)
-    return page.render("quality.html", issues=found, by_period=by_period, most=ISSUES_SHOWN)
+    found = issues(page.marts, DAYS_OF_ISSUES)
+    newest = max((day for one in found or [] for day in one.days), default=None)
+    days = [newest - timedelta(days=back) for back in range(DAYS_OF_ISSUES - 1, -1, -1)] if newest else []
+    return page.render("quality.html", issues=found, issue_days=days)
 
 
 @_of_scores
@@ -529,6 +548,8 @@ def report_page(page: _Page) -> str:
     Of more than ``MAX_AGENTS`` agents it shows those that need attention most, and says so.
     """
     view = read_fleet(page.marts, page.as_of, page.window_days, page.bound, MAX_AGENTS)
+    if len(view.scores) > TOLD_EVERY:
+        say(f"Reading what is behind the scores of {len(view.scores)} agents.")
     histories = history.histories(
         page.marts,
         [score.agent_id_hash for score in view.scores],
@@ -554,12 +575,20 @@ def report_page(page: _Page) -> str:
         "report.html",
         **values,
         view=view,
-        agents=views,
+        agents=_told(views),
         parameters=parameters(page.marts),
         score_windows=windows(page.marts),
         version=version("ciris-scoring"),
         written_at=page.now,
     )
+
+
+def _told(views: list[AgentView]) -> Iterator[AgentView]:
+    """Tell whoever waits for a large report how far it is."""
+    for n_written, view in enumerate(views):
+        if n_written and n_written % TOLD_EVERY == 0:
+            say(f"The report holds {n_written} of {len(views)} agents.")
+        yield view
 
 
 def _unpublished(begun: Unfinished | None) -> list[str]:

@@ -18,7 +18,7 @@ from ciris_scoring.basics import decimals
 from ciris_scoring.basics.terminal import fitted
 from ciris_scoring.reading.agents import HASH_SHOWN
 from ciris_scoring.reading.factors import FACTOR_NAMES
-from ciris_scoring.reading.words import COMPONENT_WORDS, named
+from ciris_scoring.reading.words import COMPONENT_WORDS, PART_WORDS, named
 from ciris_scoring.show.pages import words
 from ciris_scoring.show.pages.charts import percent
 from ciris_scoring.show.pages.words import NO_NUMBER
@@ -116,6 +116,7 @@ def _environment() -> Environment:
         "ICON": Markup(ICON),
         "FACTOR_NAMES": FACTOR_NAMES,
         "HASH_SHOWN": HASH_SHOWN,
+        "PART_WORDS": PART_WORDS,
         "plural": words.plural,
         "words": words,
     }
