@@ -41,6 +41,7 @@ PAGES = {
     "runs": "runs",
     "quality": "quality",
     "evidence": "evidence?agent_id=Link&component=i_chain",
+    "deferrals": "evidence?agent_id=Link&component=q_deferral",
     "whom to compare with": "compare?agent_id=Link",
     "two agents": "compare?agent_id=Link&other_id=Latch",
     "parameters": "parameters",
@@ -87,8 +88,10 @@ def test_a_component_leads_to_its_traces(client):
     page = client.get("/agent?agent_id=Link").text
     links = [html.unescape(link) for link in re.findall(r'href="(evidence\?[^"]*)"', page)]
     components = {re.search(r"component=(\w+)", link)[1] for link in links}
-    assert components == (RULES.keys() - {"s_score"}) | {"sigma"}
+    assert components == (RULES.keys() - {"s_score"}) | {"sigma", "q_deferral"}
     for link in links:
+        if "q_deferral" in link:
+            continue
         answer = client.get(f"/{link.replace('evidence?', 'evidence.csv?')}")
         assert answer.headers["content-type"] == "text/csv; charset=utf-8"
         assert answer.headers["content-disposition"].startswith("attachment; filename=")
@@ -101,10 +104,26 @@ def test_a_component_leads_to_its_traces(client):
         assert [row[1] for row in cells(shown)[1:]] == [row["trace_id"] for row in rows][:50]
 
 
+def test_deferrals_are_listed_with_what_they_count(client, marts):
+    """They are those of the component: as many, and with its mean."""
+    for window in (7, 30):
+        component = dict(
+            marts.execute(
+                "select component, component_value from fct_factor_components where agent_id_hash = %s"
+                " and window_days = %s and as_of = (select max(as_of) from fct_capacity_scores)",
+                [LINK, window],
+            ).fetchall()
+        )
+        page = client.get(f"/evidence?agent_id=Link&component=q_deferral&window_days={window}").text
+        values = [float(row[4]) for row in cells(page)[1:]]
+        assert len(values) == component["n_judged_deferrals"] > 0
+        assert sum(values) / len(values) == pytest.approx(component["q_deferral"])
+
+
 def test_why_a_trace_counts_is_said(client):
     said = {
         ("Link", "i_chain"): r"\d+ after \d+; signature verified, key registered / chain \(gap\)",
-        ("Link", "i_coverage"): r"[5-9] of 10 fields / (1 field|\d fields) missing",
+        ("Link", "i_coverage"): r"[5-9] of 10 fields / (1 field|\d fields) missing: [a-z_, ]+",
         ("Latch", "i_chain"): r".*key not registered / chain \(key\)",
         ("Paradox", "k_contradiction"): "action_was_overridden: true / overridden",
         ("Proteus", "d_identity"): "(Haven → Proteus|Proteus → Morpheus) / renamed",
@@ -219,11 +238,26 @@ def test_runs_tell_when_how_long_and_what_failed(client, marts):
 
 
 def test_data_quality_is_counted(client, marts):
+    """In all and by day, faults first."""
     expected = marts.execute("select issue, sum(n) from fct_data_quality group by issue").fetchall()
-    page = client.get("/quality").text
-    totals = [row for row in cells(page.split("<h2>By period")[0])[1:]]
-    assert sorted((row[0].split()[-1], int(row[1].replace(",", ""))) for row in totals) == sorted(expected)
+    [headings, *rows] = cells(client.get("/quality").text)
+    named = [(re.search(r"\w+(?=( no fault)?$)", row[0])[0], row) for row in rows]
+    assert sorted((issue, int(row[1].replace(",", ""))) for issue, row in named) == sorted(expected)
     assert all(words.issue(issue) != issue for issue, _ in expected)
+    is_fault = ["no fault" not in row[0] for row in rows]
+    assert is_fault == sorted(is_fault, reverse=True) and 0 < sum(is_fault) < len(rows)
+    assert headings[4:] == ["1 Jun", *map(str, range(2, 15))]
+    days = marts.execute(
+        "select issue, extract(day from period_start)::int, sum(n) from fct_data_quality"
+        " where period_start >= '2026-06-01' group by 1, 2"
+    ).fetchall()
+    shown = [
+        (issue, day, int(cell.replace(",", "")))
+        for issue, row in named
+        for day, cell in enumerate(row[4:], start=1)
+        if cell
+    ]
+    assert sorted(shown) == sorted(days)
 
 
 def test_what_a_role_may_not_read_is_said(marts):
@@ -242,7 +276,7 @@ def test_what_a_role_may_not_read_is_said(marts):
 
 def test_two_agents_lie_beside_each_other(client, marts):
     choices = client.get("/compare?agent_id=Link").text
-    assert choices.count("other_id=") == 13
+    assert choices.count("<option") == 13 and choices.count("&amp;other_id=") == 10
     beside = cells(client.get("/compare?agent_id=Link&other_id=Latch").text)
     rows = {row[0].split()[-1]: row for row in beside if row[0]}
     expected = marts.execute(
