@@ -113,6 +113,18 @@ def test_every_page_fits(project, marts):
         assert_fits(page(explain(project, row["agent_id_hash"], None, None, None)))
 
 
+def test_the_verdict_stands_first_and_is_as_wide_as_the_terminal(sample, monkeypatch):
+    said = invoke(sample, LINK, "--bound", "0.4").stdout.splitlines()
+    assert said[3] == "Verdict at 0.4: review: 0.44 to 0.67 lies at or above 0.4; broken chain"
+    told = json.loads(invoke(sample, LINK, "--json").stdout)
+    assert told["verdict"] == {
+        "verdict": "review", "reason": "0.6 lies inside 0.44 to 0.67; broken chain", "bound": 0.6,
+    }  # fmt: skip
+    assert [one["name"] for one in told["raised"]] == ["broken_chain"]
+    monkeypatch.setenv("COLUMNS", "72")
+    assert max(map(len, invoke(sample, LINK).stdout.splitlines())) <= 72
+
+
 def test_an_interval_is_shown_where_one_is_published(project):
     explanation = explain(project, LINK, None, None, None)
     limits = {
@@ -196,7 +208,7 @@ def test_several_agents_of_one_name_are_listed(sample, marts):
 @pytest.mark.parametrize("agent", ["Lnk", "link"])
 def test_an_unknown_agent_has_near_names(sample, agent):
     error, hint = refused(invoke(sample, agent))
-    assert error == f"No agent has the name '{agent}', or a hash that begins so."
+    assert error == f"No agent is named '{agent}', and no agent hash starts with it."
     assert hint == "The nearest names are 'Link'."
 
 
