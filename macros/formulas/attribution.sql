@@ -123,7 +123,7 @@
   end)
 {%- endmacro %}
 
-{#- certainty.md §1: -ln norm(1), what no agent avoids. norm is the sigmoid of scoring.md §5. -#}
+{#- certainty.md §1: -ln norm(1), the fixed cost. norm is the sigmoid of scoring.md §5. -#}
 {% macro resilience_ceiling_loss(k, x0) -%}
   {{ log_of_one_plus('exp(-' ~ k ~ ' * (1 - ' ~ x0 ~ '))') }}
 {%- endmacro %}

@@ -86,7 +86,7 @@ def unfinished(marts: Marts) -> Unfinished | None:
 
 def _stopped(marts: Marts) -> Unfinished | None:
     """The newest attempt to publish, where it said why it did not."""
-    attempt = last_attempt(marts)
+    attempt = next(iter(attempts(marts, 1) or []), None)
     if attempt is None or attempt.outcome not in ("refused", "failed", "interrupted"):
         return None
     is_at_work = is_held(marts.connection, RUN_LOCK, marts.relations.target_schema)
@@ -101,8 +101,8 @@ def _stopped(marts: Marts) -> Unfinished | None:
     )
 
 
-OUTCOMES = ("published", "refused", "failed", "interrupted", "unfinished")
-"""What may become of an attempt to publish scores."""
+OUTCOMES = ("published", "failed", "interrupted", "unfinished")
+"""What may become of a run; one that was refused never was one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,9 +139,9 @@ def attempts(marts: Marts, limit: int) -> list[Attempt] | None:
     )
 
 
-def last_attempt(marts: Marts) -> Attempt | None:
-    """Read the newest attempt to publish; None without one, or where the role may not know.
+def last_run(marts: Marts) -> Attempt | None:
+    """Read the newest attempt to publish that was not refused, of the newest ones; None where the role may not know.
 
     :raises psycopg.Error: the database cannot be read.
     """
-    return next(iter(attempts(marts, 1) or []), None)
+    return next((run for run in attempts(marts, 100) or [] if run.outcome != "refused"), None)

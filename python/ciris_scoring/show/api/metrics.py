@@ -23,7 +23,7 @@ from ciris_scoring.reading.alerts import alerts
 from ciris_scoring.reading.categories import categories
 from ciris_scoring.reading.marts import Marts
 from ciris_scoring.reading.publication import read_publication
-from ciris_scoring.reading.run_state import OUTCOMES, last_attempt
+from ciris_scoring.reading.run_state import OUTCOMES, last_run
 from ciris_scoring.show.api.endpoints import TheAnswers
 from ciris_scoring.show.api.problems import Problem
 
@@ -120,16 +120,16 @@ def _read(marts: Marts, registry: CollectorRegistry) -> None:
     standing = [] if publication.as_of is None else alerts(marts, publication.as_of)
     for labels, n in Count((a.kind, a.severity, a.window_days) for a in standing).items():
         raised.labels(*labels).set(n)
-    attempt = last_attempt(marts)
-    if attempt is not None:
-        last_run = Gauge(
+    run = last_run(marts)
+    if run is not None:
+        became = Gauge(
             "ciris_scoring_last_run",
             "1 for what became of the last run, 0 for what did not.",
             ["outcome"],
             registry=registry,
         )
         for outcome in OUTCOMES:
-            last_run.labels(outcome).set(outcome == attempt.outcome)
+            became.labels(outcome).set(outcome == run.outcome)
 
 
 def _read_fleet(marts: Marts, as_of: datetime, windows: tuple[int, ...], registry: CollectorRegistry) -> None:
