@@ -135,8 +135,7 @@ def described(trace: Mapping[str, Any], part: str) -> str:
         return f"{words} ({', '.join(found)})" if found else words
     if part == "i_coverage":
         n = 10 - trace["n_fields_present"]
-        named = f": {', '.join(trace['missing_fields'])}" if trace["missing_fields"] else ""
-        return (f"{n} {words}" if n > 1 else "1 field missing") + named
+        return f"{n} {words}" if n > 1 else "1 field missing"
     return words
 
 

@@ -124,13 +124,13 @@ costs as (
         array_agg(part order by points desc nulls last, part) as parts,
         trace_verdict_id, trace_id, traced_at, selected_action, audit_sequence_number,
         previous_audit_sequence_number, is_chain_gap, is_chain_rewind, is_chain_duplicate, is_signature_verified,
-        is_key_registered, is_link_valid, n_fields_present, missing_fields, failed_comparisons
+        is_key_registered, is_link_valid, n_fields_present, failed_comparisons
     from shares
     where points is null or points > 0
     group by
         trace_verdict_id, trace_id, traced_at, selected_action, audit_sequence_number,
         previous_audit_sequence_number, is_chain_gap, is_chain_rewind, is_chain_duplicate, is_signature_verified,
-        is_key_registered, is_link_valid, n_fields_present, missing_fields, failed_comparisons
+        is_key_registered, is_link_valid, n_fields_present, failed_comparisons
 )
 """
 
