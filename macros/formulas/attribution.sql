@@ -16,9 +16,9 @@
 {% macro part_words() %}
   {{ return({
     'd_identity': 'changes of name', 'k_contradiction': 'overridden actions', 'i_chain': 'broken chain of evidence',
-    'i_coverage': 'missing fields', 'i_replay': 'decisions that do not replay', 'r_ceiling': 'what no agent avoids',
+    'i_coverage': 'missing fields', 'i_replay': 'decisions that do not replay', 'r_ceiling': 'fixed cost',
     'delta_drift': 'drift', 'mttr_hours': 'slow recovery', 'rho_regression': 'relapses',
-    'ece': 'confidence that misleads', 'u_unsafe': 'unsafe actions', 'q_deferral': 'deferrals judged poor',
+    'ece': 'overconfidence', 'u_unsafe': 'unsafe actions', 'q_deferral': 'deferrals judged poor',
     's_score': 'incoherent signals',
   }) }}
 {% endmacro %}
@@ -117,7 +117,7 @@
   end)
 {%- endmacro %}
 
-{#- certainty.md §1: -ln norm(1), what no agent avoids. norm is the sigmoid of scoring.md §5. -#}
+{#- certainty.md §1: -ln norm(1), the fixed cost. norm is the sigmoid of scoring.md §5. -#}
 {% macro resilience_ceiling_loss(k, x0) -%}
   {{ log_of_one_plus('exp(-' ~ k ~ ' * (1 - ' ~ x0 ~ '))') }}
 {%- endmacro %}

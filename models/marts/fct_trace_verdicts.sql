@@ -37,6 +37,7 @@ verdicts as (
         is_chain_duplicate,
         previous_audit_sequence_number,
         n_fields_present,
+        missing_fields,
         is_replay_sampled,
         csdma_plausibility_score,
         dsdma_domain_alignment,
@@ -138,7 +139,8 @@ select
     verdicts.is_fragility_detected,
     verdicts.is_fragility_recovered,
     verdicts.repairs,
-    agents.agent_label
+    agents.agent_label,
+    verdicts.missing_fields
 from verdicts
 inner join published on verdicts.traced_at < published.run_as_of
 left join replays

@@ -12,7 +12,7 @@ import click
 
 from ciris_scoring.basics import as_of as as_of_time
 from ciris_scoring.basics.errors import INTERRUPTED, CirisError, InputError, one_line
-from ciris_scoring.basics.terminal import accept_any_character, plural, printable
+from ciris_scoring.basics.terminal import accept_any_character, coloured, plural, printable
 from ciris_scoring.basics.termination import interrupted_by_sigterm
 from ciris_scoring.options import Place, database_options, every_second, fleet_options, project_dir_option
 
@@ -33,10 +33,10 @@ class Commands(click.Group):
             ctx.exit(INTERRUPTED)
         except CirisError as error:
             click.echo(
-                f"{click.style('Error:', fg='red', bold=True)} {printable(one_line(error.message))}", err=True
+                f"{coloured('Error:', fg='red', bold=True)} {printable(one_line(error.message))}", err=True
             )
             if error.hint:
-                click.echo(f"{click.style('Hint:', fg='yellow')} {printable(one_line(error.hint))}", err=True)
+                click.echo(f"{coloured('Hint:', fg='yellow')} {printable(one_line(error.hint))}", err=True)
             ctx.exit(error.exit_code)
 
 
@@ -255,6 +255,13 @@ def check(for_machines: bool, place: Place) -> None:
     help="Window of the score. [default: the shortest that the agent has a score in]",
 )
 @click.option("--since", metavar="TIME", help="Compare with this as-of too, of the same agent and window.")
+@click.option(
+    "--bound",
+    type=click.FloatRange(0, 1),
+    default=0.6,
+    show_default=True,
+    help="What the permission asks for that the verdict is about.",
+)
 @click.option("--json", "for_machines", is_flag=True, help="Print a JSON object with full precision.")
 @database_options
 def explain(
@@ -262,10 +269,11 @@ def explain(
     as_of: str | None,
     window_days: int | None,
     since: str | None,
+    bound: float,
     for_machines: bool,
     place: Place,
 ) -> None:
-    """Explain a published score on a page: what took points, what changed, and which traces cost most.
+    """Explain a published score on a page: what to do, what took points, what changed, and which traces cost most.
 
     AGENT is a hash, the beginning of one, a name, present or former, or a label such as "Link (4107c26f)". Where it may
     mean several agents, they are listed. Nothing is computed anew and nothing is written; the role needs to read the
@@ -281,7 +289,7 @@ def explain(
     from ciris_scoring.show.explain import explain as read_explanation
 
     project = place.project()
-    explanation = read_explanation(project, agent, as_of, window_days, since)
+    explanation = read_explanation(project, agent, as_of, window_days, since, bound)
     click.echo(as_json(explanation) if for_machines else page(explanation))
 
 
@@ -324,9 +332,9 @@ def report(
 ) -> None:
     """Write the published scores as one file of HTML, to keep, to send, or to attach to a CI job.
 
-    Fleet, agents with history and components, alerts and parameters. It opens offline and loads nothing. Nothing is
-    computed anew; the role needs to read the marts. Of more than 500 agents it shows the 500 with the lowest capacity.
-    An older file is replaced only by a whole new one.
+    Fleet with verdicts, agents with history, alerts and signs, parameters. It opens offline and loads nothing.
+    Nothing is computed anew; the role needs to read the marts. Of more than 500 agents it shows the 500 that need
+    attention most. An older file is replaced only by a whole new one.
 
     \b
     Examples:

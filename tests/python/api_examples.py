@@ -28,6 +28,7 @@ ENDPOINTS = {
     "factors": f"{SCORING}/factors/Link",
     "history": f"{SCORING}/history/Link?days=2",
     "alerts": f"{SCORING}/alerts",
+    "signs": f"{SCORING}/signs?window_days=30",
     "parameters": f"{SCORING}/parameters",
     "evidence": f"{SCORING}/evidence/Link?component=I_chain&limit=2",
     "healthz": "/healthz",
@@ -35,12 +36,12 @@ ENDPOINTS = {
 }
 PROBLEMS = {
     "unknown-agent": (f"{SCORING}/capacity/nobody", Settings()),
-    "bad-parameter": (f"{SCORING}/capacity/Link?window_days=5", Settings()),
+    "bad-parameter": (f"{SCORING}/capacity/Link?bound=2", Settings()),
     "key-required": (f"{SCORING}/capacity/Link", Settings(key="0123456789abcdef")),
     "too-many-requests": (f"{SCORING}/capacity/Link", Settings(requests_per_minute=600)),
 }
 MOST_ITEMS = 2
-LONG_LISTS = ("agents", "alerts", "published", "parts", "history")
+LONG_LISTS = ("agents", "alerts", "signs", "published", "parts", "history")
 
 
 def examples(database: Database) -> dict[str, Any]:

@@ -3,6 +3,7 @@ role's rights, and a database that goes away and comes back."""
 
 from __future__ import annotations
 
+import compileall
 import contextlib
 import csv
 import http.client
@@ -164,6 +165,48 @@ def lens_name(component: str | None) -> str | None:
     return None if component is None else LENS_NAMES.get(component, component)
 
 
+LIMITS = (
+    *("capacity_score_low", "capacity_score_high", "capacity_score_steady", "capacity_score_steady_low"),
+    "capacity_score_steady_high",
+)
+
+
+def expected_verdict(marts: psycopg.Connection, row: dict[str, Any], bound: float = 0.6) -> dict[str, Any]:
+    """What to do about a permission, by the rule of docs/deciding.md, of a row of fct_capacity_scores."""
+    key = [row["agent_id_hash"], row["as_of"], row["window_days"]]
+    where = "where agent_id_hash = %s and as_of = %s and window_days = %s"
+    alerts = marts.execute(
+        f"select kind, severity from fct_capacity_alerts {where} order by severity, kind", key
+    )
+    raised = [
+        {
+            "name": alert["kind"],
+            "severity": alert["severity"],
+            "since": None,
+            "reviews": alert["kind"] != "low_capacity" or alert["severity"] == "critical",
+        }
+        for alert in alerts
+    ]
+    for sign in marts.execute(
+        f"select distinct sign, (select min(as_of) from fct_record_signs as first where first.sign = signs.sign"
+        " and first.agent_id_hash = signs.agent_id_hash and first.window_days = signs.window_days) as since"
+        f" from fct_record_signs as signs {where} order by 1",
+        key,
+    ):
+        since = time_text(sign["since"])
+        raised.append({"name": sign["sign"], "severity": "sign", "since": since, "reviews": True})
+    low, high = row["capacity_score_steady_low"], row["capacity_score_steady_high"]
+    if row["capacity_score"] is None or row["score_status"] == "provisional":
+        verdict = "wait"
+    elif high < bound:
+        verdict = "withhold"
+    elif any(one["reviews"] for one in raised):
+        verdict = "review"
+    else:
+        verdict = "grant" if low >= bound else "keep"
+    return {"verdict": verdict, "verdict_reason": ANY, "bound": bound, "raised": raised}
+
+
 def expected_score(marts: psycopg.Connection, row: dict[str, Any]) -> dict[str, Any]:
     """What the API must say of a row of fct_capacity_scores, from the marts by other queries than its own."""
     key = {name: row[name] for name in ("agent_id_hash", "as_of", "window_days")}
@@ -185,24 +228,20 @@ def expected_score(marts: psycopg.Connection, row: dict[str, Any]) -> dict[str, 
         "agent_id_hash": row["agent_id_hash"],
         "agent_name": row["agent_name"],
         "composite_score": row["capacity_score"],
-        "composite_score_low": row["capacity_score_low"],
-        "composite_score_high": row["capacity_score_high"],
-        **{
-            f"composite_score_steady{end}": row[f"capacity_score_steady{end}"]
-            for end in ("", "_low", "_high")
-        },
+        **{name: row[name] for name in LIMITS},
+        **expected_verdict(marts, row),
         **{
             name: row[name]
             for name in ("category_steady", "category_steady_certainty", "steady_missing_because")
         },
-        "composite_score_geometric": row["capacity_score_geometric"],
+        "capacity_score_geometric": row["capacity_score_geometric"],
         "fragility_index": row["fragility_index"],
         "category": row["category"],
         "category_certainty": row["category_certainty"],
         "interval_driver": lens_name(row["interval_driver"]),
         "score_status": row["score_status"],
         "confidence": row["confidence"],
-        "traces_missing": max(0, 30 - row["n_traces"]),
+        "missing_traces": max(0, 30 - row["n_traces"]),
         "weakest_factor": row["weakest_factor"],
         "unmeasured_components": [lens_name(name) for name in row["unmeasured_components"]],
         "factors": {
@@ -253,7 +292,14 @@ def test_the_fleet_is_that_of_the_marts(client, marts, window_days):
     assert fleet["summary"] == {
         **{name: totals[f"n_{name}"] for name in ("high_capacity", "healthy", "moderate", "high_fragility")},
         **{name: totals[f"n_{name}"] for name in ("final", "provisional", "insufficient_data")},
-        **{f"{name}_composite_score": totals[f"{name}_capacity_score"] for name in ("mean", "median", "min")},
+        **{
+            name: totals[name]
+            for name in ("mean_capacity_score", "median_capacity_score", "min_capacity_score")
+        },
+        "verdicts": {
+            name: sum(expected_verdict(marts, row)["verdict"] == name for row in rows)
+            for name in ("review", "withhold", "keep", "wait", "grant")
+        },
     }
     # One agent's answer is its entry.
     for agent in fleet["agents"]:
@@ -278,12 +324,36 @@ def test_the_fleet_is_filtered_sorted_and_paged(client, marts):
             ]
             assert values == sorted(values, reverse=order.startswith("-")), order
             assert len(agents) == 14
+    for bound in (0.3, 0.6, 0.85):
+        for verdict in ("review", "withhold", "keep", "wait", "grant"):
+            found = get(client, "/capacity/fleet", verdict=verdict, bound=bound)
+            assert [(a["agent_id_hash"], a["verdict"]) for a in found["agents"]] == [
+                (row["agent_id_hash"], verdict)
+                for row in rows
+                if expected_verdict(marts, row, bound)["verdict"] == verdict
+            ]
+    [link] = get(client, "/capacity/fleet", raised="broken_chain")["agents"]
+    assert link["agent_name"] == "Link"
+    assert link["verdict_reason"] == "0.6 lies inside 0.44 to 0.67; broken chain"
+    linked = list(all_pages(client, "/capacity/fleet", limit=5, status="final"))
+    assert [len(page["agents"]) for page in linked] == [5, 5, 3]
     pages = [get(client, "/capacity/fleet", limit=5, offset=offset) for offset in (0, 5, 10, 15)]
     assert [page["agent_count"] for page in pages] == [5, 5, 4, 0]
     assert {page["total_agent_count"] for page in pages} == {14}
     assert [a["agent_id_hash"] for page in pages for a in page["agents"]] == [
         row["agent_id_hash"] for row in rows
     ]
+
+
+def all_pages(client: TestClient, path: str, **parameters: Any) -> Iterator[dict[str, Any]]:
+    """A page, and all those that the links to the next lead to."""
+    address = f"{SCORING}{path}"
+    page = get(client, path, **parameters)
+    while True:
+        yield page
+        if page["next"] is None:
+            return
+        page = client.get(address + page["next"]).json()
 
 
 def republish(marts: psycopg.Connection) -> None:
@@ -328,21 +398,21 @@ def test_agents_without_a_score_stand_apart(client, marts):
         assert LINK not in {agent["agent_id_hash"] for agent in fleet["agents"]}
         [lacking] = fleet["unscored"]
         assert (lacking["agent_id_hash"], lacking["agent_name"]) == (LINK, "Link")
-        assert (lacking["score_status"], lacking["trace_count"], lacking["traces_missing"]) == (
+        assert (lacking["score_status"], lacking["n_traces"], lacking["missing_traces"]) == (
             "insufficient_data",
             12,
             18,
         )
         one = get(client, "/capacity/Link")
         assert one == expected_score(marts, row)
-        assert one["composite_score"] is None and one["traces_missing"] == 18
+        assert one["composite_score"] is None and one["missing_traces"] == 18
         said = get(client, "/factors/Link")["weighs_most"]
         assert said["words"] == "No score yet: 12 of the 30 traces that a score needs."
         marts.execute(gone, [MORPHEUS, AS_OF])
         republish(marts)
         unscored = {agent["agent_id_hash"]: agent for agent in get(client, "/capacity/fleet")["unscored"]}
         assert unscored[MORPHEUS]["score_status"] == "no_traces"
-        assert unscored[MORPHEUS]["traces_missing"] == 30
+        assert unscored[MORPHEUS]["missing_traces"] == 30
         assert set(unscored) == {LINK, MORPHEUS}
         only = get(client, "/capacity/fleet", status="no_traces")
         assert [agent["agent_id_hash"] for agent in only["unscored"]] == [MORPHEUS]
@@ -376,7 +446,7 @@ def test_an_earlier_score_is_that_of_the_marts(client, marts, written):
     totals = marts.execute(
         "select * from fct_fleet_capacity where as_of = %s and window_days = 7", [EARLIER]
     ).fetchone()
-    assert fleet["summary"]["mean_composite_score"] == totals["mean_capacity_score"]
+    assert fleet["summary"]["mean_capacity_score"] == totals["mean_capacity_score"]
     for row in scored:
         expected = expected_score(marts, row)
         assert get(client, f"/capacity/{row['agent_id_hash']}", as_of=written) == expected
@@ -411,10 +481,10 @@ def test_an_as_of_without_a_score_is_refused_with_those_there_are(client, marts)
         separator = "&" if "?" in path else "?"
         problem = refused(client, f"{SCORING}/{path}{separator}as_of=2026-06-10T07:00:00Z", 404, "no-score")
         assert "2026-06-10T07:00:00Z" in problem["detail"]
-        assert "nearest: 2026-06-10T00:00:00Z and 2026-06-11T00:00:00Z" in problem["detail"]
+        assert "Nearest: 2026-06-10T00:00:00Z and 2026-06-11T00:00:00Z." in problem["detail"]
         assert problem["as_ofs"] == [time_text(EARLIER + timedelta(days=day)) for day in range(-4, 6)]
     problem = refused(client, f"{SCORING}/capacity/fleet?as_of=2020-01-01", 404, "no-score")
-    assert f"There is one at {len(published)} others, from {published[0]:%Y-%m-%d}" in problem["detail"]
+    assert f"Scores exist for {len(published)} as-ofs, {published[0]:%Y-%m-%d}" in problem["detail"]
     assert "to 2026-06-15T00:00:00Z" in problem["detail"]
     assert problem["as_ofs"] == [time_text(as_of) for as_of in published[:10]]
 
@@ -423,8 +493,8 @@ def test_pages_of_an_earlier_as_of(client):
     fleet = client.get("/?as_of=2026-06-10")
     assert fleet.status_code == 200
     assert "as of <time datetime=2026-06-10T00:00:00Z>" in fleet.text
-    assert "Alerts of earlier times are not kept." in fleet.text
-    assert '(<a href="./?window_days=7">newest</a>)' in fleet.text
+    assert "Alerts of that time are not kept" in fleet.text
+    assert '<a href="./?window_days=7">newest</a>' in fleet.text
     link = f'href="agent?agent_id={LINK}&amp;window_days=7&amp;as_of=2026-06-10T00%3A00%3A00Z"'
     assert link in fleet.text
     agent = client.get("/" + link[6:-1].replace("&amp;", "&"))
@@ -438,8 +508,9 @@ def test_pages_of_an_earlier_as_of(client):
     for path in ("/?as_of=2026-06-10T07:00", "/agent?agent_id=Link&as_of=2026-06-10T07:00"):
         page = client.get(path)
         assert page.status_code == 404
-        assert "nearest: 2026-06-10T00:00:00Z and 2026-06-11T00:00:00Z" in page.text
+        assert "Nearest: 2026-06-10T00:00:00Z and 2026-06-11T00:00:00Z." in page.text
         assert "Back to the fleet" in page.text
+        assert "as_of=2026-06-11T00%3A00%3A00Z" in page.text
     assert client.get("/?as_of=9999-99-99").status_code == 422
 
 
@@ -493,13 +564,12 @@ def test_history_is_that_of_the_marts(client, marts):
                 "as_of": time_text(row["as_of"]),
                 "agent_name": row["agent_name"],
                 "composite_score": row["capacity_score"],
-                "composite_score_low": row["capacity_score_low"],
-                "composite_score_high": row["capacity_score_high"],
+                **{name: row[name] for name in LIMITS},
                 "fragility_index": row["fragility_index"],
                 "category": row["category"],
                 "score_status": row["score_status"],
                 "confidence": row["confidence"],
-                "trace_count": row["n_traces"],
+                "n_traces": row["n_traces"],
                 "weakest_factor": row["weakest_factor"],
                 "factors": {factor: row[column] for factor, column in FACTORS.items()},
                 "parameter_set_id": row["parameter_set_id"],
@@ -517,6 +587,11 @@ def test_history_is_that_of_the_marts(client, marts):
     some = get(client, "/history/Link", **{"from": "2026-06-01", "to": "2026-06-03T12:00:00+02:00"})
     assert some["history"] == points(datetime(2026, 6, 1, tzinfo=UTC), datetime(2026, 6, 3, tzinfo=UTC))
     assert some["period_days"] == 3
+    pages = list(all_pages(client, "/history/Link", **{"from": "2026-05-20", "days": 7}))
+    assert len(pages) == 4
+    assert [one for page in pages for one in page["history"]] == points(
+        datetime(2026, 5, 20, tzinfo=UTC), AS_OF
+    )
     assert (
         get(client, "/history/Link", interval="hourly")["history"] == default["history"]
     )  # daily is all there is
@@ -531,6 +606,7 @@ def test_history_is_that_of_the_marts(client, marts):
     for row, point in zip(rows, in_json, strict=True):
         assert row["as_of"] == point["as_of"] and row["agent_name"] == "Link"
         assert float(row["composite_score"]) == point["composite_score"]
+        assert float(row["capacity_score_steady"]) == point["capacity_score_steady"]
         assert {factor: float(row[factor]) for factor in FACTORS} == point["factors"]
 
 
@@ -584,10 +660,55 @@ def test_alerts_are_those_of_the_marts(client, marts):
         " from fct_capacity_alerts"
     ).fetchall()
     found = [{**alert, "as_of": datetime.fromisoformat(alert["as_of"])} for alert in answer["alerts"]]
+    assert {alert.pop("since") for alert in found} == {None}  # no earlier ones are kept
+    critical = get(client, "/alerts", kind="low_capacity", severity="critical")["alerts"]
+    assert critical == [
+        one for one in answer["alerts"] if (one["kind"], one["severity"]) == ("low_capacity", "critical")
+    ]
+    pages = list(all_pages(client, "/alerts", limit=6))
+    assert [one for page in pages for one in page["alerts"]] == answer["alerts"]
+    assert {page["total_alert_count"] for page in pages} == {14} and len(pages) == 3
     assert len(found) == len(in_mart) == 14
     assert all(alert in found for alert in in_mart)
     assert get(client, "/alerts", threshold=1, window_days=30)["alert_count"] == 14
     assert get(client, "/alerts", threshold=0)["agents"] == []
+
+
+def test_an_alert_says_since_when_it_stands(client, marts):
+    """From the alerts of earlier as-ofs, where they are kept: the first of those that follow each other to the last."""
+    earlier = """
+        insert into fct_capacity_alerts
+        select (jsonb_populate_record(
+            alerts, jsonb_build_object('as_of', day, 'capacity_alert_id', gen_random_uuid())
+        )).*
+        from fct_capacity_alerts as alerts
+        cross join unnest(%s::timestamptz[]) as day
+        where agent_id_hash = %s and window_days = 7
+    """
+    days = [AS_OF - timedelta(days=back) for back in (1, 2, 3, 5, 6)]
+    with changed(marts, "fct_capacity_alerts", earlier, [days, LINK]):
+        [chain] = get(client, "/alerts", kind="broken_chain", severity="critical", limit=1)["alerts"]
+        assert chain["since"] == time_text(AS_OF - timedelta(days=3))
+        link = get(client, "/capacity/Link")
+        assert link["verdict_reason"] == "0.6 lies inside 0.44 to 0.67; broken chain since 12 June"
+        then = get(client, "/capacity/Link", as_of=f"{AS_OF - timedelta(days=2):%Y-%m-%d}")
+        assert then["raised"][0]["since"] == time_text(AS_OF - timedelta(days=3))
+        before = get(client, "/capacity/Link", as_of=f"{AS_OF - timedelta(days=4):%Y-%m-%d}")
+        assert before["raised"] == [] and before["verdict"] in ("keep", "grant")
+        page = client.get("/agent?agent_id=Link").text
+        assert "broken chain since 12 June" in page and page.count("<rect class=critical") == 2
+        assert "since 2026-06-12" in client.get("/alerts?kind=broken_chain").text
+
+
+def test_signs_are_those_of_the_marts(client, marts):
+    answer = get(client, "/signs", window_days=30)
+    in_mart = marts.execute(
+        "select agent_id_hash, agent_name, sign, field, z, message from fct_record_signs"
+        " where as_of = %s and window_days = 30",
+        [AS_OF],
+    ).fetchall()
+    assert answer["signs"] == in_mart and answer["total_sign_count"] == len(in_mart) > 0
+    assert get(client, "/signs", sign="nothing")["signs"] == []
 
 
 def test_parameters_are_those_of_the_marts(client, marts):
@@ -636,14 +757,9 @@ def test_evidence_is_what_explain_counts(client, sample):
 
 
 def pages_of_evidence(client: TestClient, agent: str, **parameters: Any) -> list[dict[str, Any]]:
-    traces, after = [], None
-    while True:
-        page = get(client, f"/evidence/{agent}", **parameters, **({"after": after} if after else {}))
-        traces += page["traces"]
-        after = page["next"]
-        if after is None:
-            return traces
-        assert len(page["traces"]) == parameters["limit"]
+    *full, last = all_pages(client, f"/evidence/{agent}", **parameters)
+    assert {len(page["traces"]) for page in full} <= {parameters["limit"]}
+    return [trace for page in (*full, last) for trace in page["traces"]]
 
 
 def test_evidence_is_paged_by_key(client, marts):
@@ -664,7 +780,7 @@ def test_evidence_is_paged_by_key(client, marts):
 
 
 def test_every_component_with_traces_may_be_asked_for():
-    assert set(RULES) | set(map(lens_name, RULES)) | {"sigma"} == set(endpoints.EvidenceComponent.__args__)
+    assert set(RULES) | set(map(lens_name, RULES)) | {"sigma"} == set(endpoints.EVIDENCE[2:-2].split("|"))
 
 
 def test_the_component_of_s_has_the_traces_of_s(client):
@@ -951,18 +1067,18 @@ def fuzzed(served: ServedDatabase) -> Any:
     return schemathesis.openapi.from_asgi("/openapi.json", asked)
 
 
-# A request that fits the document may still ask for a window that is not published, or from a time after another.
 CHECKS = [
     not_a_server_error,
     openapi_checks.status_code_conformance,
     openapi_checks.content_type_conformance,
     openapi_checks.response_headers_conformance,
     openapi_checks.response_schema_conformance,
+    openapi_checks.positive_data_acceptance,
     openapi_checks.negative_data_rejection,
     openapi_checks.unsupported_method,
 ]
 WITHOUT_PARAMETERS = ["parameters", "healthz", "readyz"]
-OPERATIONS = ["fleet", "capacity", "factors", "history", "alerts", "evidence", *WITHOUT_PARAMETERS]
+OPERATIONS = ["fleet", "capacity", "factors", "history", "alerts", "signs", "evidence", *WITHOUT_PARAMETERS]
 
 
 @pytest.mark.parametrize("operation", OPERATIONS)
@@ -981,6 +1097,25 @@ def test_answers_are_as_documented(fuzzed, operation):
                 case.call_and_validate(checks=CHECKS[:-2])
 
         check()
+
+
+def test_a_client_can_be_generated(client, tmp_path):
+    """By openapi-python-client, of the whole document, without a warning; and it is Python."""
+    document = tmp_path / "openapi.json"
+    document.write_text(client.get("/openapi.json").text)
+    programs = Path(sys.executable).parent
+    made = subprocess.run(
+        [programs / "openapi-python-client", "generate", "--path", document, "--output-path", tmp_path / "client",
+         "--meta", "none", "--fail-on-warning"],
+        capture_output=True, text=True, check=False, env={**os.environ, "PATH": f"{programs}:{os.environ['PATH']}"},
+    )  # fmt: skip
+    assert made.returncode == 0, made.stdout + made.stderr
+    assert {path.stem for path in (tmp_path / "client/api/scoring").glob("*.py")} > {
+        "fleet",
+        "alerts",
+        "signs",
+    }
+    assert compileall.compile_dir(tmp_path / "client", quiet=1)
 
 
 def test_every_operation_is_asked(fuzzed):
@@ -1015,8 +1150,8 @@ QUERIES = {
     "history/Link": [
         "days=0", "days=401", "days=-1", "days=1e3", "interval=minutely", "from=yesterday",
         "from=9999-12-31T23:59:59-12:00",
-        "from=0001-01-01T00:00:00%2B14:00", "to=0001-01-01", "from=2026-06-02&to=2026-06-01", "from=2020-01-01",
-        "days=3&from=2026-06-01", "from=10000-01-01", "from=-infinity", "to=infinity", "from=%00", "from=%ED%A0%80",
+        "from=0001-01-01T00:00:00%2B14:00", 
+        "from=10000-01-01", "from=-infinity", "to=infinity", "from=%00", "from=%ED%A0%80",
         f"from={'9' * 10_240}", "from=", "to=2026-13-01", "from=2026-06-01T25:00",
         *(f"{name}={quote(text)}" for name in ("days", "from", "to", "interval", "window_days") for text in INJECTIONS),
     ],
@@ -1039,6 +1174,12 @@ QUERIES = {
     ],
 }  # fmt: skip
 ALLOWED_ODDITIES = [
+    "history/Link?days=3&from=2026-06-01",
+    "history/Link?to=0001-01-01",
+    "history/Link?from=2026-06-02&to=2026-06-01",
+    "history/Link?from=2020-01-01",
+    "capacity/Link/",
+    "alerts/?window_days=30",
     "capacity/fleet?offset=10000000",
     "capacity/fleet?limit=10000000&offset=9999999",
     "history/Link?from=0001-01-02&to=0001-01-03",
@@ -1140,14 +1281,22 @@ def test_whatever_is_not_there(client):
         assert response.status_code == 405
         assert response.json()["type"] == TYPE + "method-not-allowed"
         assert response.headers["allow"] == "GET, HEAD"
-    problem = refused(client, f"{SCORING}/capacity/Link?window_days=14", 422, "bad-parameter")
+    problem = refused(client, f"{SCORING}/capacity/Link?window_days=14", 404, "no-score")
     assert problem["allowed"] == [7, 30]
-    assert [error["parameter"] for error in problem["errors"]] == ["window_days"]
+    problem = refused(client, f"{SCORING}/capacity/Link?window_days=0&bound=x", 422, "bad-parameter")
+    assert {error["parameter"]: error["message"] for error in problem["errors"]} == {
+        "window_days": "is '0'; the least is 1",
+        "bound": "is 'x', which is no number",
+    }
+    problem = refused(client, f"{SCORING}/capacity/Lnik", 404, "unknown-agent")
+    assert [agent["agent_name"] for agent in problem["agents"]] == ["Link"]
     problem = refused(client, f"{SCORING}/evidence/Link?component=I_chain&as_of=2020-01-01", 404, "no-score")
     assert "2020-01-01" in problem["detail"]
     problem = refused(client, f"{SCORING}/capacity/Link?as_at=2026-06-10&_=1&utm", 422, "bad-parameter")
     assert [error["parameter"] for error in problem["errors"]] == ["as_at", "utm"]
-    assert problem["allowed"] == ["window_days", "as_of"] and "'as_at', 'utm'" in problem["detail"]
+    assert (
+        set(problem["allowed"]) == {"window_days", "as_of", "bound"} and "'as_at', 'utm'" in problem["detail"]
+    )
     for path in (
         "/",
         "/agent?agent_id=Link",
@@ -1471,7 +1620,7 @@ def test_the_api_is_shown_by_swagger_ui_from_here(port, browser):
     here = f"http://127.0.0.1:{port}"
     assert {url.removeprefix(here) for url in asked if not url.startswith(("data:", "blob:"))} == {
         *("/docs", "/docs/swagger-ui-bundle.js", "/docs/swagger-ui.css", "/openapi.json"),
-        f"{SCORING}/capacity/fleet?sort=-composite_score&offset=0",
+        f"{SCORING}/capacity/fleet?bound=0.6&sort=-composite_score&offset=0",
     }
 
 

@@ -3,6 +3,7 @@
 import contextlib
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from importlib.metadata import version
 
 import psycopg
 import pytest
@@ -60,7 +61,10 @@ def test_metrics_are_those_of_the_marts(client, marts):
     [[scored_at]] = marts.execute("select max(scored_at) from fct_capacity_scores").fetchall()
     age = (datetime.now(UTC) - scored_at).total_seconds()
     assert age - 10 < found["publication_age_seconds"][()] <= age
-    outcomes = {"published": 1, "refused": 0, "failed": 0, "interrupted": 0, "unfinished": 0}
+    [[as_of]] = marts.execute("select max(as_of) from fct_capacity_scores").fetchall()
+    assert found["data_age_seconds"][()] == pytest.approx((datetime.now(UTC) - as_of).total_seconds(), abs=60)
+    assert found["build_info"] == {(version("ciris-scoring"),): 1}
+    outcomes = {"published": 1, "failed": 0, "interrupted": 0, "unfinished": 0}
     assert found["last_run"] == {(outcome,): value for outcome, value in outcomes.items()}
     agents = marts.execute(
         "select coalesce(category, 'none'), window_days::text, count(*) from fct_capacity_scores"
@@ -89,6 +93,9 @@ def test_requests_are_counted_by_route_and_status(client):
         ("none", "404"): 2,
         ("none", "421"): 1,
     }
+    seconds = metrics(client)
+    assert seconds["http_request_seconds_count"][(f"{SCORING}/capacity/{{agent_id:path}}",)] == 5
+    assert seconds["http_request_seconds_sum"][(f"{SCORING}/alerts",)] > 0
 
 
 def test_the_key_is_demanded(served):

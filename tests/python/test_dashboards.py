@@ -8,17 +8,21 @@ import subprocess
 import sys
 import zipfile
 from collections.abc import Iterator
+from datetime import datetime
 from typing import Any
 
 import psycopg
 import pytest
 import yaml
-from psycopg.rows import dict_row
+from psycopg.rows import dict_row, tuple_row
 
+from ciris_scoring.reading import fleet
+from ciris_scoring.reading.marts import Marts
 from ciris_scoring.reading.words import PART_WORDS, named
 from ciris_scoring.trial.embedded import SCHEMA
 from ciris_scoring.trial.simulation.sample import sample_info
 from conftest import REPOSITORY, Database
+from pipeline import MARTS
 
 DASHBOARD = json.loads((REPOSITORY / "dashboards/grafana/ciris_capacity.json").read_text())
 VARIABLES = {variable["name"]: variable for variable in DASHBOARD["templating"]["list"]}
@@ -28,10 +32,11 @@ AS_OF = sample_info()["as_of"]
 FROM, TO = "2026-04-01T00:00:00Z", "9999-12-31T00:00:00Z"  # runs of the sample end now
 
 
-def expanded(query: str) -> str:
+def expanded(query: str, bound: float = 0.6) -> str:
     """As Grafana sends it: of the time range, 7 days, and the agent Link."""
     values = {"schema": SCHEMA, "window_days:sqlstring": "'7'", "agent:sqlstring": f"'{LINK}'"}
-    query = re.sub(r"\$__timeFilter\((\w+)\)", rf"\1 between '{FROM}' and '{TO}'", query)
+    values["bound:sqlstring"] = f"'{bound}'"
+    query = re.sub(r"\$__timeFilter\((\w+|coalesce\(.*?\))\)", rf"\1 between '{FROM}' and '{TO}'", query)
     query = re.sub(r"\$\{([^}]+)\}", lambda found: values[found[1]], query)
     assert "$" not in query, query
     return query
@@ -72,7 +77,7 @@ def test_every_variable_has_values(marts, name):
 
 def test_the_panels_say_what_the_marts_say(marts):
     scores = marts.execute(
-        f"select * from {SCHEMA}.fct_capacity_scores where as_of = %s and window_days = 7 order by capacity_score",
+        f"select * from {SCHEMA}.fct_capacity_scores where as_of = %s and window_days = 7",
         [AS_OF],
     ).fetchall()
     shown = rows(marts, "Agents at the newest as-of")
@@ -81,9 +86,9 @@ def test_the_panels_say_what_the_marts_say(marts):
         **{"capacity": "capacity_score", "low": "capacity_score_low", "steady": "capacity_score_steady"},
         **{f"steady {end}": f"capacity_score_steady_{end}" for end in ("low", "high")},
     }
-    assert [[row[name] for name in columns] for row in shown] == [
+    assert sorted([row[name] for name in columns] for row in shown) == sorted(
         [row[column] for column in columns.values()] for row in scores
-    ]
+    )
     steady = rows(marts, "Steady score and its 95 % interval")[-1]
     assert [steady[name] for name in ("steady", "low", "high")] == [
         row[f"capacity_score_steady{end}"]
@@ -97,6 +102,40 @@ def test_the_panels_say_what_the_marts_say(marts):
     [alerts] = rows(marts, "Alerts")[:1]
     assert alerts["severity"] == "critical"
     assert rows(marts, "Agents") == [{"n_agents": len(scores)}]
+
+
+@pytest.mark.parametrize("bound", [0.3, 0.6, 0.85])
+@pytest.mark.parametrize("window_days", [7, 30])
+def test_its_verdicts_are_those_of_everything_else(marts, bound, window_days):
+    [target] = PANELS["Agents at the newest as-of"]["targets"]
+    query = expanded(target["rawSql"], bound).replace("'7'", f"'{window_days}'")
+    marts.row_factory = tuple_row
+    as_of = datetime.fromisoformat(AS_OF)
+    expected = {
+        score.agent_id_hash: (score.verdict(bound).verdict, {one.name for one in score.raised})
+        for score in fleet.scores(Marts(marts, MARTS), as_of, window_days)
+    }
+    marts.row_factory = dict_row
+    shown = marts.execute(query).fetchall()
+    assert {
+        row["hash"]: (row["verdict"], set(filter(None, (row["raised"] or "").split(", ")))) for row in shown
+    } == expected
+
+
+def test_alert_rules_ask_for_one_number(marts):
+    file = yaml.safe_load((REPOSITORY / "dashboards/grafana/alert_rules.yaml").read_text())
+    rules = [rule for group in file["groups"] for rule in group["rules"]]
+    assert len({rule["uid"] for rule in rules}) == len(rules) == 4
+    for rule in rules:
+        assert [step["refId"] for step in rule["data"]] == ["A", "B", "C"] and rule["condition"] == "C"
+        [row] = marts.execute(rule["data"][0]["model"]["rawSql"]).fetchall()
+        assert float(row["value"]) >= 0
+
+
+def test_runs_are_noted_in_the_charts(marts):
+    [annotation] = DASHBOARD["annotations"]["list"]
+    [run, *_] = marts.execute(expanded(annotation["target"]["rawSql"])).fetchall()
+    assert run["text"].startswith("published as of 2026-06-15")
 
 
 @pytest.mark.parametrize("title", ["What the score lost, by part", "What changed since one window ago"])

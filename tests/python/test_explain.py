@@ -93,10 +93,7 @@ def test_the_page_of_an_agent_with_a_broken_chain(sample):
     assert "Capacity 0.536, moderate. Status final, confidence high." in lines
     assert "broken chain of evidence i_chain I_int 0.205 #### 39" in map(squeezed, lines)
     assert any("one window before: 0.635 -> 0.536, -0.098" in line for line in lines)
-    assert (
-        "    by part: deferrals judged poor (q_deferral) -0.106, confidence that misleads (ece) +0.005,"
-        in lines
-    )
+    assert "    by part: deferrals judged poor (q_deferral) -0.106, overconfidence (ece) +0.005," in lines
     assert "  39 broken links: 28 gaps, 5 rewinds, 6 repeated, 0 without number or hash," in lines
     assert "Traces that cost most, 10 of 92; newest first where equal" in lines
     assert any("chain (rewind), 1 field missing" in line for line in lines)
@@ -114,6 +111,18 @@ def test_a_renamed_agent_and_an_open_episode(sample):
 def test_every_page_fits(project, marts):
     for row in marts.execute("select agent_id_hash from dim_agents").fetchall():
         assert_fits(page(explain(project, row["agent_id_hash"], None, None, None)))
+
+
+def test_the_verdict_stands_first_and_is_as_wide_as_the_terminal(sample, monkeypatch):
+    said = invoke(sample, LINK, "--bound", "0.4").stdout.splitlines()
+    assert said[3] == "Verdict at 0.4: review: 0.44 to 0.67 lies at or above 0.4; broken chain"
+    told = json.loads(invoke(sample, LINK, "--json").stdout)
+    assert told["verdict"] == {
+        "verdict": "review", "reason": "0.6 lies inside 0.44 to 0.67; broken chain", "bound": 0.6,
+    }  # fmt: skip
+    assert [one["name"] for one in told["raised"]] == ["broken_chain"]
+    monkeypatch.setenv("COLUMNS", "72")
+    assert max(map(len, invoke(sample, LINK).stdout.splitlines())) <= 72
 
 
 def test_an_interval_is_shown_where_one_is_published(project):
@@ -199,7 +208,7 @@ def test_several_agents_of_one_name_are_listed(sample, marts):
 @pytest.mark.parametrize("agent", ["Lnk", "link"])
 def test_an_unknown_agent_has_near_names(sample, agent):
     error, hint = refused(invoke(sample, agent))
-    assert error == f"No agent has the name '{agent}', or a hash that begins so."
+    assert error == f"No agent is named '{agent}', and no agent hash starts with it."
     assert hint == "The nearest names are 'Link'."
 
 

@@ -91,7 +91,18 @@ DESIGN = {
 # The marts whose columns are described without being named.
 DESCRIBED = {
     "dim_days": {"date_day": "date"},
-    "fct_trace_verdicts": {"agent_id_hash": TEXT, "trace_id": TEXT, "traced_at": TIME, "agent_label": TEXT},
+    "fct_trace_verdicts": {
+        **{"agent_id_hash": TEXT, "trace_id": TEXT, "traced_at": TIME, "agent_label": TEXT},
+        "missing_fields": TEXTS,
+    },
+    "fct_deferral_verdicts": {
+        **dict.fromkeys(
+            ["deferral_verdict_id", "agent_id_hash", "deferral_id", "status", "agent_label"], TEXT
+        ),
+        **dict.fromkeys(["created_at", "resolved_at", "judged_from"], TIME),
+        "is_judged": "boolean",
+        "deferral_value": DOUBLE,
+    },
     "fct_score_attribution": {
         **KEY,
         **dict.fromkeys(["score_attribution_id", "factor", "part"], TEXT),
@@ -166,7 +177,7 @@ DESCRIBED = {
     "dim_capacity_categories": {"category": TEXT, "label": TEXT, "guidance": TEXT, "colour": TEXT},
 }
 VIEWS = {
-    *["fct_factor_components", "fct_trace_verdicts"],
+    *["fct_factor_components", "fct_trace_verdicts", "fct_deferral_verdicts"],
     *["fct_score_attribution", "fct_score_comparisons", "fct_score_changes", "fct_scoring_runs"],
 }
 # Columns of the project's own beside those of the contract: the surrogate keys.

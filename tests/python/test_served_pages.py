@@ -17,6 +17,7 @@ from starlette.testclient import TestClient
 
 from ciris_scoring.basics.project import load_project
 from ciris_scoring.reading.evidence import RULES
+from ciris_scoring.reading.verdict import RAISED_WORDS
 from ciris_scoring.reading.words import COMPONENT_WORDS
 from ciris_scoring.show import pages
 from ciris_scoring.show.api.app import create_app
@@ -40,9 +41,12 @@ PAGES = {
     "runs": "runs",
     "quality": "quality",
     "evidence": "evidence?agent_id=Link&component=i_chain",
+    "deferrals": "evidence?agent_id=Link&component=q_deferral",
     "whom to compare with": "compare?agent_id=Link",
     "two agents": "compare?agent_id=Link&other_id=Latch",
     "parameters": "parameters",
+    "glossary": "glossary",
+    "alerts of a kind": "alerts?kind=low_capacity&severity=critical",
     "an error": "agent?agent_id=nobody",
 }
 
@@ -84,8 +88,10 @@ def test_a_component_leads_to_its_traces(client):
     page = client.get("/agent?agent_id=Link").text
     links = [html.unescape(link) for link in re.findall(r'href="(evidence\?[^"]*)"', page)]
     components = {re.search(r"component=(\w+)", link)[1] for link in links}
-    assert components == (RULES.keys() - {"s_score"}) | {"sigma"}
+    assert components == (RULES.keys() - {"s_score"}) | {"sigma", "q_deferral"}
     for link in links:
+        if "q_deferral" in link:
+            continue
         answer = client.get(f"/{link.replace('evidence?', 'evidence.csv?')}")
         assert answer.headers["content-type"] == "text/csv; charset=utf-8"
         assert answer.headers["content-disposition"].startswith("attachment; filename=")
@@ -98,10 +104,26 @@ def test_a_component_leads_to_its_traces(client):
         assert [row[1] for row in cells(shown)[1:]] == [row["trace_id"] for row in rows][:50]
 
 
+def test_deferrals_are_listed_with_what_they_count(client, marts):
+    """They are those of the component: as many, and with its mean."""
+    for window in (7, 30):
+        component = dict(
+            marts.execute(
+                "select component, component_value from fct_factor_components where agent_id_hash = %s"
+                " and window_days = %s and as_of = (select max(as_of) from fct_capacity_scores)",
+                [LINK, window],
+            ).fetchall()
+        )
+        page = client.get(f"/evidence?agent_id=Link&component=q_deferral&window_days={window}").text
+        values = [float(row[4]) for row in cells(page)[1:]]
+        assert len(values) == component["n_judged_deferrals"] > 0
+        assert sum(values) / len(values) == pytest.approx(component["q_deferral"])
+
+
 def test_why_a_trace_counts_is_said(client):
     said = {
         ("Link", "i_chain"): r"\d+ after \d+; signature verified, key registered / chain \(gap\)",
-        ("Link", "i_coverage"): r"[5-9] of 10 fields / (1 field|\d fields) missing",
+        ("Link", "i_coverage"): r"[4-9] of 10 fields, without [a-z_, ]+ / (1 field|\d fields) missing",
         ("Latch", "i_chain"): r".*key not registered / chain \(key\)",
         ("Paradox", "k_contradiction"): "action_was_overridden: true / overridden",
         ("Proteus", "d_identity"): "(Haven → Proteus|Proteus → Morpheus) / renamed",
@@ -152,7 +174,7 @@ def test_a_spreadsheet_gets_no_formula(marts):
         ("agent_id=Link&component=nothing", 404, "No single trace is behind it"),
         ("agent_id=nobody&component=i_chain", 404, "There is no such agent"),
         ("agent_id=Haven&component=i_chain", 409, "Several agents are meant"),
-        ("agent_id=Link&component=i_chain&as_of=2020-01-01", 404, "There is one at 45 others"),
+        ("agent_id=Link&component=i_chain&as_of=2020-01-01", 404, "Scores exist for 45 as-ofs"),
         ("agent_id=Link&component=i_chain&after=x", 422, "after"),
         ("agent_id=Link&component=i_chain&page=2", 422, "page"),
     ],
@@ -183,12 +205,12 @@ def test_signs_are_those_of_the_mart(client, marts):
     ).fetchall()
     asked = {"agent_id": agent, "as_of": as_of.isoformat(), "window_days": 30}
     assert sign in {row[1].split()[-1] for row in cells(client.get("/signs", params=asked).text)[1:]}
-    assert words.SIGNS[sign] in client.get("/agent", params=asked).text
+    assert words.raised(sign) in client.get("/agent", params=asked).text
     [[listed]] = marts.execute(
         "select pg_get_constraintdef(oid) from pg_constraint where conrelid = 'fct_record_signs'::regclass"
         " and pg_get_constraintdef(oid) like '%key_turnover%'"
     ).fetchall()
-    assert set(re.findall(r"'(\w+)'::text", listed)) == words.SIGNS.keys()
+    assert set(re.findall(r"'(\w+)'::text", listed)) <= RAISED_WORDS.keys()
 
 
 def test_alerts_of_earlier_times_are_not_kept(client):
@@ -197,7 +219,7 @@ def test_alerts_of_earlier_times_are_not_kept(client):
         for day in ("", "2026-06-10", "2020-01-01")
     )
     assert "Broken chain" in newest.text
-    assert "Alerts of earlier times are not kept" in earlier.text and "Broken chain" not in earlier.text
+    assert "Alerts of that time are not kept" in earlier.text and "Broken chain" not in earlier.text
     assert never.status_code == 404 and "No score was published at this time" in never.text
 
 
@@ -216,21 +238,36 @@ def test_runs_tell_when_how_long_and_what_failed(client, marts):
 
 
 def test_data_quality_is_counted(client, marts):
+    """In all and by day, faults first."""
     expected = marts.execute("select issue, sum(n) from fct_data_quality group by issue").fetchall()
-    page = client.get("/quality").text
-    totals = [row for row in cells(page.split("<h2>By period")[0])[1:]]
-    assert sorted((row[0].split()[-1], int(row[1].replace(",", ""))) for row in totals) == sorted(expected)
+    [headings, *rows] = cells(client.get("/quality").text)
+    named = [(re.search(r"\w+(?=( no fault)?$)", row[0])[0], row) for row in rows]
+    assert sorted((issue, int(row[1].replace(",", ""))) for issue, row in named) == sorted(expected)
     assert all(words.issue(issue) != issue for issue, _ in expected)
+    is_fault = ["no fault" not in row[0] for row in rows]
+    assert is_fault == sorted(is_fault, reverse=True) and 0 < sum(is_fault) < len(rows)
+    assert headings[4:] == ["1 Jun", *map(str, range(2, 15))]
+    days = marts.execute(
+        "select issue, extract(day from period_start)::int, sum(n) from fct_data_quality"
+        " where period_start >= '2026-06-01' group by 1, 2 having sum(n) > 0"
+    ).fetchall()
+    shown = [
+        (issue, day, int(cell.replace(",", "")))
+        for issue, row in named
+        for day, cell in enumerate(row[4:], start=1)
+        if cell
+    ]
+    assert sorted(shown) == sorted(days)
 
 
 def test_what_a_role_may_not_read_is_said(marts):
     marts.execute("create role only_scores; grant usage on schema ciris to only_scores")
     for mart in pages.pages.Marts(marts, MARTS).relations.places:
-        if mart not in ("fct_record_signs", "fct_scoring_runs", "fct_data_quality"):
+        if mart not in ("fct_scoring_runs", "fct_data_quality"):
             with contextlib.suppress(psycopg.errors.UndefinedTable), marts.transaction():
                 marts.execute(f"grant select on ciris.{mart} to only_scores")
     marts.execute("set local role only_scores")
-    for page in (pages.signs_page, pages.runs_page, pages.quality_page):
+    for page in (pages.runs_page, pages.quality_page):
         assert "may not read" in page(marts, MARTS)
 
 
@@ -239,7 +276,7 @@ def test_what_a_role_may_not_read_is_said(marts):
 
 def test_two_agents_lie_beside_each_other(client, marts):
     choices = client.get("/compare?agent_id=Link").text
-    assert choices.count("other_id=") == 13
+    assert choices.count("<option") == 13 and choices.count("&amp;other_id=") == 10
     beside = cells(client.get("/compare?agent_id=Link&other_id=Latch").text)
     rows = {row[0].split()[-1]: row for row in beside if row[0]}
     expected = marts.execute(
@@ -318,12 +355,15 @@ def visited(browser: Any, address: str, **options: Any) -> Iterator[Any]:
 
 def test_a_chart_answers_to_mouse_touch_and_keyboard(browser, address):
     with visited(browser, address + PAGES["agent"], has_touch=True) as page:
-        chart = page.get_by_role("slider", name="Capacity")
+        chart = page.get_by_role("slider", name="Steady score")
         box = chart.bounding_box()
         page.mouse.move(box["x"] + box["width"] - 1, box["y"] + 40)
         said = page.locator(".told")
         newest = said.inner_text()
-        assert re.fullmatch(r"2026-06-15 00:00: 0\.536 \[0\.31, 0\.66\], 162 traces", newest)
+        assert re.fullmatch(
+            r"2026-06-15 00:00: steady 0\.579 \[0\.44, 0\.67\], window 0\.536 \[0\.31, 0\.66\], 162 traces",
+            newest,
+        )
         page.touchscreen.tap(box["x"] + 1, box["y"] + 40)
         assert said.inner_text().startswith("2026-05-02")
         chart.focus()
@@ -407,10 +447,10 @@ def test_everything_is_reached_by_keyboard(browser, address):
         page.keyboard.press("Tab")
         assert page.evaluate("document.activeElement.textContent") == "Skip to the content"
         seen = set()
-        for _ in range(60):
+        for _ in range(120):
             page.keyboard.press("Tab")
             seen.add(page.evaluate("document.activeElement.id || document.activeElement.getAttribute('role') || "
                                    "document.activeElement.tagName"))  # fmt: skip
             outline = page.evaluate("getComputedStyle(document.activeElement).outlineStyle")
             assert outline != "none" or page.evaluate("document.activeElement === document.body")
-        assert {"search", "category", "status", "alerting", "slider", "BUTTON", "A"} <= seen
+        assert {"search", "verdict", "category", "alerts", "signs", "slider", "BUTTON", "A"} <= seen

@@ -77,7 +77,14 @@ looked_up as (
     select
         cleaned.*,
         {{ is_key_registered('public_keys.registered_until', 'cleaned.traced_at') }} as is_key_registered,
-        num_nonnulls({{ required_fields() | join(', ') }}) as n_fields_present
+        num_nonnulls({{ required_fields() | join(', ') }}) as n_fields_present,
+        case
+            when num_nulls({{ required_fields() | join(', ') }}) > 0 then array_remove(array[
+                {% for field in required_fields() %}
+                case when {{ field }} is null then '{{ field }}' end{% if not loop.last %},{% endif %}
+                {% endfor %}
+            ], null)
+        end as missing_fields
     from cleaned
     left join public_keys on cleaned.signature_key_id = public_keys.key_id
 
@@ -107,6 +114,7 @@ judged as (
         signature is not null as is_signed,
         audit_entry_hash is not null as has_entry_hash,
         n_fields_present,
+        missing_fields,
         csdma_plausibility_score,
         dsdma_domain_alignment,
         coherence_level,
@@ -346,5 +354,6 @@ select
     case
         when is_counted then coalesce(audit_sequence_number, previous_audit_sequence_number)
     end as last_audit_sequence_number,
-    case when is_counted then coalesce(idma_fragility_flag, previous_fragility_flag) end as last_fragility_flag
+    case when is_counted then coalesce(idma_fragility_flag, previous_fragility_flag) end as last_fragility_flag,
+    missing_fields
 from sampled

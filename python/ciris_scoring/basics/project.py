@@ -33,6 +33,11 @@ PARSED_VARIABLES = frozenset(
 """Those of our variables that decide how dbt parses the project: what is in it, and where the sources are. The others
 decide what its SQL says."""
 
+SET_BY_US = frozenset(
+    f"{PREFIX}{name}" for name in ("attempt", "backfill", "lock_holder_pid", "unchanged_nodes")
+)
+"""Variables that the command line sets, and nobody else."""
+
 
 @dataclass(frozen=True)
 class Project:
@@ -241,5 +246,5 @@ def _check_names(
         meant = f"; did you mean {nearest[0]}?" if nearest else "."
         raise InputError(
             f"--vars names {shown(name)}, which is no variable of the project{meant}",
-            f"The variables are {', '.join(sorted(own))}.",
+            f"The variables are {', '.join(sorted(own.keys() - SET_BY_US))}.",
         )

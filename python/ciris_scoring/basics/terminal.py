@@ -1,11 +1,19 @@
 """Text of any origin and script on a terminal: in columns, and without what would move the cursor or hide text."""
 
+import os
+import shutil
 import sys
 import unicodedata
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import click
 import wcwidth
+
+
+def coloured(text: str, **style: Any) -> str:
+    """Text in a colour, unless NO_COLOR is set (no-color.org)."""
+    return text if os.environ.get("NO_COLOR") else click.style(text, **style)
 
 
 def say(line: str) -> None:
@@ -23,6 +31,13 @@ def accept_any_character() -> None:
 def plural(n: int, one: str, many: str | None = None) -> str:
     """A number with its noun."""
     return f"{n:,} {one if n == 1 else many or one + 's'}"
+
+
+def columns() -> int | None:
+    """Columns of the terminal that stdout is; None where it is none and COLUMNS names no width."""
+    if "COLUMNS" not in os.environ and not sys.stdout.isatty():
+        return None
+    return shutil.get_terminal_size().columns
 
 
 def aligned(headings: Sequence[str], rows: Iterable[Sequence[str]], right: Iterable[str] = ()) -> list[str]:

@@ -196,9 +196,22 @@ def as_json(fitness: Fitness) -> str:
 
 def page(fitness: Fitness) -> str:
     """The same for people."""
-    lines = [fitness.place]
+    lines = []
+    for fault in fitness.faults:
+        lines += [
+            f"Not fit: {printable(fault['message'] or '')}",
+            *([f"  {fault['hint']}"] if fault["hint"] else []),
+        ]
+    if fitness.run is not None:
+        run = fitness.run
+        since = f"after {run['published_until']}" if run["published_until"] else "of the whole history"
+        lines.append(
+            f"Fit. A run would score {plural(run['traces'], 'trace')} {since}, as of {run['as_of']}, "
+            f"in about {run['seconds']:,} s. Nothing was written."
+        )
+    lines += [*fitness.remarks, "", fitness.place]
     if fitness.role is not None:
-        lines[0] += f", role {fitness.role!r}, PostgreSQL {fitness.server_version}, {fitness.encoding}"
+        lines[-1] += f", role {fitness.role!r}, PostgreSQL {fitness.server_version}, {fitness.encoding}"
     if fitness.source_shape is not None:
         lines.append(f"The lens stores {fitness.source_shape}.")
     for source in fitness.sources:
@@ -213,19 +226,6 @@ def page(fitness: Fitness) -> str:
     if fitness.parameters:
         values = [(name, str(value)) for name, value in fitness.parameters.items()]
         lines += ["", *aligned(("scoring parameter", "value"), values)]
-    lines += ["", *fitness.remarks]
-    for fault in fitness.faults:
-        lines += [
-            f"Not fit: {printable(fault['message'] or '')}",
-            *([f"  {fault['hint']}"] if fault["hint"] else []),
-        ]
-    if fitness.run is not None:
-        run = fitness.run
-        since = f"after {run['published_until']}" if run["published_until"] else "of the whole history"
-        lines.append(
-            f"Fit. A run would score {plural(run['traces'], 'trace')} {since}, as of {run['as_of']}, "
-            f"in about {run['seconds']:,} s. Nothing was written."
-        )
     return "\n".join(lines)
 
 

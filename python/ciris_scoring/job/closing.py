@@ -12,12 +12,13 @@ from pathlib import Path
 import click
 import psycopg
 
-from ciris_scoring.basics.connection import connect, has_right
+from ciris_scoring.basics.connection import connect
 from ciris_scoring.basics.errors import CommandFailed, InputError
 from ciris_scoring.basics.project import Project
 from ciris_scoring.basics.relations import Relations
 from ciris_scoring.basics.terminal import say
 from ciris_scoring.job.run_log import Attempt
+from ciris_scoring.reading import fleet
 from ciris_scoring.reading.alerts import Alert, alerts
 from ciris_scoring.reading.marts import Marts
 from ciris_scoring.show.fleet_table import fleet_tables
@@ -69,12 +70,14 @@ class Closing:
 
     def read_alerts(self, connection: psycopg.Connection, relations: Relations) -> None:
         """Remember the alerts that are published before the run."""
-        if has_right(connection, *relations.places["fct_capacity_alerts"]):
-            self._known = {_key(alert): alert.severity for alert in alerts(Marts(connection, relations))}
+        marts = Marts(connection, relations)
+        newest = None if marts.missing() else fleet.newest(marts)
+        if newest is not None:
+            self._known = {_key(alert): alert.severity for alert in alerts(marts, newest.as_of)}
 
     def show_fleet(self, connection: psycopg.Connection, relations: Relations, moment: datetime) -> None:
         """Print the fleet table, and find the alerts that are new or have become critical."""
-        for alert in alerts(Marts(connection, relations)):
+        for alert in alerts(Marts(connection, relations), moment):
             before = self._known.get(_key(alert))
             if before is None or (alert.severity == "critical" and before != "critical"):
                 self.new_alerts.append(alert)

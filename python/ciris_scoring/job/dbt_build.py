@@ -11,7 +11,7 @@ import click
 from ciris_scoring.basics.dbt import core, invoke, parse
 from ciris_scoring.basics.project import PREFIX, Project
 from ciris_scoring.basics.relations import PACKAGE, relations_of
-from ciris_scoring.basics.terminal import printable, say
+from ciris_scoring.basics.terminal import coloured, printable, say
 
 _UNCHANGED = "ciris_unchanged"
 _SHOWN = {
@@ -109,7 +109,7 @@ class _Progress:
         width = len(str(self._total))
         count = f"{self._finished:>{width}} of {self._total}"
         kind = node.resource_type.replace("_", " ")
-        label = click.style(f"{status:<7}", fg=_COLOURS.get(status))
+        label = coloured(f"{status:<7}", fg=_COLOURS.get(status))
         note = f"  {printable(core(result.message))}" if status in ("WARN", "FAIL", "ERROR") else ""
         click.echo(
             f"  {count}  {label}  {result.execution_time:6.1f} s  {kind} {node.node_name}{note}", err=True

@@ -3,11 +3,14 @@
 People are shown the name that an agent bears at the as-of, and the beginning of its hash: Link (4107c26f).
 """
 
+import difflib
 from dataclasses import dataclass
 from datetime import datetime
 
 from ciris_scoring.reading.marts import Marts
 
+LONGEST_NAME = 200
+"""Characters of a text that nearest names are looked for to."""
 HASH_SHOWN = 8
 """Characters of a hash that stand beside a name."""
 
@@ -67,6 +70,21 @@ def find(marts: Marts, text: str) -> list[Agent]:
         beside_name=text.rpartition(" ")[2].strip("()"),
         hash_shown=HASH_SHOWN,
     )
+
+
+def near(marts: Marts, text: str) -> dict[str, Agent]:
+    """Find agents whose name, present or former, is like a text, by that name: three at most, the nearest first."""
+    if len(text) > LONGEST_NAME:
+        return {}
+    found = marts.rows(
+        Agent, "select {columns} from {dim_agents} where agent_name is not null order by agent_name"
+    )
+    names = {
+        name.casefold(): (name, agent)
+        for agent in reversed(found)
+        for name in (*agent.former_names, agent.agent_name or "")
+    }
+    return dict(names[near] for near in difflib.get_close_matches(text.casefold(), names, n=3))
 
 
 @dataclass(frozen=True, slots=True)

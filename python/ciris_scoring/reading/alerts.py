@@ -1,9 +1,10 @@
-"""The alerts at the fleet's latest as-of."""
+"""The alerts at an as-of, and since when they stand."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from ciris_scoring.reading.marts import Marts
+from ciris_scoring.reading.verdict import AS_OF_MEANT, raised
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,24 +20,61 @@ class Alert:
     value: float
     threshold: float
     message: str
+    since: datetime | None = None
+    """First as-of at which it stood; null where nothing older is kept."""
 
 
-def alerts(marts: Marts, window_days: int | None = None, *, agent_id_hash: str | None = None) -> list[Alert]:
+def alerts(
+    marts: Marts, as_of: datetime, window_days: int | None = None, *, agent_id_hash: str | None = None
+) -> list[Alert]:
     """Read the alerts, the critical ones first.
 
+    :param as_of: at which they stand.
     :param window_days: only those of this window.
     :param agent_id_hash: only this agent's.
     """
-    return marts.rows(
+    found = marts.rows(
         Alert,
-        """
-        select {columns}
-        from {fct_capacity_alerts}
+        f"""
+        with {AS_OF_MEANT}
+
+        select
+            agent_id_hash, agent_name, as_of, window_days, kind, severity, value, threshold, message,
+            null::timestamptz as since
+        from {{fct_capacity_alerts}}
         where
-            (%(window_days)s::integer is null or window_days = %(window_days)s)
+            as_of = (select meant.as_of from meant)
+            and (%(window_days)s::integer is null or window_days = %(window_days)s)
             and (%(agent_id_hash)s::text is null or agent_id_hash = %(agent_id_hash)s)
         order by severity, kind, agent_name collate "C" nulls last, agent_id_hash, window_days
         """,
+        as_of=as_of,
         window_days=window_days,
         agent_id_hash=agent_id_hash,
+    )
+    agents = [agent_id_hash] if agent_id_hash else None
+    since = {
+        (window, one.agent_id_hash, one.name): one.since
+        for window in {alert.window_days for alert in found}
+        for of_agent in raised(marts, window, as_of, agents=agents).values()
+        for one in of_agent
+        if not one.is_sign
+    }
+    return [
+        replace(alert, since=since.get((alert.window_days, alert.agent_id_hash, alert.kind)))
+        for alert in found
+    ]
+
+
+def are_kept(marts: Marts, as_of: datetime) -> bool:
+    """Whether the alerts of an as-of are there: those of the newest one are, others where runs have kept them."""
+    return bool(
+        marts.value(
+            """
+            select
+                %(as_of)s >= (select max(as_of) from {fct_fleet_capacity})
+                or exists (select 1 from {fct_capacity_alerts} where as_of <= %(as_of)s)
+            """,
+            as_of=as_of,
+        )
     )

@@ -42,7 +42,8 @@ RULES: Mapping[str, Rule] = {
 _TRACE = """
     trace_verdict_id, trace_id, traced_at, agent_name, previous_agent_name, selected_action, audit_sequence_number,
     previous_audit_sequence_number, is_chain_gap, is_chain_rewind, is_chain_duplicate, is_signature_verified,
-    is_key_registered, is_link_valid, n_fields_present, failed_comparisons, entropy_level, action_success
+    is_key_registered, is_link_valid, n_fields_present, missing_fields, failed_comparisons,
+    entropy_level, action_success
 """
 _MODE = "case when is_fragility_detected then coalesce(idma_phase, 'unknown') end as failure_mode"
 
@@ -159,6 +160,7 @@ class Trace:
     is_key_registered: bool | None
     is_link_valid: bool | None
     n_fields_present: int | None
+    missing_fields: list[str] | None
     failed_comparisons: list[str]
     entropy_level: float | None
     action_success: bool | None

@@ -1,11 +1,14 @@
 """The fleet at an as-of, and over time."""
 
-from dataclasses import dataclass
-from datetime import datetime
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 from typing import NamedTuple
 
+from ciris_scoring.reading import verdict as verdicts
 from ciris_scoring.reading.factors import Factor
 from ciris_scoring.reading.marts import Marts
+from ciris_scoring.reading.verdict import Raised, Verdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,10 +68,15 @@ class Score:
     change: float | None
     """Change of the score since then, a gain positive; null when not comparable."""
     not_comparable_because: str | None
-    alert_kinds: list[str]
-    """Kinds of its alerts, the critical ones first; empty at an as-of other than the alerts'."""
-    critical_alerts: int
-    """How many of them are critical."""
+    last_traced_at: datetime | None
+    """Time of its last trace; null where that came after the as-of."""
+    raised: Sequence[Raised] = ()
+    """Its alerts, the critical ones first, and signs."""
+
+    def verdict(self, bound: float) -> Verdict:
+        """What to do about a permission with this bound."""
+        limits = self.capacity_score_steady_low, self.capacity_score_steady_high
+        return verdicts.verdict(bound, *limits, self.score_status, self.raised)
 
     @property
     def factors(self) -> tuple[Factor, ...]:
@@ -90,14 +98,16 @@ def scores(
     agent_id_hash: str | None = None,
     below: float | None = None,
     limit: int | None = None,
+    raised_at: datetime | None = None,
 ) -> list[Score]:
     """Read the scores at an as-of in a window: the lowest capacity first, agents without one last.
 
     :param agent_id_hash: only this agent's, none or one.
     :param below: only capacities below this.
     :param limit: so many at most.
+    :param raised_at: as-of whose alerts count; a later one than the scores' for an agent that fell silent.
     """
-    return marts.rows(
+    found = marts.rows(
         Score,
         """
         with chosen as materialized (
@@ -124,16 +134,6 @@ def scores(
             limit %(limit)s
         ),
 
-        alerts as (
-            select
-                agent_id_hash,
-                array_agg(kind order by severity, kind) as alert_kinds,
-                count(*) filter (where severity = 'critical') as critical_alerts
-            from {fct_capacity_alerts}
-            where as_of = %(as_of)s and window_days = %(window_days)s
-            group by agent_id_hash
-        ),
-
         min_traces as (
             select parameter_value::numeric::integer as n
             from {dim_scoring_parameters}
@@ -149,16 +149,15 @@ def scores(
             compared.score_before,
             compared.change,
             compared.not_comparable_because,
-            coalesce(alerts.alert_kinds, '{{}}') as alert_kinds,
-            coalesce(alerts.critical_alerts, 0)::integer as critical_alerts
+            case when agents.last_traced_at < chosen.as_of then agents.last_traced_at end as last_traced_at
         from chosen
+        left join {dim_agents} as agents on chosen.agent_id_hash = agents.agent_id_hash
         left join {fct_score_comparisons} as compared
             on
                 chosen.agent_id_hash = compared.agent_id_hash
                 and compared.as_of = %(as_of)s
                 and compared.window_days = %(window_days)s
                 and compared.compared_with = 'window'
-        left join alerts on chosen.agent_id_hash = alerts.agent_id_hash
         order by chosen.capacity_score nulls last, chosen.agent_id_hash
         """,
         as_of=as_of,
@@ -166,6 +165,25 @@ def scores(
         agent_id_hash=agent_id_hash,
         below=below,
         limit=limit,
+    )
+    agents = [score.agent_id_hash for score in found] if agent_id_hash or below or limit else None
+    raised = verdicts.raised(marts, window_days, raised_at or as_of, agents=agents)
+    return [
+        replace(score, raised=raised[score.agent_id_hash]) if score.agent_id_hash in raised else score
+        for score in found
+    ]
+
+
+def attention(score: Score, bound: float) -> tuple[object, ...]:
+    """What needs attention most sorts first: by verdict, critical alerts, all that is raised, the lowest limit."""
+    critical = sum(one.severity == "critical" for one in score.raised)
+    low = score.capacity_score_steady_low
+    return (
+        verdicts.VERDICTS.index(score.verdict(bound).verdict),
+        -critical,
+        -len(score.raised),
+        1.0 if low is None else low,
+        score.agent_id_hash,
     )
 
 
@@ -257,29 +275,60 @@ def capacity(marts: Marts, as_of: datetime, window_days: int) -> FleetCapacity |
 
 
 @dataclass(frozen=True, slots=True)
+class Neighbours:
+    """The as-ofs around one."""
+
+    before: datetime | None
+    after: datetime | None
+    newest: datetime
+
+    def period(self, as_of: datetime) -> timedelta:
+        """Time between as-ofs: a day or an hour."""
+        around = (as_of - self.before if self.before else None, self.after - as_of if self.after else None)
+        return min((gap for gap in around if gap), default=timedelta(days=1))
+
+
+def neighbours(marts: Marts, as_of: datetime, window_days: int) -> Neighbours:
+    """Find the published as-ofs around a published one."""
+    return marts.rows(
+        Neighbours,
+        """
+        select
+            max(as_of) filter (where as_of < %(as_of)s) as before,
+            min(as_of) filter (where as_of > %(as_of)s) as after,
+            max(as_of) as newest
+        from {fct_fleet_capacity}
+        where window_days = %(window_days)s
+        """,
+        as_of=as_of,
+        window_days=window_days,
+    )[0]
+
+
+@dataclass(frozen=True, slots=True)
 class Spread:
-    """The agents of one name at an as-of, in a window: how many there are, and how far their scores lie apart."""
+    """The agents of one name at an as-of, in a window, and how far their steady scores lie apart."""
 
     agent_name: str
     n_agents: int
     n_scored: int
-    min_capacity_score: float | None
-    median_capacity_score: float | None
-    max_capacity_score: float | None
+    lowest: float | None
+    median: float | None
+    highest: float | None
 
 
 def spreads(marts: Marts, as_of: datetime, window_days: int) -> list[Spread]:
-    """Read the names that several agents bear, with the spread of their scores; the most borne first."""
+    """Read the names that several agents bear, with the spread of their steady scores; the most borne first."""
     return marts.rows(
         Spread,
         """
         select
             agent_name,
             count(*)::integer as n_agents,
-            count(capacity_score)::integer as n_scored,
-            min(capacity_score) as min_capacity_score,
-            percentile_cont(0.5) within group (order by capacity_score) as median_capacity_score,
-            max(capacity_score) as max_capacity_score
+            count(capacity_score_steady)::integer as n_scored,
+            min(capacity_score_steady) as lowest,
+            percentile_cont(0.5) within group (order by capacity_score_steady) as median,
+            max(capacity_score_steady) as highest
         from {fct_capacity_scores}
         where as_of = %(as_of)s and window_days = %(window_days)s and agent_name is not null
         group by agent_name

@@ -18,6 +18,9 @@ class Point:
     capacity_score: float | None
     capacity_score_low: float | None
     capacity_score_high: float | None
+    capacity_score_steady: float | None
+    capacity_score_steady_low: float | None
+    capacity_score_steady_high: float | None
     fragility_index: float | None
     category: str | None
     score_status: str
@@ -77,7 +80,7 @@ def histories(
 
 @dataclass(frozen=True, slots=True)
 class Capacities:
-    """The capacity of an agent over time, for a line of which there are hundreds."""
+    """The steady score of an agent over time, for a line of which there are hundreds."""
 
     agent_id_hash: str
     as_ofs: list[datetime]
@@ -88,7 +91,7 @@ class Capacities:
 def capacities(
     marts: Marts, agents: Sequence[str], window_days: int, first: datetime, last: datetime
 ) -> dict[str, Capacities]:
-    """Read the capacity of agents at the as-ofs from first to last, both included, that are whole days before the last.
+    """Read the steady scores of agents at the as-ofs from first to last that are whole days before the last.
 
     :returns: by hash; agents without a row there are left out.
     """
@@ -98,7 +101,7 @@ def capacities(
         select
             agent_id_hash,
             array_agg(as_of order by as_of) as as_ofs,
-            array_agg(capacity_score order by as_of) as capacities
+            array_agg(capacity_score_steady order by as_of) as capacities
         from {fct_capacity_scores}
         where
             agent_id_hash = any(%(agents)s)

@@ -19,7 +19,8 @@ Kind = TypeVar("Kind")
 MARTS = (
     *("dim_agents", "dim_capacity_categories", "dim_scoring_parameters", "dim_scoring_windows"),
     *("fct_capacity_scores", "fct_factor_components", "fct_score_attribution", "fct_score_comparisons"),
-    *("fct_score_changes", "fct_fleet_capacity", "fct_capacity_alerts", "fct_trace_verdicts"),
+    *("fct_score_changes", "fct_fleet_capacity", "fct_capacity_alerts", "fct_record_signs"),
+    *("fct_trace_verdicts", "fct_deferral_verdicts"),
 )
 """The marts that are read here."""
 

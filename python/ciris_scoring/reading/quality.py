@@ -1,9 +1,12 @@
 """What was repaired, set aside or refused of the traces, and counted."""
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import date, datetime
 
 from ciris_scoring.reading.marts import Marts
+
+EXPECTED = frozenset({"ingestion_received", "ingestion_accepted", "duplicate_trace"})
+"""Issues that are none: they are counted so that nothing is dropped without a count."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,47 +18,61 @@ class Issue:
     n_agents: int
     newest: datetime | None
     """Start of the newest period with it; None where its rows have no time."""
+    days: list[date]
+    """The newest days (UTC) with it."""
+    of_days: list[int]
+    """How many on each."""
+
+    def on(self, day: date) -> int:
+        """How many on a day."""
+        return dict(zip(self.days, self.of_days, strict=True)).get(day, 0)
+
+    @property
+    def is_expected(self) -> bool:
+        """Whether it is no fault."""
+        return self.issue in EXPECTED
 
 
-@dataclass(frozen=True, slots=True)
-class IssueOfPeriod:
-    """What fct_data_quality counts of an issue in a period."""
+def issues(marts: Marts, n_days: int) -> list[Issue] | None:
+    """Read the issues, faults first, of them the most frequent; None where the role may not read them.
 
-    period_start: datetime
-    issue: str
-    n: int
-    n_agents: int
-
-
-def issues(marts: Marts) -> list[Issue] | None:
-    """Read the issues, the most frequent first; None where the role may not read them."""
+    :param n_days: newest days to count one by one.
+    """
     if not marts.may_read("fct_data_quality"):
         return None
-    return marts.rows(
+    found = marts.rows(
         Issue,
         """
-        select issue, sum(n)::bigint as n, count(distinct agent_id_hash) as n_agents, max(period_start) as newest
-        from {fct_data_quality}
-        group by issue
-        order by n desc, issue
+        with counted as (
+            select *, (period_start at time zone 'UTC')::date as day
+            from {fct_data_quality}
+        ),
+
+        by_day as (
+            select issue, array_agg(day order by day) as days, array_agg(n order by day) as of_days
+            from (
+                select issue, day, sum(n)::bigint as n
+                from counted
+                where day > (select max(newest.day) from counted as newest) - %(n_days)s::integer
+                group by issue, day
+            ) as of_days
+            group by issue
+        ),
+
+        totals as (
+            select issue, sum(n)::bigint as n, count(distinct agent_id_hash) as n_agents, max(period_start) as newest
+            from counted
+            group by issue
+        )
+
+        select
+            totals.*,
+            coalesce(by_day.days, '{{}}') as days,
+            coalesce(by_day.of_days, '{{}}') as of_days
+        from totals
+        left join by_day on totals.issue = by_day.issue
+        order by totals.n desc, totals.issue
         """,
+        n_days=n_days,
     )
-
-
-def issues_by_period(marts: Marts, limit: int) -> list[IssueOfPeriod]:
-    """Read the issues by period, the newest first.
-
-    :param limit: most rows.
-    """
-    return marts.rows(
-        IssueOfPeriod,
-        """
-        select period_start, issue, sum(n)::bigint as n, count(distinct agent_id_hash) as n_agents
-        from {fct_data_quality}
-        where period_start is not null
-        group by period_start, issue
-        order by period_start desc, n desc, issue
-        limit %(limit)s
-        """,
-        limit=limit,
-    )
+    return sorted(found, key=lambda one: one.is_expected)

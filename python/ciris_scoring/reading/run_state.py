@@ -29,7 +29,7 @@ def unfinished(marts: Marts) -> Unfinished | None:
 
     :raises psycopg.Error: the database cannot be read.
     """
-    run = last_attempt(marts)
+    run = next(iter(attempts(marts, 1) or []), None)
     if run is None or run.outcome in ("published", "built"):
         return None
     is_at_work = is_held(marts.connection, RUN_LOCK, marts.relations.target_schema)
@@ -37,8 +37,8 @@ def unfinished(marts: Marts) -> Unfinished | None:
     return Unfinished(run.as_of, run.started_at, is_at_work, outcome, run.message, run.remedy)
 
 
-OUTCOMES = ("published", "built", "refused", "failed", "interrupted", "unfinished")
-"""What may become of an attempt to publish scores."""
+OUTCOMES = ("published", "failed", "interrupted", "unfinished")
+"""What may become of a run; one that was refused never was one, and one that built a part set out to publish nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,9 +80,9 @@ def attempts(marts: Marts, limit: int) -> list[Attempt] | None:
     )
 
 
-def last_attempt(marts: Marts) -> Attempt | None:
-    """Read the newest attempt to publish; None without one, or where the role may not know.
+def last_run(marts: Marts) -> Attempt | None:
+    """Read the newest run that was to publish and was not refused, of the newest ones; None where the role may not know.
 
     :raises psycopg.Error: the database cannot be read.
     """
-    return next(iter(attempts(marts, 1) or []), None)
+    return next((run for run in attempts(marts, 100) or [] if run.outcome in OUTCOMES), None)

@@ -18,15 +18,11 @@ class Sign:
     message: str
 
 
-def signs(
-    marts: Marts, as_of: datetime, window_days: int, agent_id_hash: str | None = None
-) -> list[Sign] | None:
-    """Read the signs that are raised at an as-of, by agent; None where the role may not read them.
+def signs(marts: Marts, as_of: datetime, window_days: int, agent_id_hash: str | None = None) -> list[Sign]:
+    """Read the signs that are raised at an as-of, by agent.
 
     :param agent_id_hash: only this agent's.
     """
-    if not marts.may_read("fct_record_signs"):
-        return None
     return marts.rows(
         Sign,
         """

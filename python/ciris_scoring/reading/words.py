@@ -67,11 +67,11 @@ PART_WORDS: Mapping[str, str] = {
     "i_chain": "broken chain of evidence",
     "i_coverage": "missing fields",
     "i_replay": "decisions that do not replay",
-    "r_ceiling": "what no agent avoids",
+    "r_ceiling": "fixed cost",
     "delta_drift": "drift",
     "mttr_hours": "slow recovery",
     "rho_regression": "relapses",
-    "ece": "confidence that misleads",
+    "ece": "overconfidence",
     "q_deferral": "deferrals judged poor",
     "u_unsafe": "unsafe actions",
     "s_score": "incoherent signals",
@@ -101,7 +101,7 @@ COMPONENT_WORDS: Mapping[str, str] = {
     "n_open_episodes": "episodes still open",
     "rho_regression": "relapses, share of recoveries",
     "ece": "error of confidence",
-    "q_deferral": "worth of deferrals, mean",
+    "q_deferral": "share of deferrals judged right",
     "n_judged_deferrals": "deferrals judged",
     "u_unsafe": "unsafe actions, share",
     "sigma": "coherent signals, decayed",
@@ -126,13 +126,21 @@ def published_words(as_ofs: Sequence[datetime], wanted: datetime) -> str:
     :param as_ofs: in the order of time.
     """
     if not as_ofs:
-        return "There is none at any other time either."
-    before = [as_of for as_of in as_ofs if as_of < wanted][-1:]
-    near = before + [as_of for as_of in as_ofs if as_of > wanted][:1]
+        return "There are no scores at any other time either."
+    near = map(as_of_time.text, nearest(as_ofs, wanted))
     return (
-        f"There is one at {len(as_ofs):,} other{'' if len(as_ofs) == 1 else 's'}, from {as_of_time.text(as_ofs[0])} "
-        f"to {as_of_time.text(as_ofs[-1])}; nearest: {' and '.join(map(as_of_time.text, near))}."
+        f"Scores exist for {len(as_ofs):,} as-of{'' if len(as_ofs) == 1 else 's'}, {as_of_time.text(as_ofs[0])} "
+        f"to {as_of_time.text(as_ofs[-1])}. Nearest: {' and '.join(near)}."
     )
+
+
+def nearest(as_ofs: Sequence[datetime], wanted: datetime) -> list[datetime]:
+    """Choose the as-ofs before and after a time.
+
+    :param as_ofs: in the order of time.
+    """
+    before = [as_of for as_of in as_ofs if as_of < wanted][-1:]
+    return before + [as_of for as_of in as_ofs if as_of > wanted][:1]
 
 
 def weighs_most(score: Score, parts: Sequence[PartLost], min_traces: int) -> str:
@@ -143,7 +151,7 @@ def weighs_most(score: Score, parts: Sequence[PartLost], min_traces: int) -> str
     """
     if score.capacity_score is None:
         return f"No score yet: {score.n_traces} of the {min_traces} traces that a score needs."
-    costly = [part for part in parts if part.points_lost > 0]
+    costly = [part for part in parts if part.points_lost > 0 and part.part != "r_ceiling"]
     if not costly:
         return "Nothing took anything from the score."
     first, *others = costly

@@ -5,27 +5,30 @@ Everything is read from the marts, in one read-only transaction.
 docs/serving.md, "Explanations as JSON", has the shape of an explanation.
 """
 
-import difflib
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
 
 from ciris_scoring.basics import as_of as as_of_time
 from ciris_scoring.basics import decimals
-from ciris_scoring.basics.connection import connect, table_exists
+from ciris_scoring.basics.connection import connect
 from ciris_scoring.basics.dbt import read_relations
 from ciris_scoring.basics.errors import InputError, shown
 from ciris_scoring.basics.project import Project
-from ciris_scoring.basics.terminal import aligned, fitted, plural, printable, width
+from ciris_scoring.basics.terminal import aligned, columns, fitted, plural, printable, width
 from ciris_scoring.reading import agent as agent_reading
-from ciris_scoring.reading import agents
+from ciris_scoring.reading import agents, fleet, history
 from ciris_scoring.reading.evidence import EPISODES, RULES, described, lowered
 from ciris_scoring.reading.factors import FACTORS
 from ciris_scoring.reading.marts import Marts, read_only
+from ciris_scoring.reading.verdict import BOUND, raised, verdict
 from ciris_scoring.reading.words import PART_WORDS, named
 
 PAGE_WIDTH = 100
+"""Columns of the page where nobody's terminal says otherwise."""
+NARROWEST, WIDEST = 70, 140
 BAR_WIDTH = 20
 MAX_LISTED = 5
 """Renames and episodes shown on the page, the newest; the rest is counted."""
@@ -46,15 +49,20 @@ NOT_COMPARABLE = {
 RULE = (
     "How points are shared out: each part's equally among the traces of the window that lowered it, those",
     "of missing fields by the number of fields, those of slow recovery by the hours of the episodes that",
-    "a trace began. Incoherent signals may have come before the window. What no agent avoids, drift,",
-    "confidence that misleads and deferrals judged poor belong to no single trace.",
+    "a trace began. Incoherent signals may have come before the window. Fixed cost, drift, overconfidence",
+    "and deferrals judged poor belong to no single trace.",
 )
 
 Row = dict[str, Any]
 
 
 def explain(
-    project: Project, agent: str, as_of: str | None, window_days: int | None, since: str | None
+    project: Project,
+    agent: str,
+    as_of: str | None,
+    window_days: int | None,
+    since: str | None,
+    bound: float = BOUND,
 ) -> dict[str, Any]:
     """Read what there is to say about a score; docs/serving.md has the shape.
 
@@ -62,6 +70,7 @@ def explain(
     :param as_of: of the score; None for the agent's newest.
     :param window_days: None for the shortest window that the agent has a score in.
     :param since: an earlier as-of to compare with.
+    :param bound: of the permission that the verdict is about.
     :raises InputError: there is no such agent, score or earlier score, or several agents are meant.
     :raises DatabaseError: nothing is published, or the database fails.
     """
@@ -73,6 +82,7 @@ def explain(
         agent_id_hash = _find_agent(marts, agent)
         score = _find_score(marts, agent_id_hash, moment, window_days)
         return {
+            **_verdict(marts, score, bound),
             "score": score,
             "parts": _parts(marts, score),
             "comparisons": _comparisons(marts, score),
@@ -138,19 +148,9 @@ def _find_agent(marts: Marts, agent: str) -> str:
             f"{len(found)} agents are or were called {shown(agent)}, or have a hash that begins so: {listed}.",
             "Give the hash, or more of it.",
         )
-    names = [row["name"] for row in marts.dicts(
-        """
-        select distinct unnest(agent_name || former_names) as name
-        from {dim_agents}
-        where agent_name is not null
-        order by 1
-        """,
-        {},
-    )]  # fmt: skip
-    by_folded = {name.casefold(): name for name in names}
-    nearest = [by_folded[name] for name in difflib.get_close_matches(agent.casefold(), by_folded, n=3)]
+    nearest = agents.near(marts, agent)
     raise InputError(
-        f"No agent has the name {shown(agent)}, or a hash that begins so.",
+        f"No agent is named {shown(agent)}, and no agent hash starts with it.",
         f"The nearest names are {', '.join(map(shown, nearest))}."
         if nearest
         else "dim_agents lists the agents; no name is near.",
@@ -373,10 +373,22 @@ def _traces(marts: Marts, score: Row) -> dict[str, Any]:
     return {"traces": rows, "n_costly_traces": n}
 
 
-def _signs(marts: Marts, score: Row) -> list[Row] | None:
-    """Signs of a polished record; None in a database that a version without them has scored."""
-    if not table_exists(marts.connection, *marts.relations.places["fct_record_signs"]):
-        return None
+def _verdict(marts: Marts, score: Row, bound: float) -> Row:
+    """What to do about a permission, and the alerts and signs that stand."""
+    newest = fleet.newest(marts, score["window_days"])
+    is_newest = history.newest(marts, score["agent_id_hash"], score["window_days"]) == score["as_of"]
+    at = newest.as_of if newest and is_newest else score["as_of"]
+    standing = raised(marts, score["window_days"], at, agents=[score["agent_id_hash"]])
+    found = standing.get(score["agent_id_hash"], [])
+    low, high = (score[f"capacity_score_steady_{end}"] for end in ("low", "high"))
+    return {
+        "verdict": asdict(verdict(bound, low, high, score["score_status"], found)),
+        "raised": [{**asdict(one), "reviews": one.reviews} for one in found],
+    }
+
+
+def _signs(marts: Marts, score: Row) -> list[Row]:
+    """Signs of a polished record."""
     return marts.dicts(
         """
         select sign, field, value, comparison_value, compared_with, z, message
@@ -391,10 +403,15 @@ def _signs(marts: Marts, score: Row) -> list[Row] | None:
 # --- the page ------------------------------------------------------------------------------------------------------
 
 
+def page_width() -> int:
+    """Columns of the page: those of the terminal, within bounds."""
+    return max(NARROWEST, min(columns() or PAGE_WIDTH, WIDEST))
+
+
 def page(explanation: Mapping[str, Any]) -> str:
-    """Write an explanation for people: at most ``PAGE_WIDTH`` columns, without colours, printable on any terminal."""
+    """Write an explanation for people: as wide as the terminal, without colours, printable on any terminal."""
     sections = [
-        _score_lines(explanation["score"]),
+        _score_lines(explanation["score"], explanation["verdict"]),
         _part_lines(explanation["parts"], explanation["score"]),
         _change_lines(explanation["comparisons"], explanation["since"]),
         _event_lines(explanation["events"]),
@@ -402,16 +419,20 @@ def page(explanation: Mapping[str, Any]) -> str:
         _sign_lines(explanation["signs"]),
     ]
     lines = [line for section in sections if section for line in (*section, "")]
-    return "\n".join(fitted(printable(line), PAGE_WIDTH) for line in lines[:-1])
+    return "\n".join(fitted(printable(line), page_width()) for line in lines[:-1])
 
 
-def _score_lines(score: Row) -> list[str]:
+def _score_lines(score: Row, judged: Row) -> list[str]:
     low, high = score.get("capacity_score_low"), score.get("capacity_score_high")
     lines = [
         _agent(score["agent_id_hash"], score["agent_name"]),
         f"as-of {as_of_time.text(score['as_of'])}, window of {plural(score['window_days'], 'day')}, "
         f"{plural(score['n_traces'], 'trace')}",
         "",
+        *_wrapped(
+            judged["reason"].split("; "), f"Verdict at {judged['bound']:g}: {judged['verdict']}: ", "; "
+        ),
+        *_steady_lines(score),
     ]
     if score["capacity_score"] is None:
         lines.append(
@@ -435,7 +456,6 @@ def _score_lines(score: Row) -> list[str]:
                 f"The category is {score.get('category_certainty')}."
                 + (f" What widens the interval most: {named(driver)}." if driver else "")
             )
-    lines += _steady_lines(score)
     factors = "  ".join(f"{name} {decimals.score(score[column])}" for name, column in FACTORS.items())
     lines.append(f"Factors: {factors}; weakest {score['weakest_factor']}.")
     if score["unmeasured_components"]:
@@ -551,7 +571,7 @@ def _trace_lines(explanation: Mapping[str, Any]) -> list[str]:
         return ["No single trace lowered the score."]
     reasons = [", ".join(described(row, part) for part in row["parts"]) for row in traces]
     reasons_width = max(map(width, (REASONS, *reasons)))
-    id_width = max(MIN_TRACE_ID_WIDTH, PAGE_WIDTH - BESIDE_TRACE_ID - reasons_width)
+    id_width = max(MIN_TRACE_ID_WIDTH, page_width() - BESIDE_TRACE_ID - reasons_width)
     rows = [
         (
             "-" if row["points"] is None else decimals.cut(row["points"], 4),
@@ -567,9 +587,7 @@ def _trace_lines(explanation: Mapping[str, Any]) -> list[str]:
     return [f"Traces that cost most, {len(rows)} of {n:,}; newest first where equal", *table, *RULE]
 
 
-def _sign_lines(signs: Sequence[Row] | None) -> list[str]:
-    if signs is None:
-        return []
+def _sign_lines(signs: Sequence[Row]) -> list[str]:
     lines = ["Signs of a polished record (a reason to look, part of no score)"]
     for row in signs:
         of = f" of {row['field']}" if row["field"] else ""
@@ -600,7 +618,7 @@ def _wrapped(items: Iterable[str], first: str, between: str = ", ") -> list[str]
     lines, line = [], first
     for item in items:
         joined = line + ("" if line in (first, "      ") else between) + item
-        if width(joined) > PAGE_WIDTH - 1 and line not in (first, "      "):
+        if width(joined) > page_width() - 1 and line not in (first, "      "):
             lines.append(line + between.rstrip())
             joined = "      " + item
         line = joined

@@ -1,153 +1,156 @@
-"""The fleet as a table for people, from the marts."""
+"""The fleet as a table for people, from the marts: what to decide, and on what."""
 
 from collections import Counter
+from collections.abc import Callable
 from datetime import datetime
-from typing import Any
+from typing import NamedTuple
 
 import psycopg
-from psycopg import sql
-from psycopg.rows import dict_row
 
 from ciris_scoring.basics import as_of, decimals
 from ciris_scoring.basics.relations import Relations
-from ciris_scoring.basics.terminal import aligned, fitted, printable, width
+from ciris_scoring.basics.terminal import aligned, columns, fitted, printable, width
+from ciris_scoring.reading import fleet
 from ciris_scoring.reading.agents import HASH_SHOWN
+from ciris_scoring.reading.alerts import Alert, alerts
 from ciris_scoring.reading.factors import FACTORS
+from ciris_scoring.reading.fleet import Score
+from ciris_scoring.reading.marts import Marts
+from ciris_scoring.reading.parameters import windows
+from ciris_scoring.reading.verdict import BOUND, VERDICTS
 
 MAX_ROWS = 40
 """Agents shown per window; the rest is counted."""
 
 AGENT_WIDTH = 20
-ALERTS_WIDTH = 20
-SIGNS_WIDTH = 24
-HEADINGS = ("agent", *FACTORS, "capacity", "category", "status", "weakest", "alerts", "signs")
-NUMERIC = frozenset(FACTORS)
+RAISED_WIDTH = 24
+WIDE = 140
+"""Columns of a table that nobody's terminal limits."""
+
+
+class Column(NamedTuple):
+    """A column of the table."""
+
+    heading: str
+    cell: Callable[[Score], str]
+    goes: int
+    """Which one goes first where the terminal is too narrow; 0 stays."""
+
+
+def _factor(column: str) -> Callable[[Score], str]:
+    return lambda score: decimals.score(getattr(score, column))
+
+
+def _raised(is_sign: bool) -> Callable[[Score], str]:
+    return lambda score: _listed([one.name for one in score.raised if one.is_sign == is_sign])
+
+
+COLUMNS = (
+    Column("verdict", lambda score: score.verdict(BOUND).verdict, 0),
+    Column("steady", lambda score: _limited(score, "capacity_score_steady"), 0),
+    Column("window", lambda score: _limited(score, "capacity_score"), 4),
+    Column("category", lambda score: score.category_steady or "-", 5),
+    Column("status", lambda score: score.score_status, 3),
+    *(Column(name, _factor(column), 1) for name, column in FACTORS.items()),
+    Column("weakest", lambda score: score.weakest_factor, 2),
+    Column("alerts", _raised(False), 0),
+    Column("signs", _raised(True), 0),
+)
 
 
 def fleet_tables(connection: psycopg.Connection, relations: Relations, moment: datetime) -> str:
-    """Write the fleet at an as-of, one table per window: the lowest capacity first, unscored agents last.
+    """Write the fleet at an as-of, one table per window: what needs attention first.
 
     :param connection: one that may read the marts.
     :param relations: where the marts are.
     :param moment: the as-of of the rows to show.
-    :returns: the tables, 120 to 140 columns wide, and 26 more for signs of a polished record where an agent has one; a
-        line in their place when no agent has a row.
+    :returns: the tables, as wide as the terminal lets them be; a line in their place when no agent has a row.
     :raises psycopg.Error: the marts cannot be read.
     """
-    scores = _read(connection, relations, "fct_capacity_scores", moment)
-    alerts = _read(connection, relations, "fct_capacity_alerts", moment)
-    signs = _read(connection, relations, "fct_record_signs", moment)
-    windows = sorted({row["window_days"] for row in (*scores, *alerts)})
-    if not windows:
+    marts = Marts(connection, relations)
+    tables = []
+    for window in windows(marts):
+        scores = fleet.scores(marts, moment, window.window_days)
+        raised = alerts(marts, moment, window.window_days)
+        if scores or raised:
+            tables.append(_window_table(window.window_days, moment, scores, raised))
+    if not tables:
         return f"No agent has a trace in a scoring window at {as_of.text(moment)}: the fleet table is empty."
-    return "\n\n".join(
-        _window_table(
-            window,
-            moment,
-            [row for row in scores if row["window_days"] == window],
-            [row for row in alerts if row["window_days"] == window],
-            [row for row in signs if row["window_days"] == window],
-        )
-        for window in windows
-    )
+    return "\n\n".join(tables)
 
 
-def _read(
-    connection: psycopg.Connection, relations: Relations, mart: str, moment: datetime
-) -> list[dict[str, Any]]:
-    query = sql.SQL("select * from {} where as_of = %s").format(relations[mart])
-    with connection.cursor(row_factory=dict_row) as cursor:
-        return cursor.execute(query, [moment]).fetchall()
-
-
-def _window_table(
-    window: int,
-    moment: datetime,
-    scores: list[dict[str, Any]],
-    alerts: list[dict[str, Any]],
-    signs: list[dict[str, Any]],
-) -> str:
-    kinds: dict[str, list[str]] = {}
-    for alert in sorted(alerts, key=lambda row: (row["severity"], row["kind"])):
-        kinds.setdefault(alert["agent_id_hash"], []).append(alert["kind"])
-    marks: dict[str, set[str]] = {}
-    for row in signs:
-        marks.setdefault(row["agent_id_hash"], set()).add(row["sign"])
+def _window_table(window: int, moment: datetime, scores: list[Score], raised: list[Alert]) -> str:
     bearers = Counter(map(_outlined, scores))
-    n_columns = len(HEADINGS) - (not marks)
-
-    scores = sorted(scores, key=lambda row: (_sortable(row["capacity_score"]), row["agent_id_hash"]))
-    rows = [
-        (
-            shown_label(row, is_alone=bearers[_outlined(row)] == 1),
-            *(_number(row[column]) for column in FACTORS.values()),
-            _capacity(row),
-            row["category"] or "-",
-            row["score_status"],
-            row["weakest_factor"],
-            _listed(kinds.get(row["agent_id_hash"], []), ALERTS_WIDTH),
-            _listed(sorted(marks.get(row["agent_id_hash"], ())), SIGNS_WIDTH),
-        )[:n_columns]
-        for row in scores[:MAX_ROWS]
+    scores = sorted(scores, key=lambda score: fleet.attention(score, BOUND))
+    counted = Counter(score.verdict(BOUND).verdict for score in scores)
+    lines = [
+        f"Fleet at {as_of.text(moment)}, window of {window} days, {len(scores)} agents; for a bound of {BOUND:g}: "
+        + ", ".join(f"{name} {counted[name]}" for name in VERDICTS),
+        "",
     ]
-    scored = {row["agent_id_hash"] for row in scores}
-    without_row = sorted(
-        (row for row in alerts if row["agent_id_hash"] not in scored), key=lambda row: row["agent_id_hash"]
-    )
-    lines = [f"Fleet at {as_of.text(moment)}, window of {window} days, {len(scores)} agents", ""]
-    lines += (
-        aligned(HEADINGS[:n_columns], rows, NUMERIC) if rows else ["No agent has a trace in this window."]
-    )
+    shown = scores[:MAX_ROWS]
+    cells = [
+        (
+            "agent",
+            [shown_label(score, is_alone=bearers[_outlined(score)] == 1) for score in shown],
+            0,
+        ),
+        *((column.heading, [column.cell(score) for score in shown], column.goes) for column in COLUMNS),
+    ]
+    cells = [column for column in cells if column[0] not in ("alerts", "signs") or any(column[1])]
+    room = columns() or WIDE
+    while sum(max(map(width, (name, *texts))) + 2 for name, texts, _ in cells) - 2 > room:
+        first = min((goes for *_, goes in cells if goes), default=0)
+        if not first:
+            break
+        cells = [column for column in cells if column[2] != first]
+    names = [name for name, *_ in cells]
+    rows = list(zip(*(texts for _, texts, _ in cells), strict=True))
+    lines += aligned(names, rows, FACTORS) if rows else ["No agent has a trace in this window."]
     if len(scores) > MAX_ROWS:
-        lines.append(f"... and {len(scores) - MAX_ROWS} more agents with a higher capacity or none.")
+        lines.append(f"... and {len(scores) - MAX_ROWS} more agents that need less attention.")
+    scored = {score.agent_id_hash for score in scores}
+    without_row = [alert for alert in raised if alert.agent_id_hash not in scored]
     for alert in without_row[:MAX_ROWS]:
         label = shown_label(alert)
-        lines.append(
-            f"{alert['kind']}: {label}, without a score in this window. {printable(alert['message'])}"
-        )
+        lines.append(f"{alert.kind}: {label}, without a score in this window. {printable(alert.message)}")
     if len(without_row) > MAX_ROWS:
         lines.append(f"... and {len(without_row) - MAX_ROWS} more alerts for agents without a score.")
     return "\n".join(lines)
 
 
-def _listed(items: list[str], columns: int) -> str:
+def _listed(items: list[str]) -> str:
     """List as many items as fit, and say how many did not."""
     for shown in range(len(items), -1, -1):
         left_out = [f"+{len(items) - shown}"] if shown < len(items) else []
         listed = ", ".join(items[:shown] + left_out)
-        if width(listed) <= columns:
+        if width(listed) <= RAISED_WIDTH:
             return listed
     return ""
 
 
-def _number(value: float | None) -> str:
-    return "-" if value is None else decimals.score(value)
+def _limited(score: Score, column: str) -> str:
+    """A score and its 95 % interval."""
+    value, low, high = (getattr(score, column + end) for end in ("", "_low", "_high"))
+    if value is None:
+        return "-"
+    return decimals.score(value) + (
+        "" if low is None else f" [{decimals.limit(low)}, {decimals.limit(high)}]"
+    )
 
 
-def _capacity(row: dict[str, Any]) -> str:
-    """Score and 95 % interval."""
-    score, low, high = (row[f"capacity_score{end}"] for end in ("", "_low", "_high"))
-    if score is None or low is None:
-        return _number(score)
-    return f"{decimals.score(score)} [{decimals.limit(low)}, {decimals.limit(high)}]"
-
-
-def _sortable(value: float | None) -> float:
-    return 2.0 if value is None else value
-
-
-def _outlined(row: dict[str, Any]) -> tuple[str | None, str]:
+def _outlined(row: Score | Alert) -> tuple[str | None, str]:
     """Name and beginning of the hash, of which a label is made."""
-    return row["agent_name"], row["agent_id_hash"][:HASH_SHOWN]
+    return row.agent_name, row.agent_id_hash[:HASH_SHOWN]
 
 
-def shown_label(row: dict[str, Any], *, is_alone: bool = True) -> str:
+def shown_label(row: Score | Alert, *, is_alone: bool = True) -> str:
     """Fit an agent's label into ``AGENT_WIDTH`` columns: the name is cut, before what tells the agent from others.
 
     :param row: of a mart.
     :param is_alone: whether no other row has this name and such a hash; else the hash is shown as far as it fits.
     """
     name, beginning = _outlined(row)
-    rest = fitted(printable(f"({beginning if is_alone else row['agent_id_hash']})"), AGENT_WIDTH)
+    rest = fitted(printable(f"({beginning if is_alone else row.agent_id_hash})"), AGENT_WIDTH)
     room = AGENT_WIDTH - width(rest) - 1
     return f"{fitted(printable(name), room)} {rest}" if name and room > 1 else rest

@@ -74,7 +74,7 @@ def as_json(marts: Marts, window_days: int | None) -> str:
         "fleet": None,
         "agents": [],
         "agents_left_out": 0,
-        "alerts": [asdict(alert) for alert in alerts(marts, window)],
+        "alerts": [asdict(alert) for alert in alerts(marts, as_of, window)] if as_of else [],
         "categories": [asdict(category) for category in categories(marts)],
         "parameters": [asdict(parameter) for parameter in parameters(marts)],
         "windows": [asdict(published) for published in windows(marts)],

@@ -15,7 +15,7 @@ from ciris_scoring.show.api import docs, metrics, models, pages
 from ciris_scoring.show.api.answers import Answers, Shortcut
 from ciris_scoring.show.api.database import Database
 from ciris_scoring.show.api.endpoints import known_parameters, router
-from ciris_scoring.show.api.guard import SECURITY_HEADERS, Guard, HeadAsGet, OriginForm, SecurityHeaders
+from ciris_scoring.show.api.guard import SECURITY_HEADERS, Guard, OriginForm, PlainRequests, SecurityHeaders
 from ciris_scoring.show.api.pages import written
 from ciris_scoring.show.api.problems import Problem, shown
 from ciris_scoring.show.api.settings import Settings
@@ -30,6 +30,12 @@ The CIRIS Capacity Score of a fleet of agents, read from the published marts. No
 - Every answer has an `ETag`: ask again with `If-None-Match`, and get 304 until something new is published.
 """
 
+LICENSE = {"name": "Apache License 2.0", "identifier": "Apache-2.0"}
+TAGS = [
+    {"name": "scoring", "description": "Scores, what is behind them, and what to do about a permission."},
+    {"name": "server", "description": "Whether the server works."},
+]
+
 
 def create_app(database: Database, settings: Settings) -> FastAPI:
     """Make the application of an open database.
@@ -38,10 +44,10 @@ def create_app(database: Database, settings: Settings) -> FastAPI:
     """
 
     answers = Answers(database, settings)
-    requests = metrics.request_counter()
+    requests = metrics.Requests()
     middleware = [
         Middleware(OriginForm),
-        Middleware(HeadAsGet),
+        Middleware(PlainRequests),
         Middleware(metrics.Counted, requests=requests),
         Middleware(SecurityHeaders),
     ]
@@ -60,6 +66,9 @@ def create_app(database: Database, settings: Settings) -> FastAPI:
         title="CIRIS scoring",
         version=version("ciris-scoring"),
         description=DESCRIPTION,
+        license_info=LICENSE,
+        openapi_tags=TAGS,
+        redirect_slashes=False,  # to an address that a proxy may not know
         docs_url=None,  # its page loads scripts from elsewhere
         redoc_url=None,
         middleware=middleware,
@@ -93,10 +102,26 @@ async def _answer_validation(request: Request, error: Exception) -> Response:
     return written(request, Problem("bad-parameter", detail, errors=errors))
 
 
+MESSAGES = {
+    "missing": "is needed",
+    "int_parsing": "is {input}, which is no whole number",
+    "int_parsing_size": "is {input}, which is no number of that size",
+    "int_from_float": "is {input}, which is no whole number",
+    "float_parsing": "is {input}, which is no number",
+    "finite_number": "is {input}, which is no number",
+    "greater_than_equal": "is {input}; the least is {ge}",
+    "less_than_equal": "is {input}; the most is {le}",
+    "literal_error": "is {input}; allowed are {expected}",
+    "string_pattern_mismatch": "is {input}, which does not fit {pattern}",
+    "string_too_short": "is empty",
+    "string_too_long": "is {input}, longer than {max_length} characters",
+}
+"""What is wrong with a parameter, by the validator's name for it."""
+
+
 def _message(found: dict[str, Any]) -> str:
-    if found["type"] == "missing":
-        return "is needed"
-    return f"is {shown(found.get('input'))}: {found['msg']}"
+    said = MESSAGES.get(found["type"], "is {input}, which is not acceptable")
+    return said.format(**{**found.get("ctx", {}), "input": shown(found.get("input"))})
 
 
 async def _answer_http(request: Request, error: Exception) -> Response:
@@ -120,7 +145,12 @@ async def _answer_bug(request: Request, error: Exception) -> Response:
 def _openapi(app: FastAPI, settings: Settings) -> dict[str, Any]:
     if app.openapi_schema is None:
         document = get_openapi(
-            title=app.title, version=app.version, description=app.description, routes=app.routes
+            title=app.title,
+            version=app.version,
+            description=app.description,
+            license_info=app.license_info,
+            tags=app.openapi_tags,
+            routes=app.routes,
         )
         problem = models.ProblemDocument.model_json_schema(ref_template="#/components/schemas/{model}")
         schemas = document["components"]["schemas"]

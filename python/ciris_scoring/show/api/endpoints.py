@@ -3,19 +3,23 @@
 import csv
 import io
 import re
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeVar
+from urllib.parse import urlencode
 
 from fastapi import APIRouter, Depends, Path, Query, Request
+from pydantic import WithJsonSchema
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from ciris_scoring.basics import as_of as as_of_time
 from ciris_scoring.basics.errors import InputError
 from ciris_scoring.reading.agent import EXEMPT_ACTIONS, NON_EXEMPT_ACTIONS, attribution
-from ciris_scoring.reading.agents import find
+from ciris_scoring.reading.agents import find, is_possible, near
 from ciris_scoring.reading.alerts import alerts as read_alerts
+from ciris_scoring.reading.alerts import are_kept
 from ciris_scoring.reading.categories import categories as read_categories
 from ciris_scoring.reading.evidence import RULES, read_evidence
 from ciris_scoring.reading.fleet import Score, capacity_over_time
@@ -25,11 +29,22 @@ from ciris_scoring.reading.marts import Marts
 from ciris_scoring.reading.parameters import parameters as read_parameters
 from ciris_scoring.reading.parameters import windows as read_windows
 from ciris_scoring.reading.publication import Publication, read_publication
+from ciris_scoring.reading.signs import signs as read_signs
+from ciris_scoring.reading.verdict import BOUND, VerdictName
 from ciris_scoring.reading.words import FACTOR_WORDS, published_words, weighs_most
 from ciris_scoring.show.api import models
 from ciris_scoring.show.api.answers import CSV, JSON, Answers, prefers_csv
 from ciris_scoring.show.api.examples import described, problems
-from ciris_scoring.show.api.lens import CSV_COLUMNS, LENS_NAMES, Lens, csv_row, lens_name, name_of, point
+from ciris_scoring.show.api.lens import (
+    CSV_COLUMNS,
+    LENS_NAMES,
+    SORTED_BY,
+    Lens,
+    csv_row,
+    lens_name,
+    name_of,
+    point,
+)
 from ciris_scoring.show.api.problems import LONGEST_SHOWN, Problem, bad_parameter, shown
 from ciris_scoring.show.spreadsheet import csv_cell
 
@@ -42,6 +57,7 @@ MOST_NEAR = 10
 """As-ofs that are listed where there is none, the nearest."""
 DEEPEST = 10_000_000
 MIDNIGHT = datetime(1970, 1, 1, tzinfo=UTC)
+EARLIEST = datetime.min.replace(tzinfo=UTC)
 UNESCAPED_PLUS = re.compile(r"(T.*) (\d\d:?\d\d)$")
 """An offset whose plus sign nobody escaped, so that it arrives as a space."""
 LENS_PARAMETERS = {
@@ -52,42 +68,11 @@ LENS_PARAMETERS = {
 }
 MARTS_NAMES = {theirs: ours for ours, theirs in LENS_NAMES.items()} | {"sigma": "s_score"}
 """Components by their name in the lens; what S is lowered by is the same for both of its names."""
-EvidenceComponent = Literal[
-    "D_identity",
-    "K_contradiction",
-    "I_chain",
-    "I_coverage",
-    "I_replay",
-    "mttr_hours",
-    "rho_regression",
-    "U_unsafe",
-    "s_score",
-    "sigma",
-    "d_identity",
-    "k_contradiction",
-    "i_chain",
-    "i_coverage",
-    "i_replay",
-    "u_unsafe",
-]
-SortedBy = Literal[
-    "composite_score",
-    "-composite_score",
-    "agent_name",
-    "-agent_name",
-    "total_traces",
-    "-total_traces",
-    "C",
-    "-C",
-    "I_int",
-    "-I_int",
-    "R",
-    "-R",
-    "I_inc",
-    "-I_inc",
-    "S",
-    "-S",
-]
+EVIDENCE = f"^({'|'.join(sorted({*RULES, *MARTS_NAMES, 'sigma'} - {'ECE', 'Q_deferral'}))})$"
+"""Components with evidence, by either name."""
+SORTED = f"^-?({'|'.join(SORTED_BY)})$"
+
+Found = TypeVar("Found")
 
 router = APIRouter()
 scoring = APIRouter(prefix="/api/v1/scoring", tags=["scoring"])
@@ -101,12 +86,14 @@ AgentId = Annotated[
         examples=["4107c26fee8baae4", "Link", "Link (4107c26f)"],
     ),
 ]
+A_TIME = {"anyOf": [{"type": "string", "format": "date"}, {"type": "string", "format": "date-time"}]}
 AskedAsOf = Annotated[
     str | None,
     Query(
         description="As-of of the score, ISO 8601, a day or a time; the newest by default.",
         examples=["2026-06-15"],
     ),
+    WithJsonSchema(A_TIME),
 ]
 After = Annotated[
     str | None,
@@ -118,8 +105,18 @@ After = Annotated[
 ]
 AskedWindow = Annotated[
     int | None,
-    Query(description="One of the published windows, in days; the reference one by default.", examples=[7]),
+    Query(
+        ge=1,
+        le=10_000,
+        description="One of the published windows, in days; the reference one by default.",
+        examples=[7],
+    ),
 ]
+AskedBound = Annotated[
+    float, Query(ge=0, le=1, description="What the permission asks for that the verdicts are about.")
+]
+AskedLimit = Annotated[int | None, Query(ge=1, le=DEEPEST, description="Most to answer; all by default.")]
+AskedOffset = Annotated[int, Query(ge=0, le=DEEPEST, description="How many to leave out before the first.")]
 
 
 async def _answers(request: Request) -> Answers:
@@ -161,9 +158,9 @@ def _window(publication: Publication, window_days: int | None) -> int:
         return publication.window_days[0]
     if window_days not in publication.window_days:
         published = " and ".join(map(str, publication.window_days))
-        raise bad_parameter(
-            "window_days",
-            f"is {shown(window_days)}; the published windows are {published}.",
+        raise Problem(
+            "no-score",
+            f"No score with a window of {window_days} days is published; the published windows are {published}.",
             allowed=list(publication.window_days),
         )
     return window_days
@@ -193,9 +190,9 @@ class Asked:
     as_of: datetime | None
     cache: models.Cache
 
-    def lens(self, marts: Marts) -> Lens:
+    def lens(self, marts: Marts, bound: float = BOUND) -> Lens:
         """The marts of the publication, in the lens's shapes."""
-        return Lens(marts, self.publication, self.cache)
+        return Lens(marts, self.publication, self.cache, bound, self.as_of or self.publication.as_of)
 
 
 async def _asked(answers: TheAnswers, window_days: AskedWindow = None, as_of: AskedAsOf = None) -> Asked:
@@ -211,7 +208,12 @@ def _one_agent(lens: Lens, asked: str) -> tuple[str, str]:
     """Hash and name of the one agent that is meant."""
     found = find(lens.marts, asked)
     if not found:
-        raise Problem("unknown-agent", f"No agent has the name {shown(asked)}, or a hash that begins so.")
+        detail = f"No agent is named {shown(asked)}, and no agent hash starts with it."
+        nearest = near(lens.marts, asked) if is_possible(asked) else {}
+        if not nearest:
+            raise Problem("unknown-agent", detail)
+        detail += f" The nearest names are {', '.join(map(shown, nearest))}."
+        raise Problem("unknown-agent", detail, agents=list(nearest.values()))
     if len(found) > 1:
         raise Problem(
             "ambiguous-agent",
@@ -250,6 +252,19 @@ def _fleet_as_of(lens: Lens, asked: Asked) -> datetime | None:
     return asked.as_of
 
 
+def _next(request: Request, **more: str | int) -> str:
+    """The address of the next page, relative to the one that was asked for."""
+    return f"?{urlencode({**request.query_params, **more})}"
+
+
+def _page(
+    request: Request, found: Sequence[Found], limit: int | None, offset: int
+) -> tuple[list[Found], str | None]:
+    """A page of what was found, and the address of the next one."""
+    end = len(found) if limit is None else offset + limit
+    return list(found[offset:end]), _next(request, offset=end) if end < len(found) else None
+
+
 def _not_then(has_none: str, as_of: datetime, published: list[datetime]) -> Problem:
     near = sorted(sorted(published, key=lambda other: abs(other - as_of))[:MOST_NEAR])
     detail = f"{has_none} at {as_of_time.text(as_of)}. {published_words(published, as_of)}"
@@ -259,7 +274,7 @@ def _not_then(has_none: str, as_of: datetime, published: list[datetime]) -> Prob
 # --- scores -----------------------------------------------------------------------------------------------------------
 
 
-@scoring.get("/capacity/fleet", **described("fleet", models.Fleet, problems(404, 422)))
+@scoring.get("/capacity/fleet", summary="The fleet", **described("fleet", models.Fleet, problems(404, 422)))
 async def fleet(
     request: Request,
     answers: TheAnswers,
@@ -268,49 +283,89 @@ async def fleet(
     status: Annotated[
         models.Status | Literal["no_traces"] | None, Query(description="Only agents with this status.")
     ] = None,
-    sort: Annotated[
-        SortedBy, Query(description="What `agents` is sorted by; falling with a minus in front.")
-    ] = "-composite_score",
-    limit: Annotated[
-        int | None, Query(ge=1, le=DEEPEST, description="Most agents to answer; all by default.")
+    verdict: Annotated[VerdictName | None, Query(description="Only agents with this verdict.")] = None,
+    raised: Annotated[
+        str | None, Query(max_length=100, description="Only agents with this alert or sign, such as falling.")
     ] = None,
-    offset: Annotated[int, Query(ge=0, le=DEEPEST, description="Agents to leave out before the first.")] = 0,
+    bound: AskedBound = BOUND,
+    sort: Annotated[
+        str,
+        Query(pattern=SORTED, description="What `agents` is sorted by; falling with a minus in front."),
+    ] = "-composite_score",
+    limit: AskedLimit = None,
+    offset: AskedOffset = 0,
 ) -> Response:
-    """Every agent's score at an as-of, and the fleet in numbers.
+    """Every agent's score at an as-of, what to do about a permission, and the fleet in numbers.
 
     `agents` holds agents with a score; those without one stand in `unscored`, with what they lack.
     """
 
+    def fits(score: Score) -> bool:
+        return (
+            category in (None, score.category)
+            and status in (None, score.score_status)
+            and (verdict is None or score.verdict(bound).verdict == verdict)
+            and (raised is None or any(one.name == raised for one in score.raised))
+        )
+
     def build(marts: Marts) -> models.Fleet:
-        lens = asked.lens(marts)
+        lens = asked.lens(marts, bound)
         at = _fleet_as_of(lens, asked)
-        return lens.fleet(at, asked.window_days, category, status, sort, limit, offset)
+        with_unscored = category is None and raised is None and verdict in (None, "wait")
+        found = lens.fleet(
+            at, asked.window_days, fits, status, sort, limit, offset, with_unscored=with_unscored
+        )
+        after = offset + found.agent_count
+        more = limit is not None and after < found.total_agent_count
+        return found.model_copy(update={"next": _next(request, offset=after) if more else None})
 
-    key = ("fleet", asked.window_days, asked.as_of, category, status, sort, limit, offset)
-    return await answers.answer(request, asked.publication, key, build)
-
-
-@scoring.get("/capacity/{agent_id:path}", **described("capacity", models.Score, problems(404, 409, 422)))
-async def capacity(request: Request, answers: TheAnswers, agent_id: AgentId, asked: TheAsked) -> Response:
-    """The score of an agent at an as-of. An agent called `fleet` is reached by its hash."""
-
-    def build(marts: Marts) -> models.Score:
-        lens = asked.lens(marts)
-        [members] = lens.members([_score(lens, agent_id, asked.window_days, asked.as_of)])
-        return models.Score.model_validate({**members, "cache": lens.cache})
-
-    key = ("capacity", agent_id, asked.window_days, asked.as_of)
+    key = (
+        "fleet",
+        asked.window_days,
+        asked.as_of,
+        category,
+        status,
+        verdict,
+        raised,
+        bound,
+        sort,
+        limit,
+        offset,
+    )
     return await answers.answer(request, asked.publication, key, build)
 
 
 @scoring.get(
-    "/factors/{agent_id:path}", **described("factors", models.FactorsAnswer, problems(404, 409, 422))
+    "/capacity/{agent_id:path}",
+    summary="The score of an agent",
+    **described("capacity", models.Score, problems(404, 409, 422)),
 )
-async def factors(request: Request, answers: TheAnswers, agent_id: AgentId, asked: TheAsked) -> Response:
+async def capacity(
+    request: Request, answers: TheAnswers, agent_id: AgentId, asked: TheAsked, bound: AskedBound = BOUND
+) -> Response:
+    """The score of an agent at an as-of, and what to do. An agent called `fleet` is reached by its hash."""
+
+    def build(marts: Marts) -> models.Score:
+        lens = asked.lens(marts, bound)
+        [members] = lens.members([_score(lens, agent_id, asked.window_days, asked.as_of)])
+        return models.Score.model_validate({**members, "cache": lens.cache})
+
+    key = ("capacity", agent_id, asked.window_days, asked.as_of, bound)
+    return await answers.answer(request, asked.publication, key, build)
+
+
+@scoring.get(
+    "/factors/{agent_id:path}",
+    summary="The factors of a score",
+    **described("factors", models.FactorsAnswer, problems(404, 409, 422)),
+)
+async def factors(
+    request: Request, answers: TheAnswers, agent_id: AgentId, asked: TheAsked, bound: AskedBound = BOUND
+) -> Response:
     """The five factors behind an agent's score: formulas, components, and what weighs most."""
 
     def build(marts: Marts) -> models.FactorsAnswer:
-        lens = asked.lens(marts)
+        lens = asked.lens(marts, bound)
         score = _score(lens, agent_id, asked.window_days, asked.as_of)
         [members] = lens.members([score])
         for factor, words in FACTOR_WORDS.items():
@@ -329,43 +384,30 @@ async def factors(request: Request, answers: TheAnswers, agent_id: AgentId, aske
         said = {"words": weighs_most(score, parts, asked.publication.min_traces), "parts": parts}
         return models.FactorsAnswer.model_validate({**members, "weighs_most": said, "cache": lens.cache})
 
-    key = ("factors", agent_id, asked.window_days, asked.as_of)
+    key = ("factors", agent_id, asked.window_days, asked.as_of, bound)
     return await answers.answer(request, asked.publication, key, build)
 
 
 # --- history ----------------------------------------------------------------------------------------------------------
 
-DAYS = f"{MOST_DAYS} days at most"
-
 
 def _span(
     publication: Publication, days: int | None, first: str | None, last: str | None
-) -> tuple[datetime, datetime, int]:
-    """First and last as-of of a history, and the days between them."""
+) -> tuple[datetime, datetime, datetime]:
+    """First and last as-of of a page of a history, and of the whole."""
     newest = publication.as_of
     if newest is None:
         raise Problem("no-score", "No score is published yet.")
-    if days is not None and (first is not None or last is not None):
-        raise bad_parameter("days", "does not go with from and to: leave one or the other out.")
-    begin, end = time_asked("from", first), time_asked("to", last)
-    if end is None:
-        end = newest
+    begin, end = time_asked("from", first), time_asked("to", last) or newest
     if begin is None:
-        span = timedelta(days=days or DEFAULT_DAYS)
-        if end - datetime.min.replace(tzinfo=UTC) < span:
-            raise bad_parameter("to", f"is {shown(last)}, which lies too far back.")
-        begin = end - span
-    if begin > end:
-        raise bad_parameter("from", f"is {as_of_time.text(begin)}, which is after {as_of_time.text(end)}.")
-    if end - begin > timedelta(days=MOST_DAYS):
-        raise bad_parameter(
-            "from", f"is {as_of_time.text(begin)}, more than {MOST_DAYS} days before the end."
-        )
-    return begin, end, -((begin - end) // timedelta(days=1))
+        span = min(timedelta(days=days or DEFAULT_DAYS), end - EARLIEST)
+        return end - span, end, end
+    return begin, begin + min(timedelta(days=days or MOST_DAYS), max(end - begin, timedelta())), end
 
 
 @scoring.get(
     "/history/{agent_id:path}",
+    summary="Scores over time",
     **described("history", models.History, problems(404, 409, 422), csv=True),
 )
 async def history(
@@ -376,18 +418,24 @@ async def history(
     days: Annotated[
         int | None,
         Query(
-            ge=1, le=MOST_DAYS, description="Days back from the newest as-of; 30 by default.", examples=[30]
+            ge=1,
+            le=MOST_DAYS,
+            description=f"Most days of an answer: up to `to`, {DEFAULT_DAYS} by default; with `from` from there on, "
+            f"{MOST_DAYS} by default, and `next` goes on.",
+            examples=[30],
         ),
     ] = None,
     first: Annotated[
         str | None,
-        Query(alias="from", description=f"First as-of, ISO 8601, included; {DAYS}.", examples=["2026-06-01"]),
+        Query(alias="from", description="First as-of, ISO 8601, included.", examples=["2026-06-01"]),
+        WithJsonSchema(A_TIME),
     ] = None,
     last: Annotated[
         str | None,
         Query(
             alias="to", description="Last as-of, included; the newest by default.", examples=["2026-06-15"]
         ),
+        WithJsonSchema(A_TIME),
     ] = None,
     interval: Annotated[
         Literal["daily", "hourly"],
@@ -397,9 +445,9 @@ async def history(
     """Scores of an agent over time with the five factors of each; as CSV where `Accept` prefers text/csv."""
     publication = await answers.publication()
     window = _window(publication, window_days)
-    begin, end, period_days = _span(publication, days, first, last)
+    begin, end, whole = _span(publication, days, first, last)
     as_csv = prefers_csv(request.headers.get("accept"))
-    key = ("history", agent_id, window, begin, end, interval, as_csv)
+    key = ("history", agent_id, window, begin, end, whole, interval, as_csv)
 
     def read(marts: Marts) -> tuple[Score, list[Point]]:
         score = _score(Lens(marts, publication, answers.cache()), agent_id, window)
@@ -421,7 +469,7 @@ async def history(
                 "agent_id_hash": score.agent_id_hash,
                 "agent_name": name_of(score),
                 "window_days": window,
-                "period_days": period_days,
+                "period_days": -((begin - end) // timedelta(days=1)),
                 "from_": begin,
                 "to": end,
                 "interval": interval,
@@ -429,6 +477,9 @@ async def history(
                 "current_score": score.capacity_score,
                 "current_category": score.category,
                 "history": [point(row) for row in points],
+                "next": None
+                if end >= whole
+                else _next(request, **{"from": as_of_time.text(end + timedelta(seconds=1))}),
                 "note": "Published scores, as they stand; an as-of without a trace in the window has none.",
                 "cache": answers.cache(),
             }
@@ -451,7 +502,7 @@ async def history(
 # --- alerts and parameters --------------------------------------------------------------------------------------------
 
 
-@scoring.get("/alerts", **described("alerts", models.Alerts, problems(404, 422)))
+@scoring.get("/alerts", summary="Alerts", **described("alerts", models.Alerts, problems(404, 422)))
 async def alerts(
     request: Request,
     answers: TheAnswers,
@@ -460,35 +511,86 @@ async def alerts(
         float | None,
         Query(ge=0, le=1, description="Agents below this; the parameter low_capacity_threshold by default."),
     ] = None,
+    kind: Annotated[str | None, Query(max_length=100, description="Only alerts of this kind.")] = None,
+    severity: Annotated[
+        Literal["critical", "warning"] | None, Query(description="Only alerts as severe.")
+    ] = None,
+    bound: AskedBound = BOUND,
+    limit: AskedLimit = None,
+    offset: AskedOffset = 0,
 ) -> Response:
-    """Agents below a threshold, the lowest first, and every alert of the last run."""
-    limit = asked.publication.low_capacity_threshold if threshold is None else threshold
+    """Agents below a threshold, the lowest first, and the alerts at the as-of; filters and pages are of the alerts."""
+    most = asked.publication.low_capacity_threshold if threshold is None else threshold
 
     def build(marts: Marts) -> models.Alerts:
-        lens = asked.lens(marts)
+        lens = asked.lens(marts, bound)
         at = _fleet_as_of(lens, asked)
-        below = lens.below(limit, at, asked.window_days)
+        below = lens.below(most, at, asked.window_days)
+        found = [
+            alert
+            for alert in (read_alerts(marts, at) if at else [])
+            if kind in (None, alert.kind) and severity in (None, alert.severity)
+        ]
+        page, after = _page(request, found, limit, offset)
         return models.Alerts(
             timestamp=datetime.now(UTC),
             as_of=at,
-            threshold=limit,
+            threshold=most,
             window_days=asked.window_days,
             alert_count=len(below),
             agents=below,
+            total_alert_count=len(found),
+            offset=offset,
+            limit=limit,
+            next=after,
             alerts=[
-                models.Alert.model_validate({**asdict(alert), "agent_name": name_of(alert)})
-                for alert in read_alerts(marts)
+                models.Alert.model_validate({**asdict(alert), "agent_name": name_of(alert)}) for alert in page
             ]
-            if at == asked.publication.as_of
+            if at is None or are_kept(marts, at)
             else None,
             cache=lens.cache,
         )
 
-    key = ("alerts", asked.window_days, asked.as_of, limit)
+    key = ("alerts", asked.window_days, asked.as_of, most, kind, severity, bound, limit, offset)
     return await answers.answer(request, asked.publication, key, build)
 
 
-@scoring.get("/parameters", **described("parameters", models.Parameters, problems()))
+@scoring.get("/signs", summary="Signs", **described("signs", models.Signs, problems(404, 422)))
+async def signs(
+    request: Request,
+    answers: TheAnswers,
+    asked: TheAsked,
+    sign: Annotated[str | None, Query(max_length=100, description="Only this sign.")] = None,
+    limit: AskedLimit = None,
+    offset: AskedOffset = 0,
+) -> Response:
+    """The signs of a polished record at an as-of: reasons to look, part of no score."""
+
+    def build(marts: Marts) -> models.Signs:
+        lens = asked.lens(marts)
+        at = _fleet_as_of(lens, asked)
+        found = [
+            one
+            for one in (read_signs(marts, at, asked.window_days) if at else [])
+            if sign in (None, one.sign)
+        ]
+        page, after = _page(request, found, limit, offset)
+        return models.Signs(
+            as_of=at,
+            window_days=asked.window_days,
+            total_sign_count=len(found),
+            offset=offset,
+            limit=limit,
+            next=after,
+            signs=[models.Sign.model_validate({**asdict(one), "agent_name": name_of(one)}) for one in page],
+            cache=lens.cache,
+        )
+
+    key = ("signs", asked.window_days, asked.as_of, sign, limit, offset)
+    return await answers.answer(request, asked.publication, key, build)
+
+
+@scoring.get("/parameters", summary="Parameters", **described("parameters", models.Parameters, problems()))
 async def parameters(request: Request, answers: TheAnswers) -> Response:
     """With which values scores are made, what the categories mean, and which windows there are."""
     publication = await answers.publication()
@@ -529,15 +631,20 @@ async def parameters(request: Request, answers: TheAnswers) -> Response:
 # --- evidence ---------------------------------------------------------------------------------------------------------
 
 
-@scoring.get("/evidence/{agent_id:path}", **described("evidence", models.Evidence, problems(404, 409, 422)))
+@scoring.get(
+    "/evidence/{agent_id:path}",
+    summary="The traces behind a component",
+    **described("evidence", models.Evidence, problems(404, 409, 422)),
+)
 async def evidence(
     request: Request,
     answers: TheAnswers,
     agent_id: AgentId,
     asked: TheAsked,
     component: Annotated[
-        EvidenceComponent,
+        str,
         Query(
+            pattern=EVIDENCE,
             description="The component. delta_drift, ECE and Q_deferral belong to no single trace.",
             examples=["I_chain"],
         ),
@@ -563,7 +670,7 @@ async def evidence(
             component=lens_name(name),
             lowered_by_unit=RULES[name].unit,
             traces=[models.EvidenceTrace.model_validate(trace) for trace in page],
-            next=page[-1].key if len(traces) > limit else None,
+            next=_next(request, after=page[-1].key) if len(traces) > limit else None,
             cache=lens.cache,
         )
 
@@ -574,13 +681,20 @@ async def evidence(
 # --- the server itself ------------------------------------------------------------------------------------------------
 
 
-@router.get("/healthz", tags=["server"], **described("healthz", models.Health, {}))
+@router.get(
+    "/healthz", summary="Is the process up?", tags=["server"], **described("healthz", models.Health, {})
+)
 async def healthz() -> Response:
     """The process is up. Needs no key."""
     return _unkept(models.Health(status="ok"))
 
 
-@router.get("/readyz", tags=["server"], **described("readyz", models.Ready, problems()))
+@router.get(
+    "/readyz",
+    summary="Can scores be served?",
+    tags=["server"],
+    **described("readyz", models.Ready, problems()),
+)
 async def readyz(answers: TheAnswers) -> Response:
     """The database can be reached and the marts are there; how old the newest as-of is. Needs no key."""
 

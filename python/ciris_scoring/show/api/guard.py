@@ -10,10 +10,11 @@ import time
 from base64 import b64decode
 from collections import OrderedDict
 from collections.abc import Callable
-from urllib.parse import unquote
+from urllib.parse import quote, unquote
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import Request
+from starlette.responses import RedirectResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ciris_scoring.show.api.pages import written
@@ -81,15 +82,27 @@ class OriginForm:
         await self.app(scope, receive, send)
 
 
-class HeadAsGet:
-    """Answers HEAD as GET, without the body."""
+class PlainRequests:
+    """Answers HEAD as GET, without the body, and a path with a slash at its end as the one without."""
 
     def __init__(self, app: ASGIApp):
         self.app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
-        if scope["type"] != "http" or scope["method"] != "HEAD":
+        if scope["type"] != "http":
+            return await self.app(scope, receive, send)
+        if scope["path"].endswith("/") and len(scope["path"]) > 1:
+            if not scope["path"].startswith("/api/"):
+                # The links of a page are relative to the path without the slash.
+                page, query = (
+                    scope["path"].rstrip("/").rpartition("/")[2],
+                    scope["query_string"].decode("latin-1"),
+                )
+                address = f"../{quote(page)}{'?' * bool(query)}{query}"
+                return await RedirectResponse(address, 307)(scope, receive, send)
+            scope = {**scope, "path": scope["path"].rstrip("/"), "raw_path": scope["raw_path"].rstrip(b"/")}
+        if scope["method"] != "HEAD":
             return await self.app(scope, receive, send)
 
         async def send_without_body(message: Message) -> None:

@@ -1,6 +1,6 @@
 """Answers in the shapes of the CIRIS lens API, made of what the readers find in the marts."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -13,6 +13,7 @@ from ciris_scoring.reading.fleet import Score
 from ciris_scoring.reading.history import Point
 from ciris_scoring.reading.marts import Marts
 from ciris_scoring.reading.publication import Publication
+from ciris_scoring.reading.verdict import BOUND, VERDICTS
 from ciris_scoring.show.api import models
 
 LENS_NAMES = {
@@ -28,6 +29,7 @@ LENS_NAMES = {
 """Components that the lens has too, under these names; the others keep their own."""
 SORTED_BY: Mapping[str, Callable[[Score], Any]] = {
     "composite_score": lambda score: score.capacity_score,
+    "capacity_score_steady": lambda score: score.capacity_score_steady or 0,
     "agent_name": lambda score: name_of(score),
     "total_traces": lambda score: score.n_traces,
     "C": lambda score: score.c_score,
@@ -57,12 +59,28 @@ def outline(row: Score | Point) -> dict[str, Any]:
     return {
         "agent_name": name_of(row),
         "composite_score": row.capacity_score,
-        "composite_score_low": row.capacity_score_low,
-        "composite_score_high": row.capacity_score_high,
+        "capacity_score_low": row.capacity_score_low,
+        "capacity_score_high": row.capacity_score_high,
+        "capacity_score_steady": row.capacity_score_steady,
+        "capacity_score_steady_low": row.capacity_score_steady_low,
+        "capacity_score_steady_high": row.capacity_score_steady_high,
         "fragility_index": row.fragility_index,
         "category": row.category,
         "score_status": row.score_status,
         "weakest_factor": row.weakest_factor,
+    }
+
+
+def judged(score: Score, bound: float) -> dict[str, Any]:
+    """The same, and what to do about a permission with a bound."""
+    found = score.verdict(bound)
+    return {
+        **outline(score),
+        "agent_id_hash": score.agent_id_hash,
+        "verdict": found.verdict,
+        "verdict_reason": found.reason,
+        "bound": bound,
+        "raised": score.raised,
     }
 
 
@@ -73,6 +91,10 @@ class Lens:
     marts: Marts
     publication: Publication
     cache: models.Cache
+    bound: float = BOUND
+    """Of the permission that the verdicts are about."""
+    raised_at: datetime | None = None
+    """As-of whose alerts count; None for the score's."""
 
     def newest(self, agent_id_hash: str, window_days: int) -> Score | None:
         """Newest score of an agent; None where it has none in this window."""
@@ -81,7 +103,9 @@ class Lens:
 
     def score_at(self, agent_id_hash: str, as_of: datetime, window_days: int) -> Score | None:
         """Score of an agent at an as-of; None without one."""
-        found = fleet.scores(self.marts, as_of, window_days, agent_id_hash=agent_id_hash)
+        found = fleet.scores(
+            self.marts, as_of, window_days, agent_id_hash=agent_id_hash, raised_at=self.raised_at
+        )
         return found[0] if found else None
 
     def members(self, scores: Sequence[Score]) -> Iterator[dict[str, Any]]:
@@ -96,19 +120,15 @@ class Lens:
         non_exempt = agent_reading.non_exempt_traces(*key)
         for score in scores:
             yield {
-                **outline(score),
-                "agent_id_hash": score.agent_id_hash,
-                "composite_score_steady": score.capacity_score_steady,
-                "composite_score_steady_low": score.capacity_score_steady_low,
-                "composite_score_steady_high": score.capacity_score_steady_high,
+                **judged(score, self.bound),
                 "category_steady": score.category_steady,
                 "category_steady_certainty": score.category_steady_certainty,
                 "steady_missing_because": score.steady_missing_because,
-                "composite_score_geometric": score.capacity_score_geometric,
+                "capacity_score_geometric": score.capacity_score_geometric,
                 "category_certainty": score.category_certainty,
                 "interval_driver": score.interval_driver and lens_name(score.interval_driver),
                 "confidence": score.confidence,
-                "traces_missing": self._missing(score.n_traces),
+                "missing_traces": self._missing(score.n_traces),
                 "unmeasured_components": [lens_name(name) for name in score.unmeasured_components],
                 "factors": {
                     factor.name: {
@@ -137,26 +157,24 @@ class Lens:
         self,
         as_of: datetime | None,
         window_days: int,
-        category: str | None,
+        fits: Callable[[Score], bool],
         status: str | None,
         sort: str,
         limit: int | None,
         offset: int,
+        *,
+        with_unscored: bool,
     ) -> models.Fleet:
         """Scores of all agents at an as-of; None while no score is published.
 
         The summary is that of the whole fleet, whatever is filtered. Unscored are those with too few traces in the
         window or none.
 
+        :param fits: whether a score is among those asked for.
         :param sort: a member of SORTED_BY, with a minus in front for falling.
         """
-        chosen = [
-            score
-            for score in (fleet.scores(self.marts, as_of, window_days) if as_of else [])
-            if score.capacity_score is not None
-            and category in (None, score.category)
-            and status in (None, score.score_status)
-        ]
+        scores = fleet.scores(self.marts, as_of, window_days) if as_of else []
+        chosen = [score for score in scores if score.capacity_score is not None and fits(score)]
         chosen.sort(key=lambda score: score.agent_id_hash)
         chosen.sort(key=SORTED_BY[sort.removeprefix("-")], reverse=sort.startswith("-"))
         shown = [
@@ -168,12 +186,12 @@ class Lens:
                     "agent_id_hash": agent.agent_id_hash,
                     "agent_name": name_of(agent),
                     "score_status": agent.score_status or NO_TRACES,
-                    "trace_count": agent.n_traces,
-                    "traces_missing": self._missing(agent.n_traces),
+                    "n_traces": agent.n_traces,
+                    "missing_traces": self._missing(agent.n_traces),
                     "last_traced_at": agent.last_traced_at,
                 }
             )
-            for agent in (agents.unscored(self.marts, as_of, window_days) if category is None else [])
+            for agent in (agents.unscored(self.marts, as_of, window_days) if with_unscored else [])
             if status in (None, agent.score_status or NO_TRACES)
         ]
         return models.Fleet(
@@ -184,21 +202,24 @@ class Lens:
             total_agent_count=len(chosen),
             offset=offset,
             limit=limit,
+            next=None,
             agents=shown,
             unscored=unscored,
-            summary=self._summary(as_of, window_days),
+            summary=self._summary(as_of, window_days, scores),
             cache=self.cache,
         )
 
-    def _summary(self, as_of: datetime | None, window_days: int) -> models.Summary:
+    def _summary(self, as_of: datetime | None, window_days: int, scores: Sequence[Score]) -> models.Summary:
         found = None
         if as_of is not None:
             found = fleet.capacity(self.marts, as_of, window_days)
-        counted = {name for name in models.Summary.model_fields if not name.endswith("_composite_score")}
-        means = {name: f"{name}_capacity_score" for name in ("mean", "median", "min")}
+        judged_as = Counter(score.verdict(self.bound).verdict for score in scores)
+        means = {name for name in models.Summary.model_fields if name.endswith("_capacity_score")}
+        counted = models.Summary.model_fields.keys() - means - {"verdicts"}
         return models.Summary.model_validate(
             {name: getattr(found, f"n_{name}", 0) for name in counted}
-            | {f"{name}_composite_score": getattr(found, column, None) for name, column in means.items()}
+            | {name: getattr(found, name, None) for name in means}
+            | {"verdicts": {name: judged_as[name] for name in VERDICTS}}
         )
 
     def below(self, threshold: float, as_of: datetime | None, window_days: int) -> list[models.AlertedAgent]:
@@ -212,8 +233,7 @@ class Lens:
         return [
             models.AlertedAgent.model_validate(
                 {
-                    **outline(score),
-                    "agent_id_hash": score.agent_id_hash,
+                    **judged(score, self.bound),
                     "category_certainty": score.category_certainty,
                     "non_exempt_traces": non_exempt.get(score.agent_id_hash, 0),
                 }
@@ -232,7 +252,7 @@ def point(row: Point) -> models.Point:
             **outline(row),
             "as_of": row.as_of,
             "confidence": row.confidence,
-            "trace_count": row.n_traces,
+            "n_traces": row.n_traces,
             "factors": {factor: getattr(row, column) for factor, column in FACTORS.items()},
             "parameter_set_id": row.parameter_set_id,
             "scored_at": row.scored_at,
@@ -248,9 +268,15 @@ CSV_COLUMNS = (
         "window_days",
         "n_traces",
         "composite_score",
-        "composite_score_low",
+        "capacity_score_low",
     ),
-    *("composite_score_high", "fragility_index", "category", "score_status", "confidence", *FACTORS),
+    *(
+        "capacity_score_high",
+        "capacity_score_steady",
+        "capacity_score_steady_low",
+        "capacity_score_steady_high",
+    ),
+    *("fragility_index", "category", "score_status", "confidence", *FACTORS),
     *("weakest_factor", "parameter_set_id", "scored_at"),
 )
 
@@ -258,5 +284,5 @@ CSV_COLUMNS = (
 def csv_row(row: Point, window_days: int) -> dict[str, Any]:
     """The same as a row of a CSV: the columns, among others."""
     written = point(row).model_dump()
-    more = {"agent_id_hash": row.agent_id_hash, "window_days": window_days, "n_traces": row.n_traces}
+    more = {"agent_id_hash": row.agent_id_hash, "window_days": window_days}
     return {**written, **written["factors"], **more}

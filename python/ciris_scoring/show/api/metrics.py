@@ -1,10 +1,19 @@
 """Metrics in the format of Prometheus: what is published, how the last run ended, and what was asked."""
 
+import time
 from collections import Counter as Count
 from datetime import UTC, datetime
+from importlib.metadata import version
 
 from fastapi import APIRouter, Request
-from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, Gauge, generate_latest
+from prometheus_client import (
+    CONTENT_TYPE_LATEST,
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    generate_latest,
+)
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -14,7 +23,7 @@ from ciris_scoring.reading.alerts import alerts
 from ciris_scoring.reading.categories import categories
 from ciris_scoring.reading.marts import Marts
 from ciris_scoring.reading.publication import read_publication
-from ciris_scoring.reading.run_state import OUTCOMES, last_attempt
+from ciris_scoring.reading.run_state import OUTCOMES, last_run
 from ciris_scoring.show.api.endpoints import TheAnswers
 from ciris_scoring.show.api.problems import Problem
 
@@ -24,16 +33,31 @@ NO_ROUTE = "none"
 router = APIRouter(include_in_schema=False)
 
 
-def request_counter() -> Counter:
-    """Make the counter of the requests that a server answers."""
-    name = "ciris_scoring_http_requests"
-    return Counter(name, "Requests answered, by route and status.", ["route", "status"], registry=None)
+class Requests:
+    """What is counted of the requests that a server answers."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        self.answered = Counter(
+            "ciris_scoring_http_requests",
+            "Requests answered, by route and status.",
+            ["route", "status"],
+            registry=self.registry,
+        )
+        self.seconds = Histogram(
+            "ciris_scoring_http_request_seconds",
+            "Seconds until a request was answered, by route.",
+            ["route"],
+            registry=self.registry,
+        )
+        build = Gauge("ciris_scoring_build_info", "1; the version.", ["version"], registry=self.registry)
+        build.labels(version("ciris-scoring")).set(1)
 
 
 class Counted:
-    """Counts the requests by route and status."""
+    """Counts the requests by route and status, and how long they take."""
 
-    def __init__(self, app: ASGIApp, requests: Counter):
+    def __init__(self, app: ASGIApp, requests: Requests):
         self.app = app
         self.requests = requests
 
@@ -41,7 +65,7 @@ class Counted:
         """Answer a request."""
         if scope["type"] != "http":
             return await self.app(scope, receive, send)
-        status = 500
+        status, begun = 500, time.perf_counter()
 
         async def send_counted(message: Message) -> None:
             nonlocal status
@@ -53,7 +77,9 @@ class Counted:
             await self.app(scope, receive, send_counted)
         finally:
             route = scope.get("route")
-            self.requests.labels(NO_ROUTE if route is None else route.path, status).inc()
+            path = NO_ROUTE if route is None else route.path
+            self.requests.answered.labels(path, status).inc()
+            self.requests.seconds.labels(path).observe(time.perf_counter() - begun)
 
 
 @router.get("/metrics")
@@ -66,9 +92,9 @@ async def metrics(request: Request, answers: TheAnswers) -> Response:
         readable.set(1)
     except Problem:
         readable.set(0)
-    registry.register(request.app.state.requests)
     headers = {"Cache-Control": "no-store"}
-    return Response(generate_latest(registry), media_type=CONTENT_TYPE_LATEST, headers=headers)
+    body = generate_latest(registry) + generate_latest(request.app.state.requests.registry)
+    return Response(body, media_type=CONTENT_TYPE_LATEST, headers=headers)
 
 
 def _read(marts: Marts, registry: CollectorRegistry) -> None:
@@ -80,25 +106,30 @@ def _read(marts: Marts, registry: CollectorRegistry) -> None:
             registry=registry,
         )
         age.set((datetime.now(UTC) - publication.scored_at).total_seconds())
+        data_age = Gauge(
+            "ciris_scoring_data_age_seconds", "Seconds since the newest as-of.", registry=registry
+        )
+        data_age.set((datetime.now(UTC) - publication.as_of).total_seconds())
         _read_fleet(marts, publication.as_of, publication.window_days, registry)
     raised = Gauge(
         "ciris_scoring_alerts",
-        "Alerts of the last run, by kind, severity and window.",
+        "Alerts at the newest as-of, by kind, severity and window.",
         ["kind", "severity", "window_days"],
         registry=registry,
     )
-    for labels, n in Count((a.kind, a.severity, a.window_days) for a in alerts(marts)).items():
+    standing = [] if publication.as_of is None else alerts(marts, publication.as_of)
+    for labels, n in Count((a.kind, a.severity, a.window_days) for a in standing).items():
         raised.labels(*labels).set(n)
-    attempt = last_attempt(marts)
-    if attempt is not None:
-        last_run = Gauge(
+    run = last_run(marts)
+    if run is not None:
+        became = Gauge(
             "ciris_scoring_last_run",
             "1 for what became of the last run, 0 for what did not.",
             ["outcome"],
             registry=registry,
         )
         for outcome in OUTCOMES:
-            last_run.labels(outcome).set(outcome == attempt.outcome)
+            became.labels(outcome).set(outcome == run.outcome)
 
 
 def _read_fleet(marts: Marts, as_of: datetime, windows: tuple[int, ...], registry: CollectorRegistry) -> None:

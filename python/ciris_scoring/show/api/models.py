@@ -8,6 +8,8 @@ from typing import Annotated, Generic, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, WithJsonSchema
 
+from ciris_scoring.reading.verdict import VerdictName
+
 Value = TypeVar("Value")
 FactorName = Literal["C", "I_int", "R", "I_inc", "S"]
 Category = Literal["high_fragility", "moderate", "healthy", "high_capacity"]
@@ -29,6 +31,12 @@ Name = Annotated[
     str, Field(description="Last name the agent bore; its hash where it never sent one. Not unique.")
 ]
 Share = Annotated[float, Field(ge=0, le=1)]
+Next = Annotated[
+    str | None,
+    Field(
+        description="Address of the next page, relative to the one that was asked for; null on the last one."
+    ),
+]
 AsOf = Annotated[Moment, Field(description="Period end (UTC) at which the score is pinned.")]
 WindowDays = Annotated[int, Field(description="Length of the scoring window in days.")]
 Timestamp = Annotated[Moment, Field(description="When this answer was made, UTC.")]
@@ -129,12 +137,19 @@ class Outline(Described):
 
     agent_name: Name
     composite_score: Share | None = Field(
-        description="Product of the five factors; null below the least traces."
+        description="capacity_score, by its name in the lens: product of the five factors; null below the least traces."
     )
-    composite_score_low: Share | None = Field(
+    capacity_score_low: Share | None = Field(
         description="Lower limit of its 95 % interval; null with the score."
     )
-    composite_score_high: Share | None = Field(description="Upper limit; null with the score.")
+    capacity_score_high: Share | None = Field(description="Upper limit; null with the score.")
+    capacity_score_steady: Share | None = Field(
+        description="The score to decide by: deferrals and episodes are averaged over 90 days (steady_days)."
+    )
+    capacity_score_steady_low: Share | None = Field(
+        description="Lower limit of its 95 % interval; null with it."
+    )
+    capacity_score_steady_high: Share | None = Field(description="Upper limit; null with it.")
     fragility_index: float | None = Field(
         description="1/(epsilon + composite_score), lower is better; null with the score."
     )
@@ -153,29 +168,47 @@ class Scored(Outline):
     category: Category = Field(description="Category of the score.")
 
 
-class ScoreBase(Outline):
-    """A score of an agent at an as-of."""
+class Raised(Described):
+    """An alert or a sign that stands against an agent."""
+
+    name: str = Field(description="Kind of the alert, or the sign.")
+    severity: Literal["critical", "warning", "sign"] = Field(description="Of an alert; sign for a sign.")
+    since: Moment | None = Field(
+        description="First as-of at which it stood; null where nothing older is kept."
+    )
+    reviews: bool = Field(description="Whether somebody has to look before the score decides.")
+
+
+class Judged(Outline):
+    """A score with what to do about a permission."""
 
     agent_id_hash: Hash
-    composite_score_steady: Share | None = Field(
-        description="The score to decide by: deferrals and episodes are averaged over 90 days (steady_days)."
+    verdict: VerdictName = Field(
+        description="What to do about a permission with the bound: grant it, keep it as it is, withhold it, review "
+        "first what is raised, or wait for a score."
     )
-    composite_score_steady_low: Share | None = Field(
-        description="Lower limit of its 95 % interval; null with it."
+    verdict_reason: str = Field(description="Why, in a sentence.")
+    bound: Share = Field(description="What the permission asks for.")
+    raised: list[Raised] = Field(
+        description="Alerts, the critical ones first, and signs of a polished record."
     )
-    composite_score_steady_high: Share | None = Field(description="Upper limit; null with it.")
-    category_steady: Category | None = Field(description="Category of composite_score_steady; null with it.")
+
+
+class ScoreBase(Judged):
+    """A score of an agent at an as-of."""
+
+    category_steady: Category | None = Field(description="Category of capacity_score_steady; null with it.")
     category_steady_certainty: Certainty
     steady_missing_because: str | None = Field(
         description="Why it is null: too_few_traces, or scored_by_an_earlier_version, which a rescore fills."
     )
-    composite_score_geometric: Share | None = Field(description="Weighted geometric mean of the factors.")
+    capacity_score_geometric: Share | None = Field(description="Weighted geometric mean of the factors.")
     category_certainty: Certainty
     interval_driver: str | None = Field(
         description="Component that widens the interval most; null where none does."
     )
     confidence: Confidence = Field(description="By traces in the window.")
-    traces_missing: int = Field(description="Traces that a score still needs; 0 where there is one.")
+    missing_traces: int = Field(description="Traces that a score still needs; 0 where there is one.")
     unmeasured_components: list[str] = Field(
         description="Components with too little data, which stand at their neutral value."
     )
@@ -203,14 +236,25 @@ class Unscored(Described):
     score_status: Literal["insufficient_data", "no_traces"] = Field(
         description="insufficient_data: too few traces in the window; no_traces: none."
     )
-    trace_count: int = Field(description="Traces in the window.")
-    traces_missing: int = Field(description="Traces that a score still needs.")
+    n_traces: int = Field(description="Traces in the window.")
+    missing_traces: int = Field(description="Traces that a score still needs.")
     last_traced_at: Moment | None = Field(description="Time of its last trace.")
+
+
+class Verdicts(Described):
+    """Agents by verdict, at the bound."""
+
+    review: int = Field(description="An alert or a sign is raised.")
+    withhold: int = Field(description="The range of the steady score lies below the bound.")
+    keep: int = Field(description="The bound lies inside the range.")
+    wait: int = Field(description="Too little history, or too few traces.")
+    grant: int = Field(description="The range lies at or above the bound.")
 
 
 class Summary(Described):
     """The whole fleet at the as-of, whatever is filtered."""
 
+    verdicts: Verdicts = Field(description="Agents by verdict, those without a score too.")
     high_capacity: int = Field(description="Agents in category high_capacity.")
     healthy: int = Field(description="Agents in category healthy.")
     moderate: int = Field(description="Agents in category moderate.")
@@ -218,11 +262,11 @@ class Summary(Described):
     final: int = Field(description="Agents with status final.")
     provisional: int = Field(description="Agents with status provisional.")
     insufficient_data: int = Field(description="Agents with traces, but too few for a score.")
-    mean_composite_score: Share | None = Field(
+    mean_capacity_score: Share | None = Field(
         description="Mean over agents with a score; null when none has."
     )
-    median_composite_score: Share | None = Field(description="Median; null likewise.")
-    min_composite_score: Share | None = Field(description="Smallest; null likewise.")
+    median_capacity_score: Share | None = Field(description="Median; null likewise.")
+    min_capacity_score: Share | None = Field(description="Smallest; null likewise.")
 
 
 class Fleet(Answer):
@@ -235,6 +279,7 @@ class Fleet(Answer):
     total_agent_count: int = Field(description="Scored agents that match the filters, on all pages.")
     offset: int = Field(description="Agents left out before the first one.")
     limit: int | None = Field(description="Most agents asked for; null for all.")
+    next: Next
     agents: list[FleetScore] = Field(description="Agents with a score.")
     unscored: list[Unscored] = Field(
         description="Agents without one; empty when a category is asked for. Not paged."
@@ -245,7 +290,7 @@ class Fleet(Answer):
 class Part(Described):
     """What a part took from a score."""
 
-    part: str = Field(description="Component, or r_ceiling, what no agent avoids.")
+    part: str = Field(description="Component, or r_ceiling, the fixed cost.")
     factor: FactorName = Field(description="Factor that it belongs to.")
     points_lost: float = Field(description="Its share of what is missing from 1.")
     loss: float | None = Field(description="Its part of -ln(composite_score); null where infinite.")
@@ -276,7 +321,7 @@ class Point(Outline):
 
     as_of: AsOf
     confidence: Confidence = Field(description="By traces in the window.")
-    trace_count: int = Field(description="Traces in the window.")
+    n_traces: int = Field(description="Traces in the window.")
     factors: PointFactors = Field(description="The five factors.")
     parameter_set_id: str = Field(description="Short hash of all parameters of the score.")
     scored_at: Moment = Field(description="When the score was computed.")
@@ -301,18 +346,18 @@ class History(Answer):
         description="Scores, the oldest first; none where the window holds no trace."
     )
     note: str = Field(description="How the history was made.")
+    next: Next
 
 
-class AlertedAgent(Scored):
+class AlertedAgent(Scored, Judged):
     """An agent below the threshold."""
 
-    agent_id_hash: Hash
     category_certainty: Certainty
     non_exempt_traces: int = Field(description="Traces in the window whose action is non-exempt.")
 
 
 class Alert(Described):
-    """An alert of the last run."""
+    """An alert at the as-of."""
 
     agent_id_hash: Hash
     agent_name: Name
@@ -320,6 +365,9 @@ class Alert(Described):
     window_days: WindowDays
     kind: str = Field(description="low_capacity, broken_chain, falling, episode or silent.")
     severity: str = Field(description="critical or warning.")
+    since: Moment | None = Field(
+        description="First as-of at which it stood; null where nothing older is kept."
+    )
     value: float | None = Field(description="What was measured.")
     threshold: float | None = Field(description="What it was compared with.")
     message: str = Field(description="The alert in a sentence.")
@@ -334,10 +382,38 @@ class Alerts(Answer):
     window_days: WindowDays
     alert_count: int = Field(description="Length of `agents`.")
     agents: list[AlertedAgent] = Field(description="Agents below the threshold, the lowest first.")
+    total_alert_count: int = Field(description="Alerts that match the filters, on all pages.")
+    offset: int = Field(description="Alerts left out before the first one.")
+    limit: int | None = Field(description="Most alerts asked for; null for all.")
+    next: Next
     alerts: list[Alert] | None = Field(
-        description="Every alert of the last run, of all windows, critical ones first; null at an earlier as-of, as "
-        "those of earlier runs are not kept."
+        description="Alerts at the as-of, of all windows, critical ones first; null at one whose alerts are not kept."
     )
+
+
+class Sign(Described):
+    """A sign of a polished record."""
+
+    agent_id_hash: Hash
+    agent_name: Name
+    sign: str = Field(description="Its name.")
+    field: str | None = Field(description="Field that it is about; null where it is about the whole record.")
+    z: float | None = Field(
+        description="Standard errors above what it is compared with; null where there is nothing."
+    )
+    message: str = Field(description="The sign in a sentence.")
+
+
+class Signs(Answer):
+    """The signs of a polished record at an as-of: reasons to look, part of no score."""
+
+    as_of: Moment | None = Field(description="As-of of the scores (UTC); null while none is published.")
+    window_days: WindowDays
+    total_sign_count: int = Field(description="Signs that match the filters, on all pages.")
+    offset: int = Field(description="Signs left out before the first one.")
+    limit: int | None = Field(description="Most signs asked for; null for all.")
+    next: Next
+    signs: list[Sign] = Field(description="Signs, by agent.")
 
 
 class Published(Described):
@@ -444,6 +520,7 @@ class EvidenceTrace(Described):
     )
     is_link_valid: bool | None = Field(description="Whether it follows upon the trace before it.")
     n_fields_present: int | None = Field(description="Required fields that are filled, of ten.")
+    missing_fields: list[str] | None = Field(description="Those that are not; null where none is missing.")
     failed_comparisons: list[str] | None = Field(
         description="Comparisons of the replay that failed; null for a trace that was not sampled."
     )
@@ -467,7 +544,7 @@ class Evidence(Answer):
     component: str = Field(description="The component.")
     lowered_by_unit: str = Field(description="What `lowered_by` counts.")
     traces: list[EvidenceTrace] = Field(description="A page of traces, the newest first.")
-    next: str | None = Field(description="Give this as `after` for the next page; null on the last one.")
+    next: Next
 
 
 class Health(Described):
@@ -512,7 +589,9 @@ class ProblemDocument(Described):
     as_ofs: list[Moment] | None = Field(
         default=None, description="With 404 of an as-of: the nearest ones that there are, the oldest first."
     )
-    agents: list[MeantAgent] | None = Field(default=None, description="With 409: who bears the name.")
+    agents: list[MeantAgent] | None = Field(
+        default=None, description="With 409: who bears the name; with 404: whose name is near."
+    )
     agents_left_out: int | None = Field(
         default=None, description="With 409: how many more bear the name than are listed."
     )

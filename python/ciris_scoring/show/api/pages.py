@@ -22,7 +22,7 @@ KEPT_SECONDS = 60
 """Pages say how long ago something was."""
 # Each page brings, in itself, a policy for its own style and script; this is what only a header can say.
 POLICY = {"Content-Security-Policy": "frame-ancestors 'none'"}
-LINKS = pages.ServedLinks(frozenset(RULES) | {"sigma"})
+LINKS = pages.ServedLinks(frozenset(RULES) | {"sigma", "q_deferral"})
 
 
 class _NotThere(Exception):
@@ -36,11 +36,13 @@ class _NotThere(Exception):
 router = APIRouter(include_in_schema=False)
 WindowDays = Annotated[int | None, Query(ge=1, le=10_000)]
 Days = Annotated[int | None, Query(ge=1, le=3_660)]
+Bound = Annotated[float | None, Query(ge=0, le=1)]
+Offset = Annotated[int, Query(ge=0, le=10_000_000)]
 Chosen = Annotated[str | None, Query(max_length=200)]
 
 
-async def _at(window_days: WindowDays = None, as_of: AskedAsOf = None) -> dict[str, Any]:
-    return {"window_days": window_days, "as_of": time_asked("as_of", as_of)}
+async def _at(window_days: WindowDays = None, as_of: AskedAsOf = None, bound: Bound = None) -> dict[str, Any]:
+    return {"window_days": window_days, "as_of": time_asked("as_of", as_of or None), "bound": bound}
 
 
 At = Annotated[dict[str, Any], Depends(_at)]
@@ -60,9 +62,11 @@ class TableState:
     def __init__(
         self,
         search: Chosen = None,
+        verdict: Chosen = None,
         category: Chosen = None,
-        status: Chosen = None,
-        alerting: Chosen = None,
+        alerts: Chosen = None,
+        signs: Chosen = None,
+        page: Chosen = None,
         fold: Chosen = None,
         sort: Chosen = None,
     ):
@@ -77,7 +81,7 @@ async def _answer(
     media_type: str = HTML,
     **asked: Any,
 ) -> Response:
-    links = replace(LINKS, as_of=asked.get("as_of"), days=asked.get("days"))
+    links = replace(LINKS, as_of=asked.get("as_of"), days=asked.get("days"), bound=asked.get("bound"))
     asked = {name: value for name, value in asked.items() if name != "days" or value is not None}
 
     def build(marts: Marts) -> bytes:
@@ -145,9 +149,11 @@ async def agent_address(
     window_days: WindowDays = None,
     as_of: AskedAsOf = None,
     days: Days = None,
+    bound: Bound = None,
 ) -> Response:
     """The address of an agent's page to give away; the page itself is beside the others, as its links are relative."""
     asked: dict[str, Any] = {"agent_id": agent_id, "window_days": window_days, "as_of": as_of, "days": days}
+    asked["bound"] = bound
     query = {name: value for name, value in asked.items() if value is not None}
     return RedirectResponse(f"{_up(request)}agent?{urlencode(query, errors='replace')}", 307)
 
@@ -202,9 +208,23 @@ async def quality_page(request: Request, answers: TheAnswers) -> Response:
 
 
 @router.get("/alerts")
-async def alerts_page(request: Request, answers: TheAnswers, at: At) -> Response:
-    """The alerts."""
-    return await _answer(request, answers, pages.alerts_page, "alerts", **at)
+async def alerts_page(
+    request: Request,
+    answers: TheAnswers,
+    at: At,
+    kind: Chosen = None,
+    severity: Chosen = None,
+    offset: Offset = 0,
+) -> Response:
+    """The alerts, all or those of a kind and severity."""
+    asked = {"kind": kind or None, "severity": severity or None, "offset": offset, **at}
+    return await _answer(request, answers, pages.alerts_page, "alerts", **asked)
+
+
+@router.get("/glossary")
+async def glossary_page(request: Request, answers: TheAnswers) -> Response:
+    """What the words mean."""
+    return await _answer(request, answers, pages.glossary_page, "glossary")
 
 
 @router.get("/parameters")

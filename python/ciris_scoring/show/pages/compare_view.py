@@ -67,7 +67,7 @@ def compared(left: AgentView, right: AgentView) -> list[Compared]:
                 for view in (left, right)
             ),
         )
-        for name, column in (("Capacity", "capacity_score"), ("Steady capacity", "capacity_score_steady"))
+        for name, column in (("Steady score", "capacity_score_steady"), ("Capacity", "capacity_score"))
     ]
     rows = scores
     for mine, theirs in zip(left.score.factors, right.score.factors, strict=True):

@@ -48,7 +48,8 @@ class Shown:
                 f"key {'registered' if trace.is_key_registered else 'not registered'}"
             )
         if self.part == "i_coverage":
-            return f"{trace.n_fields_present} of 10 fields"
+            without = f", without {', '.join(trace.missing_fields)}" if trace.missing_fields else ""
+            return f"{trace.n_fields_present} of 10 fields{without}"
         if self.part == "i_replay":
             return f"does not follow: {', '.join(trace.failed_comparisons)}"
         if self.part == "u_unsafe":

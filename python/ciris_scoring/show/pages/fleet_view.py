@@ -1,5 +1,7 @@
 """What the page of the fleet shows, read from the marts."""
 
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -8,12 +10,12 @@ from ciris_scoring.reading import agents as agents_reading
 from ciris_scoring.reading import fleet as fleet_reading
 from ciris_scoring.reading import history as history_reading
 from ciris_scoring.reading.agents import Agent
-from ciris_scoring.reading.alerts import Alert, alerts
 from ciris_scoring.reading.fleet import FleetCapacity, Score, Spread
-from ciris_scoring.reading.history import Capacities, Point
+from ciris_scoring.reading.history import Capacities
 from ciris_scoring.reading.marts import Marts
+from ciris_scoring.reading.verdict import Verdict
 from ciris_scoring.show.pages import charts
-from ciris_scoring.show.pages.words import interval, shown
+from ciris_scoring.show.pages.words import shown
 
 HISTORY_DAYS = 60
 """Of the charts, where nothing else is asked for."""
@@ -29,11 +31,12 @@ class FleetView:
     window_days: int
     capacity: FleetCapacity
     scores: list[Score]
-    """The lowest first; all of them, or as many as were asked for."""
+    """Who needs attention first; all of them, or as many as were asked for."""
+    verdicts: Mapping[str, Verdict]
+    """Of every agent."""
     spreads: list[Spread]
-    alerts: list[Alert]
-    """The critical ones first; of a limited view no more than of its agents."""
-    alerts_left_out: int
+    raised: Mapping[str, Mapping[str, int]]
+    """Agents with each alert and each sign, the most frequent first: by `alerts` and `signs`."""
     without_score: list[Agent]
     over_time: list[FleetCapacity]
     capacities: dict[str, Capacities]
@@ -48,6 +51,10 @@ class FleetView:
     def folded(self) -> dict[str, int]:
         """Number of each name that several agents bear."""
         return {spread.agent_name: i for i, spread in enumerate(self.spreads)}
+
+    def n_with(self, verdict: str) -> int:
+        """Agents with a verdict."""
+        return sum(one.verdict == verdict for one in self.verdicts.values())
 
     def line(self, column: str) -> str:
         """Path of a number of the fleet over time."""
@@ -71,64 +78,50 @@ class FleetView:
         )
 
     def sparkline(self, agent_id_hash: str) -> str:
-        """Path of an agent's capacity over time."""
+        """Path of an agent's steady score over time."""
         found = self.capacities.get(agent_id_hash)
         points = [] if found is None else list(zip(found.as_ofs, found.capacities, strict=True))
         return charts.line(self.frame, points, charts.FINE)
-
-
-def capacities_told(frame: charts.Frame, points: list[Point]) -> list[charts.Told]:
-    """What a chart of an agent's capacity says of each as-of."""
-    return charts.told(
-        frame,
-        (
-            (
-                point.as_of,
-                point.capacity_score,
-                f"{shown(point.capacity_score)} "
-                f"{interval(point.capacity_score_low, point.capacity_score_high)}, {plural(point.n_traces, 'trace')}",
-            )
-            for point in points
-        ),
-    )
-
-
-def capacity_line(frame: charts.Frame, points: list[Point]) -> str:
-    """Path of a capacity over time."""
-    return charts.line(frame, [(point.as_of, point.capacity_score) for point in points], charts.FINE)
 
 
 def read_fleet(
     marts: Marts,
     as_of: datetime,
     window_days: int,
+    bound: float,
     limit: int | None = None,
     *,
     days: int = HISTORY_DAYS,
-    is_newest: bool = True,
 ) -> FleetView:
     """Read the fleet at an as-of that has scores in the window.
 
-    :param limit: so many agents at most, the lowest.
+    :param bound: of the permission that the verdicts are about.
+    :param limit: so many agents at most, those that need attention first.
     :param days: of history.
-    :param is_newest: whether the as-of is the newest one, the only one whose alerts are kept.
     """
     first = as_of - timedelta(days=days)
     over_time = fleet_reading.capacity_over_time(marts, window_days, first=first, last=as_of, daily=True)
-    scores = fleet_reading.scores(marts, as_of, window_days, limit=limit)
+    scores = fleet_reading.scores(marts, as_of, window_days)
+    verdicts = {score.agent_id_hash: score.verdict(bound) for score in scores}
+    raised = {
+        kind: dict(
+            Counter(one.name for s in scores for one in s.raised if one.is_sign == is_sign).most_common()
+        )
+        for kind, is_sign in (("alerts", False), ("signs", True))
+    }
+    scores.sort(key=lambda score: fleet_reading.attention(score, bound))
+    scores = scores[:limit]
     hashes = [score.agent_id_hash for score in scores]
     names = {score.agent_name for score in scores}
     spreads = fleet_reading.spreads(marts, as_of, window_days)
-    raised = [alert for alert in alerts(marts, window_days) if is_newest and alert.as_of >= as_of]
-    shown = raised[:limit]
     return FleetView(
         as_of=as_of,
         window_days=window_days,
         capacity=over_time[-1],
         scores=scores,
+        verdicts=verdicts,
         spreads=[spread for spread in spreads if limit is None or spread.agent_name in names],
-        alerts=shown,
-        alerts_left_out=len(raised) - len(shown),
+        raised=raised,
         without_score=agents_reading.without_score(marts, as_of, window_days),
         over_time=over_time,
         capacities=history_reading.capacities(marts, hashes, window_days, first, as_of),

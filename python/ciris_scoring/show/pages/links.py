@@ -30,6 +30,9 @@ class Links(Protocol):
     def evidence(self, agent_id_hash: str, component: str, as_of: datetime, window_days: int) -> str | None:
         """The traces behind a component; None where they cannot be seen."""
 
+    def glossary(self, place: str) -> str:
+        """A term of the glossary."""
+
     def served(self, window_days: int) -> Mapping[str, str]:
         """The pages that only a server has, by their names."""
 
@@ -46,10 +49,17 @@ class ServedLinks:
     days: int | None = None
     """Of history that the pages of the fleet and of agents show; None for what they show by themselves."""
 
+    bound: float | None = None
+    """Of the permission that the verdicts are about; None for the usual one."""
+
     @property
     def newest(self) -> "ServedLinks":
         """The same to the newest scores."""
         return replace(self, as_of=None)
+
+    def at(self, as_of: datetime) -> "ServedLinks":
+        """The same to the scores of an as-of."""
+        return replace(self, as_of=as_of)
 
     def over(self, days: int) -> "ServedLinks":
         """The same with so many days of history."""
@@ -65,12 +75,17 @@ class ServedLinks:
 
     def _query(self, **values: str | int) -> str:
         as_of = {} if self.as_of is None else {"as_of": as_of_time.text(self.as_of)}
-        days = {} if self.days is None else {"days": self.days}
-        return urlencode({**values, **as_of, **days})
+        more = {"days": self.days, "bound": None if self.bound is None else f"{self.bound:g}"}
+        return urlencode(
+            {**values, **as_of, **{name: value for name, value in more.items() if value is not None}}
+        )
 
-    def alerts(self, window_days: int) -> str:
-        """The page of the alerts, ``alerts``."""
-        return f"alerts?{urlencode({'window_days': window_days})}"
+    def alerts(self, window_days: int, **more: str | int) -> str:
+        """The page of the alerts, ``alerts``.
+
+        :param more: of the query.
+        """
+        return f"alerts?{self._query(window_days=window_days, **more)}"
 
     def parameters(self, window_days: int) -> str:
         """The page of the parameters, ``parameters``."""
@@ -106,9 +121,19 @@ class ServedLinks:
         beside = {} if other is None else {"other_id": other}
         return f"compare?{self._query(agent_id=agent_id_hash, **beside, window_days=window_days)}"
 
+    def glossary(self, place: str) -> str:
+        """A term on the page ``glossary``."""
+        return f"glossary#g-{place}"
+
     def served(self, window_days: int) -> Mapping[str, str]:
         """The pages that only a server has, by their names."""
-        return {"Signs": self.signs(window_days), "Runs": "runs", "Data quality": "quality"}
+        return {
+            "Signs": self.signs(window_days),
+            "Runs": "runs",
+            "Data quality": "quality",
+            "Glossary": "glossary",
+            "API": "docs",
+        }
 
 
 @dataclass(frozen=True)
@@ -134,8 +159,8 @@ class ReportLinks:
         return f"#{self.places.get(agent_id_hash, 'fleet')}"
 
     def alerts(self, window_days: int) -> str:
-        """The beginning of the alerts."""
-        return "#alerts"
+        """The beginning of what stands out."""
+        return "#raised"
 
     def parameters(self, window_days: int) -> str:
         """The beginning of the parameters."""
@@ -144,6 +169,10 @@ class ReportLinks:
     def evidence(self, agent_id_hash: str, component: str, as_of: datetime, window_days: int) -> str | None:
         """Nothing: the traces are in the database."""
         return None
+
+    def glossary(self, place: str) -> str:
+        """A term in the glossary at the end."""
+        return f"#g-{place}"
 
     def served(self, window_days: int) -> Mapping[str, str]:
         """Nothing: they are read from the database."""

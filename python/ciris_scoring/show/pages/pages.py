@@ -1,6 +1,7 @@
 """The pages themselves: what each reads, and which template shows it."""
 
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial, wraps
@@ -10,19 +11,24 @@ from typing import Any
 import psycopg
 
 from ciris_scoring.basics.relations import Relations
+from ciris_scoring.basics.terminal import say
 from ciris_scoring.reading import agents as agents_reading
+from ciris_scoring.reading import alerts as alerts_reading
 from ciris_scoring.reading import fleet, history
 from ciris_scoring.reading.agents import Agent
-from ciris_scoring.reading.alerts import alerts
+from ciris_scoring.reading.alerts import Alert, alerts
 from ciris_scoring.reading.categories import categories
+from ciris_scoring.reading.deferrals import judged_deferrals
 from ciris_scoring.reading.evidence import RULES
-from ciris_scoring.reading.fleet import Score
+from ciris_scoring.reading.fleet import Neighbours, Score
+from ciris_scoring.reading.glossary import glossary
 from ciris_scoring.reading.marts import Marts
 from ciris_scoring.reading.parameters import parameters, windows
-from ciris_scoring.reading.quality import issues, issues_by_period
+from ciris_scoring.reading.quality import issues
 from ciris_scoring.reading.run_state import Unfinished, attempts, unfinished
 from ciris_scoring.reading.signs import signs
-from ciris_scoring.reading.words import published_words
+from ciris_scoring.reading.verdict import BOUND
+from ciris_scoring.reading.words import nearest, published_words
 from ciris_scoring.show.pages import charts
 from ciris_scoring.show.pages.agent_view import AgentView, read_agents
 from ciris_scoring.show.pages.compare_view import both_told, compared
@@ -34,11 +40,19 @@ from ciris_scoring.show.pages.render import render
 from ciris_scoring.show.pages.words import OUTCOMES
 
 MAX_AGENTS = 500
-"""Agents in a report: the lowest."""
+"""Agents in a report: those that need attention most."""
+TOLD_EVERY = 100
+"""Agents after which a report says how far it is."""
 MAX_CHOICES = 50
+NEAREST = 10
+"""Agents that are offered to compare with."""
 EVIDENCE_ON_A_PAGE = 50
+ALERTS_OF_A_KIND = 8
+ALERTS_ON_A_PAGE = 50
 RUNS_SHOWN = 100
-ISSUES_SHOWN = 200
+DAYS_OF_ISSUES = 14
+DEFERRALS = "q_deferral"
+"""The component that deferrals lower, and no traces."""
 OF_PARTS = {"sigma": "s_score"}
 """Components whose traces are those of a part of another name."""
 
@@ -64,6 +78,7 @@ def message_page(
     lines: Sequence[str],
     *,
     choices: Sequence[Agent] = (),
+    ways: Mapping[str, str] | None = None,
     window_days: int | None = None,
     links: Links | None = None,
     status: int = 200,
@@ -73,6 +88,7 @@ def message_page(
 
     :param lines: paragraphs.
     :param choices: agents to link to.
+    :param ways: other links by their words.
     :param status: status of HTTP, for a server.
     :param way_back: where the page of the fleet is; None for no link.
     """
@@ -81,6 +97,7 @@ def message_page(
         heading=heading,
         lines=lines,
         choices=choices,
+        ways=ways or {},
         categories=[],
         links=links or ServedLinks(),
         window_days=window_days,
@@ -107,7 +124,14 @@ class _Page:
     """Of history."""
     asked: datetime | None
     """As-of that was asked for; None for the newest, the fleet's or the agent's."""
-    is_newest: bool
+    bound: float
+    """Of the permission that the verdicts are about."""
+    neighbours: Neighbours
+
+    @property
+    def is_newest(self) -> bool:
+        """Whether the as-of is the newest one."""
+        return self.as_of == self.neighbours.newest
 
     @classmethod
     def read(
@@ -118,6 +142,7 @@ class _Page:
         now: datetime | None,
         asked: datetime | None,
         days: int = HISTORY_DAYS,
+        bound: float | None = None,
     ) -> "_Page | str":
         """Read it; a whole page, a message, where nothing is published."""
         if marts.missing():
@@ -138,17 +163,23 @@ class _Page:
             lines = ["The last run found nothing to score.", *(_unpublished(begun) if begun else [])]
             return message_page(NO_TRACES, lines, links=links)
         if asked is not None and fleet.capacity(marts, asked, newest.window_days) is None:
-            over_time = fleet.capacity_over_time(marts, newest.window_days)
+            as_ofs = [row.as_of for row in fleet.capacity_over_time(marts, newest.window_days)]
+            to = links if isinstance(links, ServedLinks) else ServedLinks()
             return message_page(
                 NO_SCORE_THEN,
-                [published_words([row.as_of for row in over_time], asked)],
+                [published_words(as_ofs, asked)],
+                ways={
+                    f"The fleet as of {near:%Y-%m-%d %H:%M} UTC": to.at(near).fleet(newest.window_days)
+                    for near in nearest(as_ofs, asked)
+                },
                 links=links,
                 status=404,
                 way_back="./",
             )
+        as_of = asked or newest.as_of
         return cls(
             marts,
-            asked or newest.as_of,
+            as_of,
             newest.window_days,
             windows=[window.window_days for window in windows(marts)],
             categories=categories(marts),
@@ -157,7 +188,8 @@ class _Page:
             now=now or current_time(),
             days=days,
             asked=asked,
-            is_newest=asked in (None, newest.as_of),
+            bound=BOUND if bound is None else bound,
+            neighbours=fleet.neighbours(marts, as_of, newest.window_days),
         )
 
     @property
@@ -180,6 +212,10 @@ class _Page:
             "frame": None,
             "days": self.days,
             "ranges_offered": RANGES,
+            "bound": self.bound,
+            "neighbours": self.neighbours,
+            "is_old": self.is_newest and self.now - self.as_of > 2 * self.neighbours.period(self.as_of),
+            "alerts_are_kept": alerts_reading.are_kept(self.marts, self.as_of),
         }
 
     def render(self, template: str, **values: Any) -> str:
@@ -187,13 +223,19 @@ class _Page:
         return render(template, **{**self.values(), **values})
 
     def message(
-        self, heading: str, lines: Sequence[str], status: int, choices: Sequence[Agent] = ()
+        self,
+        heading: str,
+        lines: Sequence[str],
+        status: int,
+        choices: Sequence[Agent] = (),
+        ways: Mapping[str, str] | None = None,
     ) -> Message:
         """Render a message in place of scores."""
         return message_page(
             heading,
             lines,
             choices=choices,
+            ways=ways,
             window_days=self.window_days,
             links=self.links,
             status=status,
@@ -204,15 +246,15 @@ class _Page:
 def _unscored(links: Links | None, now: datetime | None) -> dict[str, Any]:
     """Values of the layout where no score is published."""
     shown = {"links": links or ServedLinks(), "now": now or current_time(), "categories": [], "windows": []}
-    return {**shown, "as_of": None, "window_days": None, "unfinished": None, "is_newest": True, "frame": None}
+    return {**shown, "as_of": None, "window_days": None, "unfinished": None, "is_old": False, "frame": None}
 
 
 def _of_scores(show: Callable[..., str], own_links: Links | None = None) -> Callable[..., str]:
     """Make a page of published scores of what shows them: where nothing is published, it says so.
 
     Such a page is called with a connection and the relations, and besides what it shows may be told the window (the
-    shortest by default), the as-of (the newest), the days of history, the links (those of a server) and the time that
-    "ago" counts from (the present). It raises psycopg.Error where the database fails.
+    shortest by default), the as-of (the newest), the days of history, the bound of the verdicts, the links (those of a
+    server) and the time that "ago" counts from (the present). It raises psycopg.Error where the database fails.
     """
 
     @wraps(show)
@@ -225,10 +267,11 @@ def _of_scores(show: Callable[..., str], own_links: Links | None = None) -> Call
         now: datetime | None = None,
         as_of: datetime | None = None,
         days: int = HISTORY_DAYS,
+        bound: float | None = None,
         **shown: Any,
     ) -> str:
         marts = Marts(connection, relations)
-        found = _Page.read(marts, window_days, links or own_links, now, as_of, days)
+        found = _Page.read(marts, window_days, links or own_links, now, as_of, days, bound)
         return found if isinstance(found, str) else show(found, *arguments, **shown)
 
     return page
@@ -237,11 +280,12 @@ def _of_scores(show: Callable[..., str], own_links: Links | None = None) -> Call
 @_of_scores
 def fleet_page(page: _Page) -> str:
     """Render the fleet."""
-    view = read_fleet(page.marts, page.as_of, page.window_days, days=page.days, is_newest=page.is_newest)
+    view = read_fleet(page.marts, page.as_of, page.window_days, page.bound, days=page.days)
     return page.render(
         "fleet.html",
         view=view,
         frame=view.frame,
+        at_link=lambda links: links.fleet(page.window_days),
         range_link=lambda days: page.served.over(days).fleet(page.window_days),
     )
 
@@ -250,9 +294,9 @@ def _score_of(page: _Page, asked: str) -> Score | Message:
     """Score of the one agent that is meant at the page's as-of, the agent's newest by default; else a message."""
     found = agents_reading.find(page.marts, asked)
     if not found:
-        return page.message(
-            "There is no such agent", ["No agent has this name, or a hash that begins so."], 404
-        )
+        near = agents_reading.near(page.marts, asked) if agents_reading.is_possible(asked) else {}
+        lines = ["No agent has this name, and no agent hash starts with it.", *(["Nearest:"] if near else [])]
+        return page.message("There is no such agent", lines, 404, list(near.values()))
     if len(found) > 1:
         lines = [f"{len(found)} agents have or had this name, or have a hash that begins so. Which one?"]
         if len(found) > MAX_CHOICES:
@@ -265,10 +309,19 @@ def _score_of(page: _Page, asked: str) -> Score | Message:
         last = f"Its last trace is of {chosen.last_traced_at:%Y-%m-%d %H:%M} UTC."
         lines = [f"The agent has none in a window of {page.window_days} days.", last]
         return page.message("No score in this window", lines, 404)
-    scores = fleet.scores(page.marts, as_of, page.window_days, agent_id_hash=agent_id_hash)
+    scores = fleet.scores(
+        page.marts, as_of, page.window_days, agent_id_hash=agent_id_hash, raised_at=page.as_of
+    )
     if not scores:
         points = history.histories(page.marts, [agent_id_hash], page.window_days).get(agent_id_hash, [])
-        return page.message(NO_SCORE_THEN, [published_words([point.as_of for point in points], as_of)], 404)
+        as_ofs = [point.as_of for point in points]
+        ways = {
+            f"The agent as of {near:%Y-%m-%d %H:%M} UTC": page.served.at(near).agent(
+                agent_id_hash, page.window_days
+            )
+            for near in nearest(as_ofs, as_of)
+        }
+        return page.message(NO_SCORE_THEN, [published_words(as_ofs, as_of)], 404, ways=ways)
     return scores[0]
 
 
@@ -285,12 +338,11 @@ def _view_of(page: _Page, scores: Sequence[Score]) -> list[AgentView]:
         daily_at=as_of,
     )
     as_ofs = sorted({point.as_of for points in histories.values() for point in points})
-    raised = [
-        alert
-        for agent_id_hash in (hashes if page.is_newest else [])
-        for alert in alerts(page.marts, page.window_days, agent_id_hash=agent_id_hash)
-    ]
-    return read_agents(page.marts, list(scores), raised, histories, charts.Frame.of(as_ofs))
+    key = (page.as_of, page.window_days)
+    raised = [alert for agent in hashes for alert in alerts(page.marts, *key, agent_id_hash=agent)]
+    marks = [sign for agent in hashes for sign in signs(page.marts, as_of, page.window_days, agent)]
+    frame = charts.Frame.of(as_ofs)
+    return read_agents(page.marts, list(scores), raised, marks, page.bound, page.as_of, histories, frame)
 
 
 @_of_scores
@@ -306,8 +358,8 @@ def agent_page(page: _Page, agent: str) -> str:
     return page.render(
         "agent.html",
         view=view,
-        signs=signs(page.marts, score.as_of, page.window_days, score.agent_id_hash) or [],
         frame=view.frame,
+        at_link=lambda links: links.agent(score.agent_id_hash, page.window_days),
         agent_link=lambda window: page.links.agent(score.agent_id_hash, window),
         range_link=lambda days: page.served.over(days).agent(score.agent_id_hash, page.window_days),
     )
@@ -328,7 +380,11 @@ def compare_page(page: _Page, agent: str, other: str | None = None) -> str:
     if other is None:
         others = fleet.scores(page.marts, score.as_of, page.window_days)
         choices = [one for one in others if one.agent_id_hash != score.agent_id_hash]
-        return page.render("compare_with.html", score=score, choices=choices, link=link)
+        mine = score.capacity_score_steady or 0
+        nearest = sorted(choices, key=lambda one: abs((one.capacity_score_steady or 2) - mine))
+        return page.render(
+            "compare_with.html", score=score, choices=choices, nearest=nearest[:NEAREST], link=link
+        )
     beside = _score_of(page, other)
     if isinstance(beside, Message):
         return beside
@@ -355,6 +411,12 @@ def evidence_page(page: _Page, agent: str, component: str, after: str | None = N
     :param component: of fct_factor_components; one that belongs to single traces.
     :param after: key of the last trace of the page before.
     """
+    if component == DEFERRALS:
+        score = _score_of(page, agent)
+        if isinstance(score, Message):
+            return score
+        key = (score.agent_id_hash, score.as_of, score.window_start)
+        return page.render("deferrals.html", score=score, deferrals=judged_deferrals(page.marts, *key))
     found = _evidence_of(page, agent, component)
     if isinstance(found, Message):
         return found
@@ -403,7 +465,14 @@ def signs_page(page: _Page, agent: str | None = None) -> str:
     agent_id_hash = None if score is None else score.agent_id_hash
     found = signs(page.marts, as_of, page.window_days, agent_id_hash)
     link = partial(page.served.signs, agent_id_hash=agent_id_hash)
-    return page.render("signs.html", signs=found, score=score, moment=as_of, link=link)
+    return page.render(
+        "signs.html",
+        signs=found,
+        score=score,
+        moment=as_of,
+        link=link,
+        at_link=lambda links: links.signs(page.window_days, agent_id_hash),
+    )
 
 
 def runs_page(
@@ -424,16 +493,44 @@ def runs_page(
 @_of_scores
 def quality_page(page: _Page) -> str:
     """Render what was repaired, set aside or refused."""
-    found = issues(page.marts)
-    by_period = [] if found is None else issues_by_period(page.marts, ISSUES_SHOWN)
-    return page.render("quality.html", issues=found, by_period=by_period, most=ISSUES_SHOWN)
+    found = issues(page.marts, DAYS_OF_ISSUES)
+    newest = max((day for one in found or [] for day in one.days), default=None)
+    days = [newest - timedelta(days=back) for back in range(DAYS_OF_ISSUES - 1, -1, -1)] if newest else []
+    return page.render("quality.html", issues=found, issue_days=days)
 
 
 @_of_scores
-def alerts_page(page: _Page) -> str:
-    """Render the alerts; only those at the newest as-of are kept."""
-    found = alerts(page.marts, page.window_days) if page.is_newest else []
-    return page.render("alerts.html", alerts=found)
+def alerts_page(page: _Page, kind: str | None = None, severity: str | None = None, offset: int = 0) -> str:
+    """Render the alerts: some of each kind, or those of one kind page by page.
+
+    :param kind: only alerts of this kind.
+    :param severity: only those as severe.
+    :param offset: alerts to leave out before the first.
+    """
+    found = alerts(page.marts, page.as_of, page.window_days)
+    counted = Counter((alert.kind, alert.severity) for alert in found)
+    chosen: dict[str, list[Alert]] = {}
+    for alert in found:
+        if kind in (None, alert.kind) and severity in (None, alert.severity):
+            chosen.setdefault(alert.kind, []).append(alert)
+    return page.render(
+        "alerts.html",
+        n_alerts=len(found),
+        counted=counted,
+        chosen=chosen,
+        kind=kind,
+        severity=severity,
+        offset=offset,
+        most=ALERTS_OF_A_KIND if kind is None else ALERTS_ON_A_PAGE,
+        link=partial(page.served.alerts, page.window_days),
+        at_link=lambda links: links.alerts(page.window_days),
+    )
+
+
+@_of_scores
+def glossary_page(page: _Page) -> str:
+    """Render the glossary."""
+    return page.render("glossary.html", glossary=glossary())
 
 
 @_of_scores
@@ -446,11 +543,13 @@ def parameters_page(page: _Page) -> str:
 
 @partial(_of_scores, own_links=ReportLinks())
 def report_page(page: _Page) -> str:
-    """Render fleet, agents, alerts and parameters as one file that needs nothing else.
+    """Render fleet, agents, their alerts and signs, and parameters as one file that needs nothing else.
 
-    Of more than ``MAX_AGENTS`` agents it shows those with the lowest capacity, and says so.
+    Of more than ``MAX_AGENTS`` agents it shows those that need attention most, and says so.
     """
-    view = read_fleet(page.marts, page.as_of, page.window_days, MAX_AGENTS)
+    view = read_fleet(page.marts, page.as_of, page.window_days, page.bound, MAX_AGENTS)
+    if len(view.scores) > TOLD_EVERY:
+        say(f"Reading what is behind the scores of {len(view.scores)} agents.")
     histories = history.histories(
         page.marts,
         [score.agent_id_hash for score in view.scores],
@@ -459,19 +558,37 @@ def report_page(page: _Page) -> str:
         last=page.as_of,
         daily_at=page.as_of,
     )
-    views = read_agents(page.marts, view.scores, view.alerts, histories, view.frame)
+    views = read_agents(
+        page.marts,
+        view.scores,
+        alerts(page.marts, page.as_of, page.window_days),
+        signs(page.marts, page.as_of, page.window_days),
+        page.bound,
+        page.as_of,
+        histories,
+        view.frame,
+    )
     links = ReportLinks.to([score.agent_id_hash for score in view.scores])
     values = {**page.values(), "links": links, "windows": [], "now": None, "frame": view.frame, "days": None}
+    values |= {"is_old": False, "glossary": glossary()}
     return render(
         "report.html",
         **values,
         view=view,
-        agents=views,
+        agents=_told(views),
         parameters=parameters(page.marts),
         score_windows=windows(page.marts),
         version=version("ciris-scoring"),
         written_at=page.now,
     )
+
+
+def _told(views: list[AgentView]) -> Iterator[AgentView]:
+    """Tell whoever waits for a large report how far it is."""
+    for n_written, view in enumerate(views):
+        if n_written and n_written % TOLD_EVERY == 0:
+            say(f"The report holds {n_written} of {len(views)} agents.")
+        yield view
 
 
 def _unpublished(begun: Unfinished | None) -> list[str]:

@@ -18,11 +18,17 @@ from ciris_scoring.basics import decimals
 from ciris_scoring.basics.terminal import fitted, plural
 from ciris_scoring.reading.agents import HASH_SHOWN
 from ciris_scoring.reading.factors import FACTOR_NAMES
-from ciris_scoring.reading.words import COMPONENT_WORDS, named
+from ciris_scoring.reading.words import COMPONENT_WORDS, PART_WORDS, named
 from ciris_scoring.show.pages import words
 from ciris_scoring.show.pages.charts import percent
 from ciris_scoring.show.pages.words import NO_NUMBER
 
+ICON = (
+    "data:image/svg+xml,"
+    "%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 24 24'%3E"
+    "%3Cpath d='M12 1.5 21.5 7v10L12 22.5 2.5 17V7z' fill='%232450b4'/%3E"
+    "%3Cpath d='M7 12.5l3.5 3.5 6.5-7.5' fill='none' stroke='%23fff' stroke-width='2.4'/%3E%3C/svg%3E"
+)
 COUNTS = ("n_", "chain_")
 COLOUR = re.compile(r"#[0-9a-fA-F]{6}")
 LONG_COMPONENT = 20
@@ -61,7 +67,7 @@ def render(template: str, **values: Any) -> str:
             f"script-src '{digest(script)}'",
             "img-src data:",
             "base-uri 'none'",
-            "form-action 'none'",
+            "form-action 'self'",
         ]
     )
     # Our own texts; everything else is escaped.
@@ -92,6 +98,7 @@ def _environment() -> Environment:
         "named": named,
         "breakable": _breakable,
         "change": _change,
+        "coded": _coded,
         "component": _component,
         "limit": _limit,
         "date": lambda moment: f"{moment.astimezone(UTC):%Y-%m-%d}",
@@ -106,8 +113,10 @@ def _environment() -> Environment:
     }
     environment.globals |= {
         "COMPONENT_WORDS": COMPONENT_WORDS,
+        "ICON": Markup(ICON),
         "FACTOR_NAMES": FACTOR_NAMES,
         "HASH_SHOWN": HASH_SHOWN,
+        "PART_WORDS": PART_WORDS,
         "plural": plural,
         "words": words,
     }
@@ -134,6 +143,11 @@ def _breakable(component: str) -> Markup:
         return escape(component)
     at = min((i for i, c in enumerate(component) if c == "_"), key=lambda i: abs(2 * i - len(component)))
     return escape(component[: at + 1]) + Markup("<wbr>") + escape(component[at + 1 :])
+
+
+def _coded(text: str) -> Markup:
+    """Text with code between backticks."""
+    return Markup(re.sub(r"`([^`]*)`", r"<code>\1</code>", str(escape(text))))
 
 
 def _plain(text: str) -> str:

@@ -1,9 +1,11 @@
 """What the marts' short names mean, in words."""
 
 from collections.abc import Mapping
+from datetime import datetime
 
 from ciris_scoring.basics import decimals
 from ciris_scoring.basics.terminal import plural
+from ciris_scoring.reading.verdict import RAISED_WORDS
 
 NO_NUMBER = "–"
 STATUS: Mapping[str, str] = {
@@ -11,30 +13,28 @@ STATUS: Mapping[str, str] = {
     "provisional": "provisional",
     "insufficient_data": "too few traces",
 }
-ALERTS: Mapping[str, str] = {
-    "low_capacity": "Low capacity",
-    "broken_chain": "Broken chain",
-    "falling": "Falling",
-    "episode": "Episode",
-    "silent": "Silent",
+VERDICTS: Mapping[str, tuple[str, str]] = {
+    "review": ("Review", "An alert or a sign is raised: look into it before the score decides."),
+    "withhold": ("Withhold", "The range lies below the bound: take the permission away, or do not give it."),
+    "keep": (
+        "Keep",
+        "The bound lies inside the range: leave the permission as it is, give no new one, look closer.",
+    ),
+    "wait": ("Wait", "Too little history or too few traces to say anything."),
+    "grant": ("Grant", "The range lies at or above the bound."),
+}
+"""Name of each verdict, and what to do."""
+CONFIDENCE: Mapping[str, str] = {
+    "insufficient": "hardly any traces",
+    "low": "few traces",
+    "medium": "a fair number of traces",
+    "high": "enough traces",
 }
 EVENTS: Mapping[str, str] = {
     "renamed": "renamed",
     "key_not_registered": "key unknown, revoked or expired",
     "chain_broken": "chain broken",
     "parameters_changed": "parameters changed",
-}
-SIGNS: Mapping[str, str] = {
-    "contradicted_null": "Verdict missing though recorded",
-    "shared_key": "Key of another agent",
-    "unreported": "Verdict not reported",
-    "deferrals_left_open": "Deferrals left open",
-    "new_identity": "New identity",
-    "phase_churn": "A failure mode per episode",
-    "volume_jump": "Many trivial traces",
-    "renumbered": "Numbered anew",
-    "key_turnover": "Many new keys",
-    "identical_values": "Identical values",
 }
 RUNS: Mapping[str, str] = {
     "published": "published",
@@ -84,6 +84,19 @@ def issue(name: str) -> str:
         if name.startswith(beginning):
             return f"{said} {name.removeprefix(beginning)}".rstrip()
     return name
+
+
+def raised(name: str) -> str:
+    """An alert or a sign in words."""
+    said = RAISED_WORDS.get(name, name)
+    return said[:1].upper() + said[1:]
+
+
+def since(moment: datetime | None, as_of: datetime) -> str:
+    """Whether an alert is new, or since when it stands."""
+    if moment is None:
+        return ""
+    return "new" if moment == as_of else f"since {moment:%Y-%m-%d}"
 
 
 def shown(value: float | None) -> str:

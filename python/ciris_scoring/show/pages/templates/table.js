@@ -83,73 +83,111 @@ for (const chart of all("svg[data-told]")) {
 
 const table = document.getElementById("agents");
 if (table) {
-  const body = table.tBodies[0], rows = [...body.rows], tools = document.querySelector(".tools");
-  const [search, category, status, alerting, fold] =
-    ["search", "category", "status", "alerting", "fold"].map((id) => document.getElementById(id));
+  const PAGE = 25;
+  const body = table.tBodies[0], rows = [...body.rows], tools = all(".tools[hidden]");
+  const byId = (id) => document.getElementById(id);
+  const [search, verdict, category, alerts, signs, fold] =
+    ["search", "verdict", "category", "alerts", "signs", "fold"].map(byId);
+  const column = Object.fromEntries([...table.tHead.rows[0].cells].map((cell, at) => [cell.textContent.trim(), at]));
   const number = (text) => {
     const found = text.replace(/[,\s]/g, "").replace("−", "-").match(/^[+-]?\d+(\.\d+)?/);
     return found ? Number(found[0]) : NaN;
   };
   const collator = new Intl.Collator("en", {numeric: true, sensitivity: "base"});
+  // What has an order of its own: the options of its filter stand in it.
+  const orders = {[column.Verdict]: verdict, [column.Category]: category};
+  let page = 0;
 
   // What has no number, or nothing written, stays last in both directions.
-  function sortBy(column, heading, falling) {
-    const numeric = heading.classList.contains("n"), sign = falling ? -1 : 1;
-    const keyed = rows.map((row, at) => {
-      const cell = row.classList.contains("fold") && column > 2 ? null : row.cells[column];
+  function sortBy(at, heading, falling) {
+    const numeric = heading.classList.contains("n"), order = orders[at] && [...orders[at].options].map((option) => option.text);
+    const sign = falling ? -1 : 1;
+    const keyed = rows.map((row, place) => {
+      const cell = row.classList.contains("fold") && at > 2 ? null : row.cells[at];
       const text = cell ? cell.textContent.trim() : "";
-      return {row, at, key: numeric ? number(text) : text};
+      return {row, place, key: order ? (text ? order.indexOf(text) : -1) : numeric ? number(text) : text};
     });
-    const lacks = ({key}) => numeric ? Number.isNaN(key) : key === "";
+    const lacks = ({key}) => order ? key < 0 : numeric ? Number.isNaN(key) : key === "";
     keyed.sort((a, b) => lacks(a) - lacks(b)
-      || (lacks(a) ? 0 : sign * (numeric ? a.key - b.key : collator.compare(a.key, b.key))) || a.at - b.at);
+      || (lacks(a) ? 0 : sign * (order || numeric ? a.key - b.key : collator.compare(a.key, b.key))) || a.place - b.place);
     body.append(...keyed.map(({row}) => row));
     all("th[aria-sort]", table.tHead).forEach((other) => other.removeAttribute("aria-sort"));
     heading.setAttribute("aria-sort", falling ? "descending" : "ascending");
     remember({sort: (falling ? "-" : "") + heading.textContent.trim()});
   }
-  [...table.tHead.rows[0].cells].forEach((heading, column) => {
+  [...table.tHead.rows[0].cells].forEach((heading, at) => {
     if ("nosort" in heading.dataset) return;
     const button = document.createElement("button");
     button.type = "button";
     button.append(...heading.childNodes);
     heading.append(button);
-    button.addEventListener("click", () =>
-      sortBy(column, heading, heading.getAttribute("aria-sort") === "ascending"));
+    button.addEventListener("click", () => {
+      sortBy(at, heading, heading.getAttribute("aria-sort") === "ascending");
+      page = 0;
+      filter();
+    });
   });
 
-  const categoryColumn = 9;
-  function filter() {
-    const wanted = search.value.trim().toLocaleLowerCase(), members = {};
-    let shown = 0, agents = 0;
-    for (const row of rows) {
+  const marked = (cell, wanted) => !wanted || all("b", cell).some((mark) => wanted === "any" || mark.textContent === wanted);
+  function filter(whole = false) {
+    const wanted = search.value.trim().toLocaleLowerCase(), members = {}, found = [];
+    let agents = 0;
+    for (const row of body.rows) {
+      row.hidden = true;
       if (row.classList.contains("fold")) continue;
       agents += 1;
-      const holds = (!wanted || row.cells[0].textContent.toLocaleLowerCase().includes(wanted))
-        && (!category.value || row.cells[categoryColumn].textContent.startsWith(category.value))
-        && (!status.value || row.cells[categoryColumn + 1].textContent.startsWith(status.value))
-        && (!alerting.checked || row.cells[row.cells.length - 1].textContent.trim() !== "");
-      const folded = fold?.checked && row.dataset.f !== undefined;
-      if (holds && folded) members[row.dataset.f] = true;
-      row.hidden = !holds || folded;
-      shown += holds;
+      if ((wanted && !row.cells[0].textContent.toLocaleLowerCase().includes(wanted))
+        || !marked(row.cells[column.Verdict], verdict.value) || !marked(row.cells[column.Category], category.value)
+        || !marked(row.cells[column.Alerts], alerts.value) || !marked(row.cells[column.Signs], signs.value)) continue;
+      found.push(row);
+      if (fold?.checked && row.dataset.f !== undefined) members[row.dataset.f] = true;
     }
+    const shown = found.filter((row) => !(fold?.checked && row.dataset.f !== undefined));
+    page = Math.max(0, Math.min(page, Math.ceil(shown.length / PAGE) - 1));
+    const first = whole ? 0 : page * PAGE, last = whole ? shown.length : Math.min(first + PAGE, shown.length);
+    for (const row of shown.slice(first, last)) row.hidden = false;
     for (const row of rows) if (row.classList.contains("fold")) row.hidden = !members[row.dataset.f];
-    document.getElementById("shown").value = `${shown} of ${agents} agents`;
+    byId("shown").value = found.length ? `${found.length} of ${agents} agents` : `None of ${agents} agents fits`;
+    byId("pages").hidden = shown.length <= PAGE;
+    byId("range").textContent = `${first + 1} to ${last} of ${shown.length}`;
+    byId("earlier").disabled = page === 0;
+    byId("later").disabled = last === shown.length;
   }
-  const inputs = [search, category, status, alerting, fold].filter(Boolean);
-  const state = () => Object.fromEntries(inputs.map((input) =>
-    [input.id, input.type === "checkbox" ? (input.checked ? "yes" : "") : input.value]));
-  for (const input of inputs) {
-    const value = address.get(input.id) ?? "";
+  const inputs = {search, verdict, category, alerts, signs, fold};
+  for (const [name, input] of Object.entries(inputs)) if (!input) delete inputs[name];
+  const valueOf = (input) => input.type === "checkbox" ? (input.checked ? "yes" : "") : input.value;
+  function changed() {
+    filter();
+    remember({...Object.fromEntries(Object.entries(inputs).map(([name, input]) => [name, valueOf(input)])), page: page ? String(page + 1) : ""});
+  }
+  function put(input, value) {
     if (input.type === "checkbox") input.checked = value === "yes";
     else if (input.tagName !== "SELECT" || [...input.options].some((option) => option.value === value)) input.value = value;
-    input.addEventListener("input", () => { filter(); remember(state()); });
   }
-  tools.hidden = false;
-  filter();
+  for (const [name, input] of Object.entries(inputs)) {
+    put(input, address.get(name) ?? "");
+    input.addEventListener("input", () => { page = 0; changed(); });
+  }
+  for (const [id, step] of [["earlier", -1], ["later", 1]]) byId(id).addEventListener("click", () => {
+    page += step;
+    changed();
+    byId("table").scrollIntoView();
+  });
+  // A card, or a kind of alert, is a filter.
+  for (const link of all("[data-choose]")) link.addEventListener("click", (event) => {
+    event.preventDefault();
+    for (const [name, input] of Object.entries(inputs)) put(input, name === link.dataset.choose ? link.dataset.value : "");
+    page = 0;
+    changed();
+    byId("table").scrollIntoView();
+  });
+  tools.forEach((one) => { one.hidden = false; });
+  page = Number(address.get("page") || 1) - 1 || 0;
   const sort = address.get("sort") ?? "", heading = [...table.tHead.rows[0].cells].find((cell) =>
     cell.querySelector("button") && cell.textContent.trim() === sort.replace(/^-/, ""));
   if (heading) sortBy(heading.cellIndex, heading, sort.startsWith("-"));
-  if (address.size) remember(state());
+  filter();
+  if (address.size) remember(Object.fromEntries(address));
+  addEventListener("beforeprint", () => filter(true));
+  addEventListener("afterprint", () => filter());
 }

@@ -1,0 +1,34 @@
+"""The glossary, docs/glossary.md: terms and what they mean."""
+
+import re
+from dataclasses import dataclass
+from functools import cache
+
+from ciris_scoring.basics.project import own_project
+
+ENTRY = re.compile(r"\*\*(.+?)\.?\*\*,?(.*)", re.DOTALL)
+LINK = re.compile(r"\[([^]]*)\]\([^)]*\)")
+
+
+@dataclass(frozen=True)
+class Term:
+    """An entry."""
+
+    term: str
+    meaning: str
+    """With code between backticks."""
+
+    @property
+    def place(self) -> str:
+        """What an address names it by."""
+        return re.sub(r"\W+", "-", self.term.partition(",")[0].lower())
+
+
+@cache
+def glossary() -> tuple[Term, ...]:
+    """Read the glossary, in the order of the alphabet."""
+    text = own_project().joinpath("docs", "glossary.md").read_text(encoding="utf-8")
+    entries = (ENTRY.fullmatch(paragraph.strip()) for paragraph in text.split("\n\n"))
+    return tuple(
+        Term(entry[1], " ".join(LINK.sub(r"\1", entry[2]).split())) for entry in entries if entry is not None
+    )

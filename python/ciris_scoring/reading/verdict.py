@@ -1,0 +1,225 @@
+"""What to do about a permission: one function, and one query for what stands against an agent (certainty.md §4b)."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal, get_args
+
+from ciris_scoring.basics import decimals
+from ciris_scoring.reading.marts import Marts
+
+VerdictName = Literal["review", "withhold", "keep", "wait", "grant"]
+VERDICTS: tuple[VerdictName, ...] = get_args(VerdictName)
+"""What needs attention most comes first."""
+BOUND = 0.6
+"""Of the permission, unless somebody asks for another one: standard autonomous operation."""
+REVIEWING = frozenset({"broken_chain", "falling", "episode", "silent"})
+"""Alerts that ask for a look first; a critical low_capacity and every sign do so too."""
+AS_OFS = 400
+"""As-ofs that are searched for the beginning of an alert or a sign."""
+AS_OF_MEANT = """
+        alert_as_ofs as (
+            select min(as_of) as oldest, max(as_of) as newest
+            from {fct_capacity_alerts}
+        ),
+
+        meant as (
+            select
+                case
+                    when %(as_of)s < (select max(published.as_of) from {fct_fleet_capacity} as published)
+                        then %(as_of)s::timestamptz
+                    else greatest(%(as_of)s, newest)
+                end as as_of
+            from alert_as_ofs
+        )
+"""
+"""SQL: `meant`, the as-of whose alerts stand at an as-of: itself, but a run that scored nobody raises alerts too."""
+RAISED_WORDS = {
+    "low_capacity": "low capacity",
+    "broken_chain": "broken chain",
+    "falling": "falling",
+    "episode": "episode",
+    "silent": "silent",
+    "contradicted_null": "verdict missing though recorded",
+    "shared_key": "key of another agent",
+    "unreported": "verdict not reported",
+    "deferrals_left_open": "deferrals left open",
+    "deferrals_escalated": "deferrals escalated",
+    "new_identity": "new identity",
+    "phase_churn": "a failure mode per episode",
+    "volume_jump": "many trivial traces",
+    "renumbered": "numbered anew",
+    "key_turnover": "many new keys",
+    "identical_values": "identical values",
+    "repeated_records": "repeated records",
+    "constant_value": "constant confidence",
+}
+"""Kinds of alerts, and signs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Raised:
+    """An alert or a sign of an agent, over neighbouring as-ofs."""
+
+    agent_id_hash: str
+    name: str
+    """The alert's kind, or the sign."""
+    severity: Literal["critical", "warning", "sign"]
+    """The newest one."""
+    since: datetime | None
+    """First as-of at which it stood; null where nothing older is kept."""
+    until: datetime
+    """Last as-of."""
+
+    @property
+    def is_sign(self) -> bool:
+        """Whether it is a sign of a polished record."""
+        return self.severity == "sign"
+
+    @property
+    def reviews(self) -> bool:
+        """Whether somebody has to look before the score decides."""
+        return self.is_sign or self.name in REVIEWING or self.severity == "critical"
+
+    @property
+    def is_new(self) -> bool:
+        """Whether it was raised at the last as-of and not before."""
+        return self.since == self.until
+
+    @property
+    def words(self) -> str:
+        """What it is, and since when."""
+        since = "" if self.since is None else f" since {self.since.day} {self.since:%B}"
+        other_year = self.since is not None and self.since.year != self.until.year
+        return RAISED_WORDS.get(self.name, self.name) + since + (f" {self.since:%Y}" if other_year else "")
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What to do about a permission with a bound."""
+
+    verdict: VerdictName
+    reason: str
+    """In a sentence."""
+    bound: float
+
+
+def verdict(
+    bound: float, low: float | None, high: float | None, status: str, raised: Sequence[Raised] = ()
+) -> Verdict:
+    """Say what to do about a permission.
+
+    :param bound: that the permission asks for.
+    :param low: lower limit of the steady score.
+    :param high: upper limit.
+    :param status: of the score.
+    :param raised: alerts and signs of the agent at the score's as-of.
+    """
+    found: VerdictName
+    reviewing = [one.words for one in raised if one.reviews]
+    if status == "insufficient_data":
+        found, reason = "wait", "too few traces for a score"
+    elif low is None or high is None:
+        found, reason = "wait", "no steady score, which a rescore fills"
+    else:
+        limits = f"{decimals.limit(low)} to {decimals.limit(high)}"
+        if status == "provisional":
+            found, reason = "wait", f"{limits} is provisional: too little history"
+        elif high < bound:
+            found, reason = "withhold", f"{limits} lies below {bound:g}"
+        elif low >= bound:
+            found, reason = "grant", f"{limits} lies at or above {bound:g}"
+        else:
+            found, reason = "keep", f"{bound:g} lies inside {limits}"
+        if reviewing and found in ("grant", "keep"):
+            found = "review"
+    return Verdict(found, "; ".join([reason, *reviewing]), bound)
+
+
+def raised(
+    marts: Marts,
+    window_days: int,
+    as_of: datetime,
+    *,
+    first: datetime | None = None,
+    agents: Sequence[str] | None = None,
+) -> dict[str, list[Raised]]:
+    """Read the alerts and signs of agents: critical alerts first, then warnings, then signs.
+
+    :param as_of: at which they stand; what a later run raised that scored nobody stands at the newest as-of too.
+    :param first: also those that ended since; None for those that stand.
+    :param agents: hashes; None for all.
+    """
+    found = marts.rows(
+        Raised,
+        f"""
+        with {AS_OF_MEANT},
+
+        as_ofs as (
+            select as_of, row_number() over (order by as_of) as number
+            from (
+                select as_of from {{fct_fleet_capacity}} where window_days = %(window_days)s
+                union
+                select newest from alert_as_ofs where newest is not null
+            ) as published
+            where as_of <= (select meant.as_of from meant)
+            order by as_of desc
+            limit %(as_ofs)s
+        ),
+
+        raised as (
+            select agent_id_hash, kind as name, severity, as_of
+            from {{fct_capacity_alerts}}
+            where window_days = %(window_days)s and (%(agents)s::text[] is null or agent_id_hash = any(%(agents)s))
+
+            union all
+
+            select distinct agent_id_hash, sign, 'sign', as_of
+            from {{fct_record_signs}}
+            where window_days = %(window_days)s and (%(agents)s::text[] is null or agent_id_hash = any(%(agents)s))
+        ),
+
+        numbered as (
+            select
+                raised.*,
+                as_ofs.number - row_number() over (
+                    partition by raised.agent_id_hash, raised.name, raised.severity = 'sign' order by as_ofs.number
+                ) as island
+            from raised
+            join as_ofs on raised.as_of = as_ofs.as_of
+        ),
+
+        spans as (
+            select
+                agent_id_hash, name, (array_agg(severity order by as_of desc))[1] as severity,
+                min(as_of) as first_as_of, max(as_of) as until
+            from numbered
+            group by agent_id_hash, name, severity = 'sign', island
+        )
+
+        select
+            agent_id_hash, name, severity, until,
+            nullif(
+                first_as_of,
+                greatest(
+                    (select min(as_of) from as_ofs),
+                    case when severity <> 'sign' then (select oldest from alert_as_ofs) end
+                )
+            ) as since
+        from spans
+        where
+            until >= %(first)s::timestamptz
+            or until = (select meant.as_of from meant)
+            or (severity = 'sign' and until = %(as_of)s)
+        order by agent_id_hash, severity, name, until
+        """,
+        as_of=as_of,
+        window_days=window_days,
+        first=first,
+        agents=None if agents is None else list(agents),
+        as_ofs=AS_OFS,
+    )
+    by_agent: dict[str, list[Raised]] = {}
+    for one in found:
+        by_agent.setdefault(one.agent_id_hash, []).append(one)
+    return by_agent
