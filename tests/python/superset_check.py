@@ -247,7 +247,10 @@ def bundle(database: Database, folder: Path) -> Path:
     server = database.server
     uri = f"postgresql+psycopg2://{READER}@/{database.name}?host={server.socket_folder}&port={server.port}"
     program = REPOSITORY / "dashboards/superset/bundle.py"
-    subprocess.run([sys.executable, program, file, "--uri", uri, "--schema", SCHEMA], check=True)
+    dbt = [Path(sys.executable).parent / "dbt", "parse", "--quiet", "--profiles-dir", database.profiles_dir]
+    subprocess.run([*dbt, "--target-path", folder / "target"], cwd=REPOSITORY, check=True)
+    manifest = folder / "target/manifest.json"
+    subprocess.run([sys.executable, program, file, "--uri", uri, "--manifest", manifest], check=True)
     return file
 
 

@@ -162,9 +162,6 @@ def test_the_steady_score_says_what_averaging_changed(project):
     told = page({**explanation, "score": {**explanation["score"], **steady}}).splitlines()
     assert "Steady score, to decide by: 0.642, healthy, uncertain; 95 % interval: 0.55 to 0.70." in told
     assert "What averaging over 90 days changed: deferrals judged poor (q_deferral) +0.106" in told
-    older = dict.fromkeys(steady) | {"steady_missing_because": "scored_by_an_earlier_version"}
-    told = page({**explanation, "score": {**explanation["score"], **older}})
-    assert "No steady score: the row was scored by an earlier version; a rescore fills it." in told
 
 
 # --- whom it means ---------------------------------------------------------------------------------------------------

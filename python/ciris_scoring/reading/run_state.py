@@ -38,7 +38,7 @@ def unfinished(marts: Marts) -> Unfinished | None:
 
 
 OUTCOMES = ("published", "failed", "interrupted", "unfinished")
-"""What may become of a run; one that was refused never was one, and one that built a part set out to publish nothing."""
+"""What may become of a run. One that was refused never was one; one that built a part was to publish nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,7 @@ def attempts(marts: Marts, limit: int) -> list[Attempt] | None:
 
 
 def last_run(marts: Marts) -> Attempt | None:
-    """Read the newest run that was to publish and was not refused, of the newest ones; None where the role may not know.
+    """Read the newest run that was to publish and was not refused; None where the role may not know.
 
     :raises psycopg.Error: the database cannot be read.
     """

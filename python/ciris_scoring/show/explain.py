@@ -465,12 +465,9 @@ def _score_lines(score: Row, judged: Row) -> list[str]:
 
 def _steady_lines(score: Row) -> list[str]:
     """The score to decide by, and what the averaging changed."""
-    steady = score.get("capacity_score_steady")
+    steady = score["capacity_score_steady"]
     if steady is None:
-        old = score.get("steady_missing_because") == "scored_by_an_earlier_version"
-        return (
-            ["No steady score: the row was scored by an earlier version; a rescore fills it."] if old else []
-        )
+        return []
     low, high = (decimals.limit(score[f"capacity_score_steady_{end}"]) for end in ("low", "high"))
     changes = [
         f"{named(part)} {decimals.change(score[f'{part}_steady_minus_weekly'])}"

@@ -200,7 +200,7 @@ class ScoreBase(Judged):
     category_steady: Category | None = Field(description="Category of capacity_score_steady; null with it.")
     category_steady_certainty: Certainty
     steady_missing_because: str | None = Field(
-        description="Why it is null: too_few_traces, or scored_by_an_earlier_version, which a rescore fills."
+        description="Why it is null: too_few_traces."
     )
     capacity_score_geometric: Share | None = Field(description="Weighted geometric mean of the factors.")
     category_certainty: Certainty

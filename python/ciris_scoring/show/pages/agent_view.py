@@ -111,7 +111,7 @@ class AgentView:
 
     @property
     def sigma_max(self) -> float | None:
-        """The most that sigma could be; None in rows that 0.1.0 published."""
+        """The most that sigma could be."""
         of_name = {component.component: component.component_value for component in self.components}
         return of_name.get("sigma_max")
 
