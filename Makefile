@@ -90,7 +90,7 @@ $(SUPERSET):
 	@touch $@
 
 bench: $(FOR_TESTS) ## Measure a million traces on a throw-away PostgreSQL (about 5 minutes, 5 GB of disk).
-	$(BIN)/python -m benchmarks $(if $(filter api coverage pages signs,$(firstword $(BENCH))),,--embedded) $(BENCH)
+	$(BIN)/python -m benchmarks $(if $(filter coverage signs,$(firstword $(BENCH))),,--embedded) $(BENCH)
 
 clean: ## Stop the embedded PostgreSQL and delete everything that was made, the environment included.
 	@test ! -x $(BIN)/ciris-scoring || $(BIN)/ciris-scoring stop --delete

@@ -1,6 +1,5 @@
 """The command line of the benchmarks: `make bench`, or `python -m benchmarks` in the repository."""
 
-import signal
 import sys
 
 import click
@@ -25,11 +24,6 @@ from ciris_scoring.options import Place, database_options, every_second, fleet_o
 @click.option("--growth", is_flag=True, help="Measure after 30, 60 and 120 days of history, and compare.")
 @click.option("--keep", is_flag=True, help="Leave the database of the benchmark at the end.")
 @click.option(
-    "--distribution",
-    type=click.Choice(["citus"]),
-    help="Compare the cluster whose coordinator is the target with plain PostgreSQL, in schemas beside each other.",
-)
-@click.option(
     "--embedded",
     is_flag=True,
     help="Use a PostgreSQL that comes with the package, with default settings, and throw it away.",
@@ -45,7 +39,6 @@ def main(
     increments: int,
     growth: bool,
     keep: bool,
-    distribution: str | None,
     embedded: bool,
     place: Place,
 ) -> None:
@@ -58,16 +51,11 @@ def main(
     The exit code is 1 when a target is missed; the last line says which. Targets are stated for 200 agents and
     60 days of a million traces, and for 10,000 agents and 90 days of ten million.
 
-    With --distribution citus it works in the database of the target, the coordinator of a Citus cluster, in schemas
-    ciris_bench_..., which it creates and drops, and prints the time and the processor time of each model on plain
-    PostgreSQL, on the coordinator and on the workers. Targets are stated from half a million traces on.
-
     \b
     Examples:
       python -m benchmarks --embedded
       python -m benchmarks --agents 10000 --days 90 --traces-per-day 12
       python -m benchmarks --growth --target staging
-      python -m benchmarks --distribution citus --traces-per-day 45 --increments 1
       python -m benchmarks --agents 20 --days 10                    # any other size, without targets
       python -m benchmarks coverage                                 # how often intervals hold the truth
       python -m benchmarks signs                                    # which polished records are seen
@@ -86,7 +74,6 @@ def main(
             )
         return
     from benchmarks.arriving import FleetOptions
-    from benchmarks.cluster.command import run_cluster_bench
     from benchmarks.command import run_bench, run_bench_embedded
     from benchmarks.targets import GROWTH_LENGTHS
 
@@ -94,12 +81,6 @@ def main(
         raise InputError(
             "--growth chooses the days of history itself.", "Leave out either --growth or --days."
         )
-    if distribution and (growth or embedded):
-        raise InputError(
-            "--distribution measures a cluster that is there, at one length of history.",
-            "Leave out --growth and --embedded.",
-        )
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # what was made is dropped first
     lengths = GROWTH_LENGTHS if growth else (days or 60,)
     work = (FleetOptions(agents, traces_per_day, seed), lengths, increments, every_second("traces written"))
     if embedded:
@@ -110,53 +91,9 @@ def main(
                 "Leave out either --embedded or the other three.",
             )
         met = run_bench_embedded(place, *work)
-    elif distribution:
-        met = run_cluster_bench(place.project(), work[0], lengths[0], *work[2:], keep=keep)
     else:
         met = run_bench(place.project(), *work, keep=keep)
     if not met:
-        sys.exit(1)
-
-
-@main.command("api")
-@click.option(
-    "--clients", type=click.IntRange(min=1), default=32, show_default=True, help="That ask at once."
-)
-@click.option(
-    "--requests",
-    type=click.IntRange(min=100),
-    default=4_000,
-    show_default=True,
-    help="Per question and round.",
-)
-@click.option(
-    "--soak",
-    type=click.IntRange(min=0),
-    default=100_000,
-    show_default=True,
-    help="Requests over which memory must not grow; 0 to leave that out.",
-)
-@database_options
-def api(
-    clients: int,
-    requests: int,
-    soak: int,
-    place: Place,
-) -> None:
-    """Measure the load that `ciris-scoring serve` bears, beside an empty FastAPI answer.
-
-    It serves the scores of the target on ports of this machine, to clients of this machine, and changes nothing. A few
-    minutes.
-
-    The exit code is 1 when a target is missed; the last lines say which.
-
-    \b
-    Example:
-      python -m benchmarks api --profiles-dir .ciris --soak 20000
-    """
-    from benchmarks.api.command import run_api_bench
-
-    if not run_api_bench(place.project(), place.variables, clients, requests, soak):
         sys.exit(1)
 
 
@@ -191,22 +128,6 @@ def coverage(rows: int, seed: int) -> None:
 
 @main.command()
 @click.option(
-    "--seed", type=click.IntRange(min=0), default=1, show_default=True, help="Same seed, same agents."
-)
-def pages(seed: int) -> None:
-    """Measure how soon a person sees the page of 500 agents, in a headless Chromium.
-
-    It simulates, scores and serves them on a PostgreSQL that it throws away; a few minutes. The exit code is 1 when the
-    page is painted too late.
-    """
-    from benchmarks.pages import run_pages
-
-    if not run_pages(seed, lambda done: click.echo(done, err=True)):
-        sys.exit(1)
-
-
-@main.command()
-@click.option(
     "--part", type=click.Choice(["honest", "polished", "scrubbed"]), help="One of three.  [default: all]"
 )
 @click.option(
@@ -224,7 +145,7 @@ def signs(part: str | None, seed: int) -> None:
     Example:
       python -m benchmarks signs --part honest
     """
-    from benchmarks.signs.measure import run_signs
+    from benchmarks.coverage.signs import run_signs
 
     if not run_signs(part, seed, lambda row: click.echo(f"measured: {row}", err=True)):
         sys.exit(1)

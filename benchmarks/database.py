@@ -1,20 +1,15 @@
-"""A database of the benchmark's own on the server of a profile, so that it cannot touch anybody's traces or scores.
+"""A database of the benchmark's own on the server of a profile, so that it cannot touch anybody's traces or scores."""
 
-On a cluster, where a database has to be made on every machine, schemas of its own.
-"""
-
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 import psycopg
 import yaml
 from psycopg import sql
 
 from ciris_scoring.basics.connection import connect, one_row, where
-from ciris_scoring.basics.dbt import read_relations
 from ciris_scoring.basics.errors import DatabaseError
 from ciris_scoring.basics.project import PREFIX, Project, load_project
 
@@ -42,7 +37,7 @@ def own_database(project: Project, *, keep: bool = False) -> Iterator[Project]:
         connection.execute(sql.SQL("comment on database {} is {}").format(_DATABASE, sql.Literal(MARK)))
     try:
         with TemporaryDirectory(prefix="ciris-bench-") as folder:
-            _write_profile(Path(folder), project, dbname=NAME)
+            _write_profile(Path(folder), project)
             # The database is new, and so without Citus, whatever the project's own has.
             cli_vars = {**project.cli_vars, f"{PREFIX}distribution": "none"}
             yield load_project(project.project_dir, Path(folder), project.target_name, cli_vars)
@@ -82,60 +77,11 @@ def _drop_leftover(connection: psycopg.Connection, project: Project) -> None:
         ) from error
 
 
-@contextmanager
-def own_schemas(
-    project: Project, name: str, variables: Mapping[str, Any], *, keep: bool = False
-) -> Iterator[Project]:
-    """Create schemas, and give the same project with these for its target and its sources; drop them at the end.
-
-    Those that an earlier benchmark has left are replaced.
-
-    :param name: what the names of all of them begin with.
-    :param variables: of the project, beside its own.
-    :param keep: leave the schemas at the end.
-    :raises DatabaseError: the role may not create schemas, or a name is taken.
-    """
-    with TemporaryDirectory(prefix="ciris-bench-") as folder:
-        _write_profile(Path(folder), project, schema=name)
-        cli_vars = {**project.cli_vars, **variables, f"{PREFIX}source_schema": f"{name}_lens"}
-        own = load_project(project.project_dir, Path(folder), project.target_name, cli_vars)
-        schemas = [own.source_schema, *sorted(read_relations(own).schemas)]
-        with connect(own) as connection:
-            _drop_schemas(connection, own, schemas)
-            for schema in schemas:
-                connection.execute(sql.SQL("create schema {}").format(sql.Identifier(schema)))
-                comment = sql.SQL("comment on schema {} is {}")
-                connection.execute(comment.format(sql.Identifier(schema), sql.Literal(MARK)))
-        try:
-            yield own
-        finally:
-            if not keep:
-                with connect(own) as connection:
-                    _drop_schemas(connection, own, schemas)
-
-
-def _drop_schemas(connection: psycopg.Connection, project: Project, schemas: Sequence[str]) -> None:
-    query = "select nspname, obj_description(oid, 'pg_namespace') from pg_namespace where nspname = any(%s)"
-    found: dict[str, str | None] = dict(connection.execute(query, [list(schemas)]).fetchall())
-    for schema, comment in found.items():
-        if comment != MARK:
-            raise DatabaseError(
-                f"Schema {schema!r} of {where(project)} exists, and no benchmark has made it.",
-                "The benchmark works in schemas of such names: rename yours, or drop it if nobody needs it.",
-            )
-    for schema in found:
-        with connection.transaction():
-            # Citus drops tables of both kinds in one statement only one after the other.
-            connection.execute("select set_config('citus.multi_shard_modify_mode', 'sequential', true)")
-            connection.execute(sql.SQL("drop schema {} cascade").format(sql.Identifier(schema)))
-
-
-def _write_profile(folder: Path, project: Project, **changes: str) -> None:
-    """Copy the project's target, changed; expressions in it stay as they are, secrets unread."""
+def _write_profile(folder: Path, project: Project) -> None:
+    """Copy the project's target for the benchmark's database; expressions in it stay as they are, secrets unread."""
     profiles = yaml.safe_load((project.profiles_dir / "profiles.yml").read_text())
     output = profiles[project.profile_name]["outputs"][project.target_name]
-    if "dbname" in changes:
-        output.pop("database", None)  # dbt's other name for dbname
-    output.update(changes)
+    output.pop("database", None)  # dbt's other name for dbname
+    output["dbname"] = NAME
     profile = {"target": project.target_name, "outputs": {project.target_name: output}}
     (folder / "profiles.yml").write_text(yaml.safe_dump({project.profile_name: profile}, sort_keys=False))

@@ -17,8 +17,8 @@ import psycopg
 import pytest
 from psycopg.rows import dict_row
 
-from benchmarks.signs.measure import END
-from benchmarks.signs.polished import MANIPULATIONS
+from benchmarks.coverage.polished import MANIPULATIONS
+from benchmarks.coverage.signs import END
 from ciris_scoring.trial.embedded import SCHEMA, Server
 from ciris_scoring.trial.simulation import PATHOLOGIES, fleet_roster, simulate_fleet
 from ciris_scoring.trial.simulation.load import load_fleet

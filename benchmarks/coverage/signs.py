@@ -16,8 +16,8 @@ from typing import NamedTuple
 import click
 import psycopg
 
+from benchmarks.coverage.polished import COMPONENTS, MANIPULATIONS, SCRUBBED, Manipulation, at_random, scrub
 from benchmarks.jobs import place, score_at
-from benchmarks.signs.polished import COMPONENTS, MANIPULATIONS, SCRUBBED, Manipulation, at_random, scrub
 from benchmarks.verdicts import Verdict, announce
 from ciris_scoring.basics.project import load_project
 from ciris_scoring.basics.terminal import aligned

@@ -1,1 +1,0 @@
-"""What scoring costs on a Citus cluster, beside plain PostgreSQL."""

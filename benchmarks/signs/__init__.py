@@ -1,1 +1,0 @@
-"""Signs of a polished record: how often honest agents raise them, and which manipulations are caught."""
