@@ -148,10 +148,10 @@ CASES = [
             *traces(
                 ago(5), audit_sequence_number=1, agent_name="Ann", trace_id="b", idma_fragility_flag=True
             ),
-            *traces(ago(1), audit_sequence_number=3, agent_name="Bea", trace_id="c"),
+            *traces(ago(1), audit_sequence_number=3, agent_name="Cleo", trace_id="c"),
         ],
         # By the hour the third is judged by an increment, which knows of the others only how they left the agent.
-        [expects({"d_identity": 1 / 3, "chain_gaps": 0, "link_rate": 1, "mttr_hours": 0})],
+        [expects({"d_identity": 2 / 3, "chain_gaps": 0, "link_rate": 1, "mttr_hours": 0})],
     ),
     Case(
         "2 an id of 512 bytes is one, a longer one is blank",

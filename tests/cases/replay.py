@@ -48,7 +48,8 @@ def in_order_of_sampling(*names: str) -> list[str]:
     return sorted(names, key=lambda name: hashlib.md5(name.encode()).hexdigest())
 
 
-FORTY = in_order_of_sampling(*(f"sampled-{i}" for i in range(40)))
+FORTY = in_order_of_sampling(*(f"sampled-{i}" for i in range(40)))[::-1]
+"""The last to be sampled first, so that the order in time is the other way round."""
 
 CASES = [
     comparison(
@@ -225,14 +226,14 @@ CASES = [
                 40,
                 agent="last ten fail",
                 trace_id=[*FORTY],
-                thought_start=[{}] * 30 + [None] * 10,
+                thought_start=[None] * 10 + [{}] * 30,
             ),
             *traces(
                 ago(3),
                 40,
                 agent="30th fails",
-                trace_id=[f"{name}" for name in FORTY],
-                thought_start=[{}] * 29 + [None] + [{}] * 10,
+                trace_id=[*FORTY],
+                thought_start=[{}] * 10 + [None] + [{}] * 29,
             ),
         ],
         [
@@ -253,7 +254,7 @@ CASES = [
     ),
     Case(
         "4 traces without an id come last in the sample",
-        traces(ago(3), 40, trace_id=[None] * 10 + FORTY[:30], thought_start=[None] * 10 + [{}] * 30),
+        traces(ago(3), 40, trace_id=[None] * 10 + FORTY[10:], thought_start=[None] * 10 + [{}] * 30),
         [expects({"i_replay": 1, "n_replayed": 30})],
     ),
     Case(
