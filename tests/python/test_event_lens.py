@@ -10,6 +10,7 @@ from typing import Any
 
 import psycopg
 import pytest
+from dbt.cli.main import dbtRunner
 from psycopg import sql
 from psycopg.types.json import Jsonb
 
@@ -24,7 +25,7 @@ from ciris_scoring.trial.simulation.load import load_fleet
 from command_line import at, invoke
 from conftest import REPOSITORY, Database, fresh_database
 from event_lens import AS_EVENTS, write_as_events
-from pipeline import create_loose_sources, score
+from pipeline import create_loose_sources, kept_parsed, score
 from test_bad_input import dbt, restore, saved
 from test_real_traces import DATA, period_end
 
@@ -443,6 +444,30 @@ def test_an_increment_reads_events_by_the_engines_indexes(fleet: Database) -> No
             scans = [node for node in _nodes(plan[0]["Plan"]) if node.get("Relation Name") == "trace_events"]
             assert scans and all("Seq Scan" not in node["Node Type"] for node in scans), plan
             assert "trace_events_type_ts" in json.dumps(plan)
+
+
+def test_odd_traces_of_an_increment_are_found_by_the_engines_indexes(fleet: Database) -> None:
+    """Neither by reading the table nor by going through a copy of it again and again."""
+    with kept_parsed(fleet.profiles_dir):
+        command = [
+            "compile",
+            "--select",
+            "stg_cirislens__odd_event_traces",
+            "--vars",
+            f"{{ciris_as_of: {NEWEST}}}",
+        ]
+        outcome = dbtRunner().invoke([*command, *at(fleet), "--quiet"])
+    [result] = outcome.result.results
+    with fleet.connect() as connection:
+        connection.execute("set enable_seqscan to off")
+        query = sql.SQL("explain (format json, costs off) {}").format(sql.SQL(result.node.compiled_code))
+        [[plan]] = connection.execute(query).fetchall()
+    kinds = {node["Node Type"] for node in _nodes(plan[0]["Plan"])}
+    assert "2026-06-15" in result.node.compiled_code  # it begins with the lookback
+    assert not kinds & {"Seq Scan", "CTE Scan"}, kinds
+    assert {"trace_events_type_ts", "trace_events_an_trace_summary"} <= {
+        node.get("Index Name") for node in _nodes(plan[0]["Plan"])
+    }
 
 
 def _nodes(node: dict[str, Any]) -> Iterator[dict[str, Any]]:

@@ -19,29 +19,19 @@ select
 where false
 {%- else -%}
 {%- set events_from = events_from() -%}
-with events as (
-
-    select
-        agent_id_hash,
-        trace_id,
-        event_type,
-        ts
-    from {{ source('cirislens', 'trace_events') }} as part
-    where {{ is_part_of_trace('part') }}
-
-),
-
-recent as (
+with recent as (
 
     select
         agent_id_hash,
         trace_id,
         count(*) filter (where event_type = {{ outcome_event() }}) as n_outcomes,
         max(ts) as last_event_at
-    from events
-    {% if events_from is not none %}
-    where ts >= {{ events_from }}
-    {% endif %}
+    from {{ source('cirislens', 'trace_events') }} as part
+    where
+        {{ is_part_of_trace('part') }}
+        {% if events_from is not none %}
+        and ts >= {{ events_from }}
+        {% endif %}
     group by
         agent_id_hash,
         trace_id
@@ -58,7 +48,7 @@ where
     {% if events_from is not none %}
     or exists (
         select 1
-        from events as earlier
+        from {{ source('cirislens', 'trace_events') }} as earlier
         where
             earlier.trace_id = recent.trace_id
             and earlier.agent_id_hash is not distinct from recent.agent_id_hash
