@@ -7,7 +7,8 @@ import sys
 from pathlib import Path
 
 from ciris_scoring.basics.errors import InputError
-from ciris_scoring.project_files import PARTS, copy_project, project_folder
+from ciris_scoring.basics.project import project_folder
+from ciris_scoring.project_files import PARTS, copy_project
 
 SCHEDULE = """\
 # A line for crontab (the server's clock in UTC): every day, the day that is over. It writes a report beside the

@@ -21,9 +21,3 @@ def copy_project(source: Path, goal: Path) -> None:
             shutil.copytree(source / part, goal / part, ignore=shutil.ignore_patterns("__pycache__"))
         else:
             shutil.copyfile(source / part, goal / part)
-
-
-def project_folder() -> Path:
-    """Folder of the project: in the package, or the checkout that the package was installed from."""
-    in_package = Path(__file__).parent / "dbt_project"
-    return in_package if in_package.is_dir() else Path(__file__).parents[2]

@@ -267,3 +267,10 @@ def _check_names(
             f"--vars names {shown(name)}, which is no variable of the project{meant}",
             f"The variables are {', '.join(sorted(own.keys() - SET_BY_US))}.",
         )
+
+
+def project_folder() -> Path:
+    """Folder of the dbt project: in the package, or the checkout that the package was installed from."""
+    package = Path(__file__).parents[1]
+    inside = package / "dbt_project"
+    return inside if inside.is_dir() else package.parents[1]

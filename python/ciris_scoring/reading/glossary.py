@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass
 from functools import cache
 
-from ciris_scoring.project_files import project_folder
+from ciris_scoring.basics.project import project_folder
 
 ENTRY = re.compile(r"\*\*(.+?)\.?\*\*,?(.*)", re.DOTALL)
 LINK = re.compile(r"\[([^]]*)\]\([^)]*\)")
