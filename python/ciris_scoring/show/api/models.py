@@ -199,9 +199,7 @@ class ScoreBase(Judged):
 
     category_steady: Category | None = Field(description="Category of capacity_score_steady; null with it.")
     category_steady_certainty: Certainty
-    steady_missing_because: str | None = Field(
-        description="Why it is null: too_few_traces."
-    )
+    steady_missing_because: str | None = Field(description="Why it is null: too_few_traces.")
     capacity_score_geometric: Share | None = Field(description="Weighted geometric mean of the factors.")
     category_certainty: Certainty
     interval_driver: str | None = Field(
