@@ -61,7 +61,7 @@ CONTRADICTIONS = {
         ) as explained using (agent_id_hash, as_of, window_days)
         where
             abs(i_int_score - i_int) > 1e-12
-            or abs(i_inc_score - (1 - ece) * q_deferral * (1 - u_unsafe)) > 1e-12
+            or abs(i_inc_score - (1 - explained.ece) * explained.q_deferral * (1 - explained.u_unsafe)) > 1e-12
         """,
     f"{SCHEMA}.fct_score_attribution": f"""
         select count(*)
