@@ -1,4 +1,4 @@
-{{ config(materialized='view', pre_hook="{{ replace_kept_view() }}") }}
+{{ config(materialized='replace_view') }}
 {#- The evidence behind q_deferral: each deferral of a known agent, with what it counts (scoring.md §6). Grain and key:
     deferral_verdict_id, a row of wbd_deferrals. -#}
 with deferrals as (

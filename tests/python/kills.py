@@ -40,8 +40,8 @@ DAYS = 12
 UNDISTURBED = "undisturbed"
 """Schema that holds what a run comes to when nobody disturbs it."""
 
-EVIDENCE = f"{SCHEMA}.fct_trace_verdicts"
-"""The mart that shows the verdicts of the run in progress, as documented."""
+EVIDENCE = (f"{SCHEMA}.fct_trace_verdicts", f"{SCHEMA}.fct_deferral_verdicts")
+"""The marts that show the verdicts of the run in progress."""
 
 CONTRADICTIONS = {
     f"{SCHEMA}.fct_factor_components": f"""
@@ -61,7 +61,7 @@ CONTRADICTIONS = {
         ) as explained using (agent_id_hash, as_of, window_days)
         where
             abs(i_int_score - i_int) > 1e-12
-            or abs(i_inc_score - (1 - ece) * q_deferral * (1 - u_unsafe)) > 1e-12
+            or abs(i_inc_score - (1 - explained.ece) * explained.q_deferral * (1 - explained.u_unsafe)) > 1e-12
         """,
     f"{SCHEMA}.fct_score_attribution": f"""
         select count(*)
@@ -217,7 +217,7 @@ def marts(database: Database) -> dict[str, str]:
         found = _fingerprints(connection, SCHEMA, "rv")
         for name in CONTRADICTIONS.keys() & found.keys():
             found[name] = f"{one_row(connection.execute(CONTRADICTIONS[name]))[0]} contradictions"
-    return {n: "live" if n == EVIDENCE else rows for n, rows in found.items()}
+    return {n: "live" if n in EVIDENCE else rows for n, rows in found.items()}
 
 
 def _fingerprints(connection: psycopg.Connection, schema: str, kinds: str) -> dict[str, str]:

@@ -19,6 +19,44 @@ TEXT, INTEGER, BIGINT, DOUBLE, TEXTS = "text", "integer", "bigint", "double prec
 TIME = "timestamp with time zone"
 KEY = {"agent_id_hash": TEXT, "as_of": TIME, "window_days": INTEGER}
 
+COMPONENTS = (
+    *("d_identity", "k_contradiction", "conscience_failure_rate"),
+    *(
+        "i_chain",
+        "signature_rate",
+        "key_rate",
+        "link_rate",
+        "chain_gaps",
+        "chain_rewinds",
+        "chain_duplicates",
+    ),
+    *("i_coverage", "i_replay", "n_replayed"),
+    *(
+        "delta_drift",
+        "delta_csdma_plausibility_score",
+        "delta_dsdma_domain_alignment",
+        "delta_coherence_level",
+    ),
+    *("mttr_hours", "n_open_episodes", "rho_regression"),
+    *("ece", "q_deferral", "n_judged_deferrals", "u_unsafe", "sigma", "sigma_max", "n_signals"),
+)
+COUNTED = {
+    *(
+        "chain_gaps",
+        "chain_rewinds",
+        "chain_duplicates",
+        "n_replayed",
+        "n_open_episodes",
+        "n_judged_deferrals",
+    ),
+    "n_signals",
+}
+WITH_LIMITS = (
+    *("d_identity", "k_contradiction", "i_chain", "i_coverage", "i_replay"),
+    *("delta_drift", "mttr_hours", "ece", "q_deferral", "u_unsafe"),
+)
+WITH_DESIGN_EFFECT = tuple(name for name in WITH_LIMITS if name not in ("mttr_hours", "q_deferral"))
+
 # The columns that are a contract, in its order.
 DESIGN = {
     "fct_capacity_scores": {
@@ -59,6 +97,9 @@ DESIGN = {
         "n_steady_deferrals": INTEGER,
         **{f"{part}_steady_minus_weekly": DOUBLE for part in ("mttr_hours", "q_deferral")},
         "steady_missing_because": TEXT,
+        **{name: INTEGER if name in COUNTED else DOUBLE for name in COMPONENTS},
+        **{f"{name}_{side}": DOUBLE for name in WITH_LIMITS for side in ("low", "high")},
+        **{f"{name}_design_effect": DOUBLE for name in (*WITH_DESIGN_EFFECT, "s_score")},
     },
     "fct_factor_components": {
         **KEY,
@@ -177,7 +218,7 @@ DESCRIBED = {
     "dim_capacity_categories": {"category": TEXT, "label": TEXT, "guidance": TEXT, "colour": TEXT},
 }
 VIEWS = {
-    *["fct_factor_components", "fct_trace_verdicts", "fct_deferral_verdicts"],
+    *["fct_factor_components", "fct_trace_verdicts", "fct_deferral_verdicts", "dim_days"],
     *["fct_score_attribution", "fct_score_comparisons", "fct_score_changes", "fct_scoring_runs"],
 }
 # Columns of the project's own beside those of the contract: the surrogate keys.

@@ -33,6 +33,7 @@ LEFT = {
     *["int_scoring_parameters", "dim_scoring_parameters", "dim_scoring_windows", "dim_capacity_categories"],
     "int_run_attempts",
     "dim_days",
+    "stg_cirislens__event_traces",
     *["stg_cirislens__covenant_traces", "stg_cirislens__covenant_trace_batches"],
     *["stg_cirislens__covenant_public_keys", "stg_cirislens__wbd_deferrals"],
     *["int_agent_names", "int_core_identity", "int_integrity", "int_resilience_inputs", "int_resilience"],

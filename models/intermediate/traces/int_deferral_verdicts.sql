@@ -1,7 +1,7 @@
 {{
   config(
     materialized='replace_range',
-    meta={'rewritten': 'anew'},
+    meta={'rewritten': 'anew', 'keeps_views': true},
     indexes=[{'columns': ['agent_id_hash']}],
     pre_hook="{{ set_for_heavy_work() }}",
   )
