@@ -1,11 +1,11 @@
 {#- Every table and column that the models read must be there, of a type that they can read (scoring.md §10). -#}
 {% macro check_sources() %}
   {%- if setting('source') not in [none, 'traces', 'events'] -%}
-    {{ exceptions.raise_compiler_error(
+    {{ refuse(
       "Variable ciris_source is " ~ shown(setting('source')) ~ ", but must be traces or events, or left out.") }}
   {%- endif -%}
   {%- if source_shape() == 'events' and is_distributed() -%}
-    {{ exceptions.raise_compiler_error(
+    {{ refuse(
       "Variable ciris_distribution is citus, but events (trace_events) are read on one server alone. Leave the variable out.") }}
   {%- endif -%}
   {%- for remark in source_remarks() -%} {%- do exceptions.warn(remark) -%} {%- endfor -%}

@@ -354,6 +354,15 @@ def test_a_change_of_events_is_seen_in_the_day_of_their_trace(fleet, state, chan
     restore(fleet, state)
 
 
+def test_a_full_refresh_gives_the_same(fleet, state):
+    with fleet.connect() as connection:
+        scores = f"select * from {SCHEMA}.fct_factor_components order by agent_id_hash, as_of, window_days, component"
+        before = connection.execute(scores).fetchall()
+        score(fleet.profiles_dir, NEWEST, full_refresh=True, allow_rescoring=True)
+        assert connection.execute(scores).fetchall() == before != []
+    restore(fleet, state)
+
+
 def test_a_trace_that_comes_late_is_counted_and_a_backfill_judges_it(fleet, state):
     with fleet.connect() as connection:
         connection.execute(
