@@ -139,14 +139,18 @@ CASES = [
     ),
     Case(
         "2 parts that became infinite share the fall to 0",
-        [*traces(ago(10), 40), *traces(ago(3), 40, thought_start=None, action_was_overridden=True)],
+        [
+            *traces(ago(10), 40),
+            *traces(ago(3), 40, thought_start=None, signature_verified=False, action_was_overridden=True),
+        ],
         [
             expects(
                 {
                     "capacity_score": 0,
-                    "moved.i_replay": -0.9 * norm(1),
+                    "moved.i_replay": -0.9 * norm(1) / 2,
+                    "moved.i_chain": -0.9 * norm(1) / 2,
                     "moved.k_contradiction": 0,
-                    "lost.i_replay": 1,
+                    "lost.i_replay": 1 / 2,
                 }
             )
         ],

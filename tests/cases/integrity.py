@@ -63,11 +63,11 @@ CASES = [
         "4 a link needs a number and a hash; one without a number is skipped, one without a hash is not",
         traces(
             ago(1),
-            5,
-            audit_sequence_number=[7, None, 8, 9, 10],
-            audit_entry_hash=["hash", "hash", "hash", None, "hash"],
+            7,
+            audit_sequence_number=[7, None, 8, 9, 10, None, 12],
+            audit_entry_hash=["hash", "hash", "hash", None, "hash", "hash", "hash"],
         ),
-        [expects({"link_rate": 3 / 5, "i_chain": 3 / 5, "chain_gaps": 0, "chain_rewinds": 0})],
+        [expects({"link_rate": 3 / 7, "i_chain": 3 / 7, "chain_gaps": 1, "chain_rewinds": 0})],
     ),
     Case(
         "4 the first number needs no predecessor, but a hash",
