@@ -830,6 +830,11 @@ def _ended(episodes: list[Episode], start: int, end: int) -> list[Episode]:
     return [e for e in episodes if e.recovered is not None and start <= e.recovered < end]
 
 
+def _chance(n: int, of: int, window: int) -> float:
+    """certainty.md §4b: the chance of an event in the window, where n came in a longer time."""
+    return 1 - math.exp(-n / of * window)
+
+
 def _resilience(
     agent: Agent, window: range, baseline: range, start: int, end: int, p: Mapping[str, Any]
 ) -> dict[str, Any]:
@@ -842,14 +847,14 @@ def _resilience(
     delta_drift = math.fsum(measurable) / len(measurable) if measurable else 0.0
     mttr, n_open = _mttr(agent.episodes, start, end)
     rho = _regression(agent.episodes, start, end)
-    steady, n_steady = Fraction(0), 0
-    if n_open or _ended(agent.episodes, start, end):
-        steady_start = min(start, end - p["steady_days"] * _DAY)
-        steady, _ = _mttr(agent.episodes, steady_start, end)
-        n_steady = len(_ended(agent.episodes, steady_start, end)) + n_open
+    steady_start = min(start, end - p["steady_days"] * _DAY)
+    steady, _ = _mttr(agent.episodes, steady_start, end)
+    n_steady = len(_ended(agent.episodes, steady_start, end)) + n_open
+    chance = _chance(n_steady, end - steady_start, end - start)
+    quiet, eventful = (_norm(delta_drift, hours, Fraction(0), p) for hours in (Fraction(0), steady))
     return {
         "r_score": _norm(delta_drift, mttr, rho, p),
-        "r_score_steady": _norm(delta_drift, steady, rho, p),
+        "r_score_steady": (1 - chance) * quiet + chance * eventful,
         "mttr_hours_steady": float(steady),
         "n_steady_episodes": n_steady,
         "delta_drift": delta_drift,
@@ -988,9 +993,10 @@ def _incompleteness(
     measured = _calibration_error(traces)
     ece = Fraction(0) if measured is None else measured
     q_deferral, n_judged = _deferral_quality(deferrals, outcomes, start, end)
-    q_steady, n_steady = q_deferral, n_judged
-    if n_judged:
-        q_steady, n_steady = _deferral_quality(deferrals, outcomes, min(start, end - steady_days * _DAY), end)
+    steady_start = min(start, end - steady_days * _DAY)
+    q_steady, n_steady = _deferral_quality(deferrals, outcomes, steady_start, end)
+    chance = _chance(n_steady, end - steady_start, end - start)
+    worth = 1 - chance + chance * float(q_steady)
     unsafe = sum(
         trace.entropy_level is not None
         and trace.entropy_level > Fraction(1, 2)
@@ -1000,7 +1006,8 @@ def _incompleteness(
     u_unsafe = Fraction(unsafe, len(traces))
     return {
         "i_inc_score": float((1 - ece) * q_deferral * (1 - u_unsafe)),
-        "i_inc_score_steady": float((1 - ece) * q_steady * (1 - u_unsafe)),
+        "i_inc_score_steady": float((1 - ece) * (1 - u_unsafe)) * worth,
+        "worth_of_deferrals_steady": worth,
         "q_deferral_steady": float(q_steady),
         "n_steady_deferrals": n_steady,
         "ece": float(ece),
@@ -1168,7 +1175,7 @@ _STEADY = (
 
 def _steady_minus_weekly(weekly: float, steady: float, values: Mapping[str, Any]) -> dict[str, float]:
     """certainty.md §4b: the difference of the scores by component, shared as certainty.md §2 shares a change."""
-    before, now = values["q_deferral"], values["q_deferral_steady"]
+    before, now = values["q_deferral"], values["worth_of_deferrals_steady"]
     if weekly > 0 and steady > 0:
         ratio = math.log(steady / weekly)
         mean = weekly if abs(ratio) < 1e-12 else (steady - weekly) / ratio

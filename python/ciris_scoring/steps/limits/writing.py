@@ -59,6 +59,7 @@ def add_numbers(
         "delta_drift": drift.mean,
         "n_measured_metrics": drift.n_measured.astype("int64"),
         "r_score": r_score,
+        "r_score_steady": limits.r_score_steady,
         **_limits(limits),
         "driver": limits.interval_driver,
         **_fleet_values(fleet, rows),
@@ -110,7 +111,7 @@ def column_names() -> list[str]:
     limited = ["capacity_score", *FACTOR_SCORES, "capacity_score_steady"]
     limited += [component for component in COMPONENTS if component not in FACTOR_SCORES]
     return [
-        *(*DELTAS, "delta_drift", "n_measured_metrics", "r_score"),
+        *(*DELTAS, "delta_drift", "n_measured_metrics", "r_score", "r_score_steady"),
         *(f"{name}_{side}" for name in limited for side in ("low", "high")),
         *(f"{name}_design_effect" for name in COMPONENTS if name not in WITHOUT_DESIGN_EFFECT),
         "driver",
