@@ -214,11 +214,30 @@ def _wilson(p, n, z, sign):
     )
 
 
+def _gamma_quantile(share, shape):
+    """The quantile of the gamma distribution, by bisection of its series."""
+
+    def log_below(log_g):
+        g, term, total = math.exp(log_g), 1.0, 1.0
+        for k in range(1, 200):
+            term *= g / (shape + k)
+            total += term
+        return shape * log_g - g - math.lgamma(shape + 1) + math.log(total)
+
+    low, high = -1e4, math.log(10)
+    for _ in range(200):
+        middle = (low + high) / 2
+        low, high = (middle, high) if log_below(middle) < math.log(share) else (low, middle)
+    return math.exp(low)
+
+
 def _rate_limits(p, n, z_worse, z_better):
     """Lower and upper limit of a rate of bad events."""
     if n <= 0:
         return 0.0 if p <= 0 else 0.0, 1.0
     low = 0.0 if p <= 0 else max(0.0, _wilson(p, n, z_better, -1))
+    if 0 < p * n < 4:
+        low = min(low, _gamma_quantile(0.05, p * n) / n)
     high = 1.0 if p >= 1 else min(1.0, _wilson(p, n, z_worse, 1))
     return min(low, p), max(high, p)
 
