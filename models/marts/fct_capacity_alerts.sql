@@ -86,31 +86,36 @@ broken_chain as (
 
 ),
 
-compared_as_ofs as (
+-- What a window is held against: the one before it, and a week against the 30 days before it.
+comparisons as (
 
     select
         scoring_windows.window_days,
+        scoring_windows.window_days as earlier_window_days,
         scoring_run.as_of,
-        'now' as side
+        scoring_run.as_of - scoring_windows.window_length as earlier_as_of
     from scoring_windows
     cross join scoring_run
 
     union all
 
     select
-        scoring_windows.window_days,
-        scoring_run.as_of - scoring_windows.window_length as as_of,
-        'before' as side
-    from scoring_windows
+        weeks.window_days,
+        months.window_days as earlier_window_days,
+        scoring_run.as_of,
+        scoring_run.as_of - weeks.window_length as earlier_as_of
+    from scoring_windows as weeks
+    inner join scoring_windows as months on months.window_days = 30
     cross join scoring_run
+    where weeks.window_days = 7
 
 ),
 
 compared_scores as (
 
     select
-        compared_as_ofs.side,
         scores.agent_id_hash,
+        scores.as_of,
         scores.agent_name,
         scores.window_days,
         scores.score_status,
@@ -120,9 +125,14 @@ compared_scores as (
         scores.{{ part }}_low,
         scores.{{ part }}_high{% if not loop.last %},{% endif %}
         {% endfor %}
-    from compared_as_ofs
-    inner join {{ ref('fct_capacity_scores') }} as scores using (as_of, window_days)
-    where scores.capacity_score is not null
+    from {{ ref('fct_capacity_scores') }} as scores
+    where
+        scores.capacity_score is not null
+        and scores.as_of in (
+            select as_of from comparisons
+            union all
+            select earlier_as_of from comparisons
+        )
 
 ),
 
@@ -131,7 +141,8 @@ changes as (
     select
         later.agent_id_hash,
         later.agent_name,
-        later.window_days,
+        comparisons.window_days,
+        comparisons.earlier_window_days,
         parts.part,
         parts.part_order,
         parts.loss_before,
@@ -140,8 +151,16 @@ changes as (
         {{ variance_of_loss_change(
             'parts.loss_before', 'parts.worse_before', 'parts.loss_now', 'parts.better_now',
         ) }} as variance
-    from compared_scores as later
-    inner join compared_scores as earlier using (agent_id_hash, window_days)
+    from comparisons
+    inner join compared_scores as later
+        on
+            comparisons.as_of = later.as_of
+            and comparisons.window_days = later.window_days
+    inner join compared_scores as earlier
+        on
+            later.agent_id_hash = earlier.agent_id_hash
+            and comparisons.earlier_as_of = earlier.as_of
+            and comparisons.earlier_window_days = earlier.window_days
     cross join lateral unnest(
         array[
             {% for part in parts_of_behaviour() %}
@@ -157,10 +176,9 @@ changes as (
         {% endfor %}
     ) with ordinality as parts (part, loss_before, worse_before, loss_now, better_now, part_order)
     where
-        later.side = 'now'
-        and earlier.side = 'before'
-        and earlier.score_status <> 'provisional'
+        earlier.score_status <> 'provisional'
         and parts.part <> all(earlier.unmeasured_components || later.unmeasured_components)
+        and (parts.part <> 'delta_drift' or comparisons.window_days = comparisons.earlier_window_days)
 
 ),
 
@@ -170,25 +188,25 @@ falls as (
         agent_id_hash,
         agent_name,
         window_days,
+        earlier_window_days,
         exp(-sum(loss_before)) as kept_before,
         exp(-sum(loss_now)) as kept_now,
-        sum(loss_change) >= {{ scoring_parameter('falling_z_together') }} * sqrt(sum(variance)) as together,
-        bool_or(
-            loss_change > 0.02 and loss_change >= {{ scoring_parameter('falling_z_alone') }} * sqrt(variance)
-        ) as alone,
+        sum(loss_change) >= {{ falling_z('together') }} * sqrt(sum(variance)) as together,
+        bool_or(loss_change > 0.02 and loss_change >= {{ falling_z('alone') }} * sqrt(variance)) as alone,
         (array_agg(part order by loss_change desc, part_order asc))[1] as greatest_part
     from changes
     group by
         agent_id_hash,
         agent_name,
-        window_days
+        window_days,
+        earlier_window_days
     having count(variance) = count(*)
 
 ),
 
 falling as (
 
-    select
+    select distinct on (agent_id_hash, window_days)
         agent_id_hash,
         agent_name,
         window_days,
@@ -197,17 +215,21 @@ falling as (
         kept_before - kept_now as value,
         ({{ scoring_parameter('falling_threshold') }}::numeric / 3)::double precision as threshold,
         format(
-            'Capacity without episodes and deferrals fell from %s to %s in %s days, by more than chance. '
+            'Capacity without episodes and deferrals is lower than in the %s before, by more than chance: %s after %s. '
             'What cost most: %s.',
-            {{ shown_score('kept_before') }},
+            case earlier_window_days when 7 then 'week' when 30 then 'month' else earlier_window_days || ' days' end,
             {{ shown_score('kept_now') }},
-            window_days,
+            {{ shown_score('kept_before') }},
             {{ named_part('greatest_part') }}
         ) as message
     from falls
     where
         (together or alone)
         and kept_before - kept_now >= ({{ scoring_parameter('falling_threshold') }}::numeric / 3)::double precision
+    order by
+        agent_id_hash,
+        window_days,
+        earlier_window_days
 
 ),
 

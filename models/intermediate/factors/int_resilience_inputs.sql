@@ -18,7 +18,10 @@ with window_sums as (
         steady_n_recoveries,
         steady_recovery_microseconds,
         before_n_recoveries,
-        before_recovery_microseconds
+        before_recovery_microseconds,
+        log_recovery_hours,
+        before_log_recovery_hours,
+        before_log_recovery_hours_squared
     from {{ ref('int_window_sums') }}
 
 ),
@@ -80,5 +83,8 @@ select
     mttr_hours_steady,
     (steady_n_recoveries + n_open_episodes)::integer as n_steady_episodes,
     mttr_hours_before,
-    before_n_recoveries::integer as n_episodes_before
+    before_n_recoveries::integer as n_episodes_before,
+    (log_recovery_hours + coalesce({{ log_hours('open_for') }}, 0))::double precision as log_hours,
+    before_log_recovery_hours::double precision as log_hours_before,
+    before_log_recovery_hours_squared::double precision as log_hours_squared_before
 from inputs

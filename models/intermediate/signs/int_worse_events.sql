@@ -36,11 +36,13 @@ deferrals as (
 
 ),
 
-fleet_values as (
+comparisons as (
 
-    select distinct
+    select
+        agent_id_hash,
         window_days,
-        episode_cv
+        episode_z,
+        episode_chance
     from {{ ref('int_window_statistics') }}
     where as_of = (select run.as_of from scoring_run as run)
 
@@ -59,25 +61,28 @@ events as (
         deferrals.n_judged_deferrals,
         deferrals.q_deferral_before,
         deferrals.n_deferrals_before,
-        {{ lasts_longer(
-            'resilience_inputs.mttr_hours', 'resilience_inputs.n_episodes', 'resilience_inputs.mttr_hours_before',
-            'resilience_inputs.n_episodes_before', 'fleet_values.episode_cv'
-        ) }} as is_longer,
+        comparisons.episode_z > {{ scoring_parameter('episode_z') }} as is_longer,
+        resilience_inputs.n_episodes >= 2
+        and comparisons.episode_chance <= {{ scoring_parameter('episode_chance') }} as is_more_often,
         {{ share_rose(
             '(1 - deferrals.q_deferral)', 'deferrals.n_judged_deferrals', '(1 - deferrals.q_deferral_before)',
             'deferrals.n_deferrals_before'
         ) }} as is_judged_worse
     from resilience_inputs
     inner join deferrals using (agent_id_hash, window_days)
-    inner join fleet_values on resilience_inputs.window_days = fleet_values.window_days
+    inner join comparisons using (agent_id_hash, window_days)
 
 )
 
 select
     agent_id_hash,
     window_days,
-    case when is_longer then mttr_hours else q_deferral end as value,
-    case when is_longer then mttr_hours_before else q_deferral_before end as value_before,
+    case when is_longer then mttr_hours when is_more_often then n_episodes else q_deferral end as value,
+    case
+        when is_longer then mttr_hours_before
+        when is_more_often then n_episodes_before
+        else q_deferral_before
+    end as value_before,
     concat_ws(
         ' ',
         case when is_longer then format(
@@ -87,6 +92,13 @@ select
             {{ scoring_parameter('steady_days') }},
             n_episodes_before,
             round(mttr_hours_before::numeric, 1)
+        ) end,
+        case when is_more_often then format(
+            'Episodes come more often: %s in %s days; %s days before: %s.',
+            n_episodes,
+            window_days,
+            {{ scoring_parameter('steady_days') }},
+            n_episodes_before
         ) end,
         case when is_judged_worse then format(
             'Deferrals are judged worse: %s, worth %s on average; %s days before: %s, worth %s.',
@@ -98,4 +110,4 @@ select
         ) end
     ) as message
 from events
-where is_longer or is_judged_worse
+where is_longer or is_more_often or is_judged_worse

@@ -40,6 +40,10 @@ _NOT_COVERED: Mapping[str, str] = {
     "steady_days": "decides the steady score alone, not the one that is calibrated",
     "falling_z_together": _ALERTS_ONLY,
     "falling_z_alone": _ALERTS_ONLY,
+    "falling_month_z_together": _ALERTS_ONLY,
+    "falling_month_z_alone": _ALERTS_ONLY,
+    "episode_z": _ALERTS_ONLY,
+    "episode_chance": _ALERTS_ONLY,
     "silent_days": _ALERTS_ONLY,
     "silent_min_traces": _ALERTS_ONLY,
 }

@@ -74,6 +74,10 @@ DEFAULT_PARAMETERS: dict[str, Any] = {
     "falling_threshold": 0.15,
     "falling_z_together": 2.8,
     "falling_z_alone": 3.8,
+    "falling_month_z_together": 3.2,
+    "falling_month_z_alone": 4.3,
+    "episode_z": 2.935,
+    "episode_chance": 0.0017,
     "silent_days": 2,
     "silent_min_traces": 30,
 }
@@ -1340,10 +1344,11 @@ _GOOD = ("i_chain", "i_coverage", "i_replay", "s_score")
 _BEHAVIOUR = ("d_identity", "k_contradiction", *_GOOD, "delta_drift", "ece", "u_unsafe")
 
 
-def _fall(before, before_limits, now, now_limits, p) -> float | None:
+def _fall(before, before_limits, now, now_limits, p, rule="falling", parts=_BEHAVIOUR) -> float | None:
     """certainty.md §4, ``falling``: D where it is raised, else None.
 
     ``before`` and ``now`` are rows as ``Fleet.score`` has them, the limits (value, low, high) by component.
+    ``rule``: what the parameters of the comparison begin with.
     """
 
     def loss(part, value):
@@ -1359,33 +1364,29 @@ def _fall(before, before_limits, now, now_limits, p) -> float | None:
     if before["score_status"] == "provisional":
         return None
     sums, alone = [0.0, 0.0, 0.0], False
-    for part in _BEHAVIOUR:
+    for part in parts:
         if part in before["unmeasured_components"] or part in now["unmeasured_components"]:
             continue
         was, was_worse = (loss(part, before_limits[part][i]) for i in (0, 1 if part in _GOOD else 2))
         now_is, now_better = (loss(part, now_limits[part][i]) for i in (0, 2 if part in _GOOD else 1))
         variance = ((was_worse - was) / 1.96) ** 2 + ((now_is - now_better) / 1.96) ** 2
         change = now_is - was
-        alone |= change > 0.02 and change >= float(p["falling_z_alone"]) * math.sqrt(variance)
+        alone |= change > 0.02 and change >= float(p[f"{rule}_z_alone"]) * math.sqrt(variance)
         sums = [a + b for a, b in zip(sums, (was, now_is, variance), strict=True)]
-    together = sums[1] - sums[0] >= float(p["falling_z_together"]) * math.sqrt(sums[2])
+    together = sums[1] - sums[0] >= float(p[f"{rule}_z_together"]) * math.sqrt(sums[2])
     fall = math.exp(-sums[0]) - math.exp(-sums[1])
     return fall if (together or alone) and fall >= float(p["falling_threshold"]) / 3 else None
 
 
-def _rose(share: float, n: int, before: float, n_before: int) -> bool:
+def _rose(share: float, n: int, before: float, n_before: int, most: float) -> bool:
     """certainty.md §4, episode: whether a share is above the earlier one's Wilson limit by more than chance."""
     if not n or not n_before:
         return False
-    z = _EPISODE_Z / math.sqrt(2)
+    z = most / math.sqrt(2)
     middle = before + z * z / (2 * n_before)
     half = z * math.sqrt(before * (1 - before) / n_before + (z / (2 * n_before)) ** 2)
     highest = (middle + half) / (1 + z * z / n_before)
-    return share - highest > _EPISODE_Z * math.sqrt(highest * (1 - highest) / n)
-
-
-_EPISODE_Z = 2.935
-"""certainty.md §4: what chance reaches once in 600 comparisons."""
+    return share - highest > most * math.sqrt(highest * (1 - highest) / n)
 
 
 def _worse_events(
@@ -1396,18 +1397,32 @@ def _worse_events(
     start = end - window.window_days * _DAY
     first = start - fleet.parameters["steady_days"] * _DAY
     episodes = fleet.agents[name].episodes
-    ended, ended_before = _ended(episodes, start, end), _ended(episodes, first, start)
-    n, n_before = len(ended) + parts["n_open_episodes"], len(ended_before)
-    hours = parts["mttr_hours"]
-    before = sum(e.recovered - e.detected for e in ended_before) / max(n_before, 1) / _HOUR
-    if hours > 0 and before > 0:
-        spread = math.sqrt(math.log1p(cv * cv / n) + math.log1p(cv * cv / n_before))
-        if math.log(hours / before) > _EPISODE_Z * spread:
-            return hours
+    p = fleet.parameters
+    now = [e.recovered - e.detected for e in _ended(episodes, start, end)]
+    now += [
+        end - e.detected for e in episodes if e.detected < end and (e.recovered is None or e.recovered >= end)
+    ]
+    before = [e.recovered - e.detected for e in _ended(episodes, first, start)]
+    logs, logs_before = ([math.log(max(us / _HOUR, 0.01)) for us in some] for some in (now, before))
+    n, n_before = len(now), len(before)
+    if n and n_before:
+        mean, mean_before = sum(logs) / n, sum(logs_before) / n_before
+        spread = math.fsum((log - mean_before) ** 2 for log in logs_before)
+        variance = (10 * math.log1p(cv * cv) + spread) / (10 + n_before - 1)
+        z = (mean - mean_before) / math.sqrt(variance * (1 / n + 1 / n_before))
+        if z > float(p["episode_z"]):
+            return parts["mttr_hours"]
+    if n >= 2:
+        share = Fraction(window.window_days, window.window_days + p["steady_days"])
+        total = n + n_before
+        fewer = sum(math.comb(total, k) * share**k * (1 - share) ** (total - k) for k in range(n))
+        if 1 - fewer <= _exact(p["episode_chance"]):
+            return n
     quality, n_quality = _deferral_quality(
         fleet.deferrals_of[name], fleet.outcomes, first, start, known_by=end
     )
-    if _rose(1 - parts["q_deferral"], parts["n_judged_deferrals"], 1 - float(quality), n_quality):
+    share, n_judged = 1 - parts["q_deferral"], parts["n_judged_deferrals"]
+    if _rose(share, n_judged, 1 - float(quality), n_quality, float(p["episode_z"])):
         return parts["q_deferral"]
     return None
 
@@ -1470,11 +1485,19 @@ def alerts(
                     alert("broken_chain", "critical", name, window, broken)
                 before = fleet.score(name, end - length, window)
                 before_capacity = None if before is None else before["capacity_score"]
+                fall = None
                 if capacity is not None and before_capacity is not None:
                     earlier = fleet_limits.row(name, end - length, window, before)["components"]
                     fall = _fall(before, earlier, row, found["components"], p)
-                    if fall is not None:
-                        alert("falling", "warning", name, window, fall)
+                month = next((w for w in windows if w.window_days == 30), None)
+                if fall is None and capacity is not None and window.window_days == 7 and month is not None:
+                    before = fleet.score(name, end - length, month)
+                    if before is not None and before["capacity_score"] is not None:
+                        earlier = fleet_limits.row(name, end - length, month, before)["components"]
+                        parts = [part for part in _BEHAVIOUR if part != "delta_drift"]
+                        fall = _fall(before, earlier, row, found["components"], p, "falling_month", parts)
+                if fall is not None:
+                    alert("falling", "warning", name, window, fall)
             if row is not None:
                 cv = fleet_limits.shared(end, window)[1]
                 worse = _worse_events(fleet, name, end, window, row, cv)

@@ -1,5 +1,7 @@
 """What is written: the statistics of a block's rows, into the temporary table that the model's query reads."""
 
+from collections.abc import Mapping
+
 from psycopg import sql
 
 from ciris_scoring.basics.statements import column_list
@@ -52,6 +54,7 @@ def add_numbers(
     r_score: Floats,
     limits: Intervals,
     fleet: FleetValues,
+    episodes: Mapping[str, Floats],
 ) -> None:
     """Put the statistics of a chunk's rows into ``ciris_numbers``; NaN for null."""
     columns: Columns = {
@@ -63,6 +66,7 @@ def add_numbers(
         **_limits(limits),
         "driver": limits.interval_driver,
         **_fleet_values(fleet, rows),
+        **episodes,
     }
     write_numbers(
         session, "ciris_numbers", {"row_id": row_ids, **{name: columns[name] for name in column_names()}}
@@ -117,6 +121,8 @@ def column_names() -> list[str]:
         "driver",
         *(f"{effect}_correlation" for effect in EFFECTS),
         "episode_cv",
+        "episode_z",
+        "episode_chance",
     ]
 
 
