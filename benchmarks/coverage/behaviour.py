@@ -209,8 +209,6 @@ def draw_facts(facts: Facts, window_days: int, rng: np.random.Generator) -> RowF
     steady_deferrals = facts.n_deferrals + rng.poisson(more * facts.n_deferrals.mean(), len(durations))
     earlier_hours, _ = _durations(steady_episodes - facts.n_episodes, facts.mean_hours, rng)
     earlier_worth = rng.multinomial(steady_deferrals - facts.n_deferrals, facts.deferral_outcomes) @ WORTH
-    steady_episodes = np.where(facts.n_episodes > 0, steady_episodes, 0)
-    steady_deferrals = np.where(facts.n_deferrals > 0, steady_deferrals, 0)
     steady_hours = (durations.sum(axis=1) + earlier_hours.sum(axis=1)) / np.maximum(steady_episodes, 1)
     steady_worth = (worth + earlier_worth) / np.maximum(steady_deferrals, 1)
     return RowFacts(

@@ -66,7 +66,7 @@ STEADY_HEADINGS = (
     *("steady coverage", "width", "steady", "error", "of steady", "right category", "by steady"),
     *("low >= 0.6", "steady low", "decided at 0.6", "by steady "),
 )
-EPISODE_HEADINGS = ("episode, events at a steady rate", "longer", "judged worse", "raised")
+EPISODE_HEADINGS = ("episode, events at a steady rate", "longer", "more often", "judged worse", "raised")
 
 Progress = Callable[[str], None]
 
@@ -171,7 +171,7 @@ def steady_table(title: str, results: Sequence[Measured]) -> str:
 
 def episode_table(results: Sequence[FalseAlarms]) -> str:
     """How often the alert episode is raised of agents whose events come and go at a steady rate."""
-    rows = [(one.name, *(f"{share:.2%}" for share in (one.longer, one.worse, one.raised))) for one in results]
+    rows = [(one.name, *(f"{share:.2%}" for share in one[1:])) for one in results]
     return "\n".join(aligned(EPISODE_HEADINGS, rows, set(EPISODE_HEADINGS[1:])))
 
 

@@ -6,10 +6,11 @@ from typing import NamedTuple
 import numpy as np
 
 from benchmarks.coverage.behaviour import STEADY_DAYS, WORTH
+from ciris_scoring.steps.episodes import Episodes, chance_of_as_many, longer
 from ciris_scoring.steps.intervals.inputs import Booleans, Floats, Integers
 
-EPISODE_Z = 2.935
-"""As the macro ``episode_z``."""
+EPISODE_Z, EPISODE_CHANCE = 2.935, 0.0017
+"""The parameters ``episode_z`` and ``episode_chance``."""
 
 AGENTS_PER_ROW = 20
 """Agents are cheap here, and what is looked for is rare."""
@@ -44,9 +45,10 @@ class FalseAlarms(NamedTuple):
 
     name: str
     longer: float
+    more_often: float
     worse: float
     raised: float
-    """By either."""
+    """By any."""
 
 
 def false_alarms(cell: Steadily, rows: int, seed: int) -> FalseAlarms:
@@ -55,13 +57,12 @@ def false_alarms(cell: Steadily, rows: int, seed: int) -> FalseAlarms:
     n = rows * AGENTS_PER_ROW
     weeks, weeks_before = cell.window_days / 7, STEADY_DAYS / 7
     episodes, episodes_before = (rng.poisson(cell.episodes_per_week * w, n) for w in (weeks, weeks_before))
-    longer = _lasts_longer(
-        _mean_duration(episodes, cell.cv, rng),
-        episodes,
-        _mean_duration(episodes_before, cell.cv, rng),
-        episodes_before,
-        cell.cv,
-    )
+    hours, _ = _logarithms(episodes, cell.cv, rng)
+    compared = Episodes(episodes, hours, episodes_before, *_logarithms(episodes_before, cell.cv, rng))
+    lasts_longer = longer(compared, np.full(n, cell.cv)) > EPISODE_Z
+    window_days = np.full(n, cell.window_days)
+    chance = chance_of_as_many(compared, window_days, STEADY_DAYS)
+    more_often = (episodes >= 2) & (chance <= EPISODE_CHANCE)
     good = rng.uniform(0.6, 1.0, n)
     outcomes = np.stack([good, (1 - good) / 2, (1 - good) / 2], axis=-1)
     deferrals, deferrals_before = (rng.poisson(cell.deferrals_per_week * w, n) for w in (weeks, weeks_before))
@@ -69,29 +70,19 @@ def false_alarms(cell: Steadily, rows: int, seed: int) -> FalseAlarms:
         *_share(deferrals - rng.multinomial(deferrals, outcomes) @ WORTH, deferrals),
         *_share(deferrals_before - rng.multinomial(deferrals_before, outcomes) @ WORTH, deferrals_before),
     )
-    return FalseAlarms(cell.name, *(float(np.mean(one)) for one in (longer, worse, longer | worse)))
+    kinds = (lasts_longer, more_often, worse, lasts_longer | more_often | worse)
+    return FalseAlarms(cell.name, *(float(np.mean(one)) for one in kinds))
 
 
-def _mean_duration(n: Integers, cv: float, rng: np.random.Generator) -> Floats:
-    """Mean of n log-normal durations, 0 where there is none."""
-    sigma = np.sqrt(np.log1p(cv * cv))
+def _logarithms(n: Integers, cv: float, rng: np.random.Generator) -> tuple[Floats, Floats]:
+    """Sums of the logarithms of n log-normal durations, and of their squares."""
     happened = np.arange(max(int(n.max()), 1)) < n[:, None]
-    durations = np.where(happened, rng.lognormal(0.0, sigma, happened.shape), 0.0)
-    result: Floats = durations.sum(axis=1) / np.maximum(n, 1)
-    return result
+    logs = np.where(happened, rng.normal(0.0, np.sqrt(np.log1p(cv * cv)), happened.shape), 0.0)
+    return logs.sum(axis=1), (logs**2).sum(axis=1)
 
 
 def _share(bad: Floats | Integers, n: Integers) -> tuple[Floats, Integers]:
     return bad / np.maximum(n, 1), n
-
-
-def _lasts_longer(mean: Floats, n: Integers, before: Floats, n_before: Integers, cv: float) -> Booleans:
-    """certainty.md §4, the macro ``lasts_longer``."""
-    both: Booleans = (n > 0) & (n_before > 0)
-    ratio = np.log(np.where(both, mean, 1.0) / np.where(both, before, 1.0))
-    spread = np.sqrt(np.log1p(cv**2 / np.maximum(n, 1)) + np.log1p(cv**2 / np.maximum(n_before, 1)))
-    result: Booleans = both & (ratio > EPISODE_Z * spread)
-    return result
 
 
 def _share_rose(share: Floats, n: Integers, before: Floats, n_before: Integers) -> Booleans:

@@ -13,6 +13,7 @@ from benchmarks.coverage.behaviour import (
     realised,
 )
 from benchmarks.coverage.cases import FLEET, Case, bad_days, on_a_bad_day, simulated
+from benchmarks.coverage.long_run import long_run
 from benchmarks.coverage.truth import Truth, truth
 from ciris_scoring.steps.intervals import (
     Intervals,
@@ -63,7 +64,7 @@ class Measured(NamedTuple):
 
 
 class Decided(NamedTuple):
-    """What a score with its interval is good for."""
+    """What a score with its interval is good for: whoever decides asks for the long run."""
 
     coverage: float
     median_width: float
@@ -96,7 +97,7 @@ def measure(case: Case, rows: int, seed: int) -> Measured:
     expected = truth(behaviour, facts, case.window, PARAMETERS, days)
     of_days = truth(real, facts, case.window, PARAMETERS, days)
     result = limits_of_fleets(sums, given, case.window, [days], case.fleet)
-    return _compare(case.name, result, expected, of_days)
+    return _compare(case.name, result, expected, of_days, long_run(case, expected, facts, PARAMETERS, rng))
 
 
 def _on_days(case: Case, behaviour: Behaviour, facts: Facts, rng: np.random.Generator) -> Behaviour:
@@ -139,7 +140,9 @@ def limits_of_fleets(
     return Intervals(*(np.concatenate(values) for values in zip(*results, strict=True)))
 
 
-def _compare(name: str, result: Intervals, expected: Truth, of_days: Truth) -> Measured:
+def _compare(
+    name: str, result: Intervals, expected: Truth, of_days: Truth, in_the_long_run: Floats
+) -> Measured:
     low, high = result.capacity_score_low, result.capacity_score_high
 
     def held(value: np.ndarray) -> float:
@@ -161,12 +164,12 @@ def _compare(name: str, result: Intervals, expected: Truth, of_days: Truth) -> M
         median_width=float(np.median(high - low)),
         median_score=float(np.median(result.capacity_score)),
         ends_at_best=float(np.mean(np.abs(high - BEST) <= ROUNDING)),
-        weekly=_decided(result.capacity_score, low, high, expected.capacity),
+        weekly=_decided(result.capacity_score, low, high, in_the_long_run),
         steady=_decided(
             result.capacity_score_steady,
             result.capacity_score_steady_low,
             result.capacity_score_steady_high,
-            expected.capacity,
+            in_the_long_run,
         ),
     )
 

@@ -30,7 +30,8 @@ WIDTH_ALLOWANCE = 1.1
 
 ECE, LEAST_TRACES_OF_ECE = 0.93, 600
 
-STEADY_WIDTH, STEADY_ERROR = 0.25, 0.09
+STEADY_COVERAGE = (0.92, 0.97)
+STEADY_ERROR = 0.08
 
 UNCHANGED_RAISED = 0.005
 FOUND = 0.75
@@ -69,20 +70,18 @@ def judge_cells(cells: Sequence[Measured]) -> Iterator[Verdict]:
 
 
 def judge_steady(cells: Sequence[Measured]) -> Iterator[Verdict]:
-    """certainty.md §4b, the steady score of plausible agents: coverage; width and error at 600 traces in 7 days."""
+    """certainty.md §4b, the steady score of plausible agents: coverage of the long run, and error, at 600 traces."""
     for cell in cells:
-        yield _between(f"coverage of the steady score, {cell.name}", cell.steady.coverage, *CELL)
         if cell.name.startswith("n = 600, 7 days,"):
-            for what, found, most in (
-                ("median width", cell.steady.median_width, STEADY_WIDTH),
-                ("error", cell.steady.error, STEADY_ERROR),
-            ):
-                yield Verdict(
-                    f"{what} of the steady score, {cell.name}",
-                    f"at most {most:.3f}",
-                    f"{found:.3f}",
-                    found <= most,
-                )
+            yield _between(
+                f"coverage of the steady score, {cell.name}", cell.steady.coverage, *STEADY_COVERAGE
+            )
+            yield Verdict(
+                f"error of the steady score, {cell.name}",
+                f"at most {STEADY_ERROR:.3f}",
+                f"{cell.steady.error:.3f}",
+                cell.steady.error <= STEADY_ERROR,
+            )
 
 
 def judge_episode(cells: Sequence[FalseAlarms]) -> Iterator[Verdict]:

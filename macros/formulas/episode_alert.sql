@@ -1,20 +1,6 @@
 {#- The alert episode (certainty.md §4): whether the window's episodes or deferrals are worse than the agent's own in the
-    steady days before it, by the interval of the difference. Each is raised beyond 2.935 standard deviations, which chance
-    reaches once in 600 comparisons. Arguments are SQL expressions; null or false where one of the two has no event. -#}
-{% macro episode_z() %}
-  {{ return('2.935') }}
-{% endmacro %}
-
-{#- Whether the mean of n durations is longer than that of n_before: means of log-normal durations with a coefficient of
-    variation cv, that of the fleet. -#}
-{% macro lasts_longer(mean_hours, n, mean_hours_before, n_before, cv) -%}
-  (case
-    when {{ n }} > 0 and {{ n_before }} > 0 and {{ mean_hours }} > 0 and {{ mean_hours_before }} > 0
-      then ln({{ mean_hours }} / {{ mean_hours_before }}) > {{ episode_z() }} * sqrt(
-        ln(1 + power({{ cv }}, 2) / {{ n }}) + ln(1 + power({{ cv }}, 2) / {{ n_before }})
-      )
-  end)
-{%- endmacro %}
+    steady days before it. Of episodes the Python model says how much longer they last and how likely as many are
+    (episode_z, episode_chance). Arguments are SQL expressions; null or false where one of the two has no event. -#}
 
 {#- Upper Wilson limit of a share. Of 1 it is 1, which would be rounded up at one n in four. -#}
 {% macro upper_wilson_limit(share, n, z) -%}
@@ -29,9 +15,9 @@
   (case
     when {{ n }} > 0 and {{ n_before }} > 0
       then (
-        select {{ share }} - earlier.highest > {{ episode_z() }} * sqrt(earlier.highest * (1 - earlier.highest) / {{ n }})
+        select {{ share }} - earlier.highest > {{ scoring_parameter('episode_z') }} * sqrt(earlier.highest * (1 - earlier.highest) / {{ n }})
         from (
-          select {{ upper_wilson_limit(share_before, n_before, '(' ~ episode_z() ~ ' / sqrt(2::double precision))') }} as highest
+          select {{ upper_wilson_limit(share_before, n_before, '(' ~ scoring_parameter('episode_z') ~ ' / sqrt(2::double precision))') }} as highest
         ) as earlier
       )
   end)

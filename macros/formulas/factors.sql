@@ -16,15 +16,6 @@
   ({{ i_chain }} * {{ i_coverage }} * {{ i_replay }})
 {%- endmacro %}
 
-{#- scoring.md §5: R = norm((1 - delta_drift) * 1 / (1 + MTTR / tau) * (1 - rho_regression)),
-    norm(x) = 1 / (1 + exp(-k (x - x0))). The Python step makes r_score of the same; this is for r_score_steady. -#}
-{% macro resilience(delta_drift, mttr_hours, rho_regression) -%}
-  (1 / (1 + exp(-{{ scoring_parameter('norm_k') }}::double precision * (
-    (1 - {{ delta_drift }}) / (1 + {{ mttr_hours }} / {{ scoring_parameter('mttr_scale_hours') }}::double precision)
-    * (1 - {{ rho_regression }}) - {{ scoring_parameter('norm_x0') }}::double precision
-  ))))
-{%- endmacro %}
-
 {#- scoring.md §6: ECE = sum over bins of (n_bin / N) * |mean confidence - success rate|, that is the sum of
     |confidences - successes| by bin over N. Null when nothing was judged. excess_confidence: an array of
     confidences less successes, by bin. -#}
@@ -39,6 +30,18 @@
 {#- scoring.md §6: I_inc = (1 - ECE) * Q_deferral * (1 - U_unsafe). -#}
 {% macro incompleteness_awareness(ece, q_deferral, u_unsafe) -%}
   ((1 - {{ ece }}) * {{ q_deferral }} * (1 - {{ u_unsafe }}))
+{%- endmacro %}
+
+{#- certainty.md §4b: the mean value of the deferrals of windows of which some have one and some have none: Q of the n
+    deferrals of the steady days where there is one, which happens with the chance 1 - exp(-n W / D), and 1 elsewhere. -#}
+{% macro worth_of_deferrals(q_deferral, n, window_days) -%}
+  (select p.none + (1 - p.none) * {{ q_deferral }}
+    from (
+      select exp(
+        -{{ n }}::double precision * {{ window_days }}
+        / greatest({{ window_days }}, {{ scoring_parameter('steady_days') }})
+      ) as none
+    ) as p)
 {%- endmacro %}
 
 {#- scoring.md §8: the product of the factors, I_int no lower than the parameter integrity_floor. -#}

@@ -36,3 +36,12 @@
 {% macro variance_of_loss_change(loss_before, worse_before, loss_now, better_now) -%}
   (power(({{ worse_before }} - {{ loss_before }}) / 1.96, 2) + power(({{ loss_now }} - {{ better_now }}) / 1.96, 2))
 {%- endmacro %}
+
+{#- Standard deviations by which behaviour has to be worse: against the window before, and against a longer one. which:
+    together or alone. -#}
+{% macro falling_z(which) -%}
+  case
+    when window_days = earlier_window_days then {{ scoring_parameter('falling_z_' ~ which) }}
+    else {{ scoring_parameter('falling_month_z_' ~ which) }}
+  end
+{%- endmacro %}

@@ -7,7 +7,7 @@ from click.testing import CliRunner
 from benchmarks.__main__ import main
 from benchmarks.coverage import command
 from benchmarks.coverage.cases import WINDOWS, Case, cells, edge_agents, simulated, special_cases
-from benchmarks.coverage.episode import STEADILY, _lasts_longer, _share_rose, false_alarms
+from benchmarks.coverage.episode import STEADILY, _share_rose, false_alarms
 from benchmarks.coverage.falling import (
     CELLS,
     DROPS,
@@ -30,6 +30,7 @@ from benchmarks.coverage.targets import (
     judge_steady,
 )
 from benchmarks.coverage.truth import truth
+from ciris_scoring.steps.episodes import Episodes, chance_of_as_many, longer
 from ciris_scoring.steps.intervals import COMPONENTS, Intervals
 from ciris_scoring.steps.intervals.rows import GOOD_SHARES
 
@@ -104,7 +105,7 @@ def behaviour_of(rows: list[dict[str, tuple[float, float, float]]]) -> Losses:
             at = COMPONENTS.index(name)
             value[i, at], low[i, at], high[i, at] = three
     empty = np.zeros(len(rows))
-    return losses(Intervals(*[empty] * 6, *[one] * 3, value, low, high, one, empty.astype(np.int64)))
+    return losses(Intervals(*[empty] * 7, *[one] * 3, value, low, high, one, empty.astype(np.int64)))
 
 
 def test_falling_by_hand():
@@ -135,23 +136,35 @@ def test_a_steady_score_that_misses_is_said():
     missed = [v for v in judge_steady([measured_as("n = 600, 7 days, days alike", steady=wide)]) if not v.met]
     assert [verdict.what.split(" of the steady")[0] for verdict in missed] == [
         "coverage",
-        "median width",
         "error",
     ]
     assert all(v.met for v in judge_steady([measured_as("n = 600, 7 days, days alike")]))
 
 
 def test_episode_is_rarely_raised_by_chance():
-    """As the dbt unit test of int_worse_events: 40 h after 6 h, losses of 0.8 after 0.1."""
-    hours = _lasts_longer(
-        np.array([40.0, 37.0]), np.array([3, 3]), np.array([6.0, 6.0]), np.array([9, 9]), 1.0
-    )
-    assert hours.tolist() == [True, False]
+    """Losses of 0.8 after 0.1."""
     shares = _share_rose(np.array([0.8, 0.75]), np.array([6, 6]), np.array([0.1, 0.1]), np.array([40, 40]))
     assert shares.tolist() == [True, False]
     found = [false_alarms(cell, 300, 1) for cell in STEADILY[::5]]
     assert all(verdict.met for verdict in judge_episode(found))
     assert any(one.raised > 0 for one in found)
+
+
+def test_episodes_that_last_longer_and_come_more_often_by_hand():
+    """Nine episodes of an hour, then three of x hours: s² = 10 ln 2 / 18, z = ln x / √(s² (1/3 + 1/9)).
+
+    Of two episodes in 7 + 90 days both in the week: (7/97)²; of three in all, 3 p² (1 − p) + p³.
+    """
+    n, before = np.array([3, 3, 0, 2]), np.array([9, 9, 9, 0])
+    hours = np.array([3 * np.log(7.0), 0.0, 0.0, 2.0])
+    nothing = np.zeros(4)
+    found = longer(Episodes(n, hours, before, nothing, nothing), np.ones(4))
+    assert found[0] == pytest.approx(np.log(7) / np.sqrt(10 * np.log(2) / 18 * (1 / 3 + 1 / 9)))
+    assert found[1] == 0 and np.isnan(found[2:]).all()
+    both = Episodes(np.array([2, 2, 0]), nothing[:3], np.array([0, 1, 5]), nothing[:3], nothing[:3])
+    p = 7 / 97
+    chance = chance_of_as_many(both, np.full(3, 7), 90)
+    assert chance == pytest.approx([p * p, 3 * p * p * (1 - p) + p**3, 1.0])
 
 
 def test_what_is_missed_is_said():

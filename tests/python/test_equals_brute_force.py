@@ -130,6 +130,8 @@ EDGE_PARAMETERS = {
     "falling_threshold": 0,
     "falling_z_alone": 0.2,
     "falling_z_together": 10,
+    "falling_month_z_alone": 10,
+    "falling_month_z_together": 10,
     "warm_up_days": 0,
     "min_traces": 10,
     "require_registered_keys": False,
@@ -256,7 +258,8 @@ def test_edges_of_alerts_and_of_the_steady_days(database: Database) -> None:
             (agent, window): message
             for agent, window, message in connection.execute(
                 f"select agent_id_hash, window_days, message from {SCHEMA}.fct_capacity_alerts"
-                " where kind in ('episode', 'falling')"
+                " where kind in ('episode', 'falling') and as_of = %s",
+                [EDGE],
             )
         }
         steady = {
@@ -279,6 +282,8 @@ def test_edges_of_alerts_and_of_the_steady_days(database: Database) -> None:
         ("episodes at the 27th day", 7),
         ("episodes at the 50th day", 30),
         ("episodes before the window", 7),
+        ("episodes at the window", 7),  # seven in the week, none before
+        ("alike", 30),
         ("incomplete 7", 7),
         ("after 4 signals 12 incoherent", 7),
         ("after 16 signals 12 incoherent", 7),

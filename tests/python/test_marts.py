@@ -100,6 +100,8 @@ DESIGN = {
         **{name: INTEGER if name in COUNTED else DOUBLE for name in COMPONENTS},
         **{f"{name}_{side}": DOUBLE for name in WITH_LIMITS for side in ("low", "high")},
         **{f"{name}_design_effect": DOUBLE for name in (*WITH_DESIGN_EFFECT, "s_score")},
+        "verdict": TEXT,
+        "review_for": TEXTS,
     },
     "fct_factor_components": {
         **KEY,

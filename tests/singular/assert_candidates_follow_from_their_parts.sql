@@ -15,9 +15,9 @@
     'capacity_score_geometric': 'power(c_score, weight_c) * power(floored_integrity, weight_i_int)'
         ~ ' * power(r_score, weight_r) * power(i_inc_score, weight_i_inc) * power(s_score, weight_s)',
     'fragility_index': '1 / (fragility_epsilon + capacity_score)',
-    'r_score_steady': '1 / (1 + exp(-norm_k * ('
-        ~ '(1 - delta_drift) / (1 + mttr_hours_steady / mttr_scale_hours) * (1 - rho_regression) - norm_x0)))',
-    'i_inc_score_steady': '(1 - ece) * q_deferral_steady * (1 - u_unsafe)',
+    'r_score_steady': 'no_episode / (1 + exp(-norm_k * (1 - delta_drift - norm_x0))) + (1 - no_episode)'
+        ~ ' / (1 + exp(-norm_k * ((1 - delta_drift) / (1 + mttr_hours_steady / mttr_scale_hours) - norm_x0)))',
+    'i_inc_score_steady': '(1 - ece) * (no_deferral + (1 - no_deferral) * q_deferral_steady) * (1 - u_unsafe)',
     'capacity_score_steady': 'c_score * floored_integrity * r_score_steady * i_inc_score_steady * s_score',
     'mttr_hours_steady_minus_weekly': 'capacity_score_steady - capacity_score - q_deferral_steady_minus_weekly',
 } %}
@@ -29,7 +29,7 @@
         '(capacity_score_steady is null) = (category_steady is null)'
         ~ ' and (capacity_score_steady is null) = (category_steady_certainty is null)'
         ~ ' and (capacity_score_steady is null) = (steady_missing_because is not null)'),
-    'without an event in the window the steady score is the weekly one': ('capacity_score_steady',
+    'without an event in the steady days the steady score is the weekly one': ('capacity_score_steady',
         'n_steady_episodes > 0 or n_steady_deferrals > 0 or n_traces < min_traces'
         ~ ' or capacity_score_steady = capacity_score'),
     'weakest factor is the first of the smallest': ('weakest_factor', "weakest_factor ="
@@ -118,6 +118,12 @@ scores as (
         {{ scoring_parameter(name) }}::double precision as {{ name }},
         {% endfor %}
         greatest(i_int_score, {{ scoring_parameter('integrity_floor') }}) as floored_integrity,
+        {% for event in ['episode', 'deferral'] %}
+        exp(
+            -n_steady_{{ event }}s::double precision * window_days
+            / greatest(window_days, {{ scoring_parameter('steady_days') }})
+        ) as no_{{ event }},
+        {% endfor %}
         num_nonnulls(delta_csdma_plausibility_score, delta_dsdma_domain_alignment, delta_coherence_level) as n_deltas,
         coalesce(delta_csdma_plausibility_score, 0)
         + coalesce(delta_dsdma_domain_alignment, 0)

@@ -207,7 +207,9 @@ classified as (
         of_lowest_steady.category as category_steady_low,
         of_highest_steady.category as category_steady_high,
         {{ loss_of_value('bounded.q_deferral') }} as deferral_loss,
-        {{ loss_of_value('bounded.q_deferral_steady') }} as steady_deferral_loss,
+        {{ loss_of_value(worth_of_deferrals(
+            'bounded.q_deferral_steady', 'bounded.n_steady_deferrals', 'bounded.window_days'
+        )) }} as steady_deferral_loss,
         case
             when not bounded.has_enough_traces then 'insufficient_data'
             when bounded.first_traced_at > bounded.window_start - {{ days(scoring_parameter('warm_up_days')) }}

@@ -28,7 +28,8 @@ statistics as (
         delta_coherence_level,
         delta_drift,
         n_measured_metrics,
-        r_score
+        r_score,
+        r_score_steady
     from {{ ref('int_window_statistics') }}
 
 )
@@ -48,9 +49,6 @@ select
     statistics.r_score,
     inputs.mttr_hours_steady,
     inputs.n_steady_episodes,
-    case
-        when inputs.mttr_hours_steady = inputs.mttr_hours then statistics.r_score
-        else {{ resilience('statistics.delta_drift', 'inputs.mttr_hours_steady', 'inputs.rho_regression') }}
-    end as r_score_steady
+    statistics.r_score_steady
 from inputs
 inner join statistics using (agent_id_hash, as_of, window_days)

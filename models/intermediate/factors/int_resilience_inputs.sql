@@ -18,7 +18,10 @@ with window_sums as (
         steady_n_recoveries,
         steady_recovery_microseconds,
         before_n_recoveries,
-        before_recovery_microseconds
+        before_recovery_microseconds,
+        log_recovery_hours,
+        before_log_recovery_hours,
+        before_log_recovery_hours_squared
     from {{ ref('int_window_sums') }}
 
 ),
@@ -55,10 +58,9 @@ inputs as (
         (open_for is not null)::integer as n_open_episodes,
         coalesce({{ mean_time_to_recovery('recovery_microseconds', 'n_recoveries', 'open_for') }}, 0) as mttr_hours,
         coalesce({{ rate('(n_recoveries - n_modes + n_modes_open)', 'nullif(n_recoveries, 0)') }}, 0) as rho_regression,
-        n_recoveries > 0 or open_for is not null as has_episode,
-        {{ mean_time_to_recovery(
+        coalesce({{ mean_time_to_recovery(
             'steady_recovery_microseconds', 'steady_n_recoveries', 'open_for'
-        ) }} as mttr_hours_steady,
+        ) }}, 0) as mttr_hours_steady,
         {{ mean_time_to_recovery(
             'before_recovery_microseconds', 'before_n_recoveries', 'null::interval'
         ) }} as mttr_hours_before
@@ -78,8 +80,11 @@ select
     n_open_episodes,
     mttr_hours,
     rho_regression,
-    case when has_episode then mttr_hours_steady else 0 end as mttr_hours_steady,
-    (case when has_episode then steady_n_recoveries + n_open_episodes else 0 end)::integer as n_steady_episodes,
+    mttr_hours_steady,
+    (steady_n_recoveries + n_open_episodes)::integer as n_steady_episodes,
     mttr_hours_before,
-    before_n_recoveries::integer as n_episodes_before
+    before_n_recoveries::integer as n_episodes_before,
+    (log_recovery_hours + coalesce({{ log_hours('open_for') }}, 0))::double precision as log_hours,
+    before_log_recovery_hours::double precision as log_hours_before,
+    before_log_recovery_hours_squared::double precision as log_hours_squared_before
 from inputs

@@ -293,8 +293,6 @@ select
     successes_by_bin,
     judged_keys,
     score_triples,
-    log_recovery_hours,
-    log_recovery_hours_squared,
     {{ sums_hash() }} as sums_hash
 from joined
 order by period_start

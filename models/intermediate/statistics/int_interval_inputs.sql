@@ -35,7 +35,11 @@ resilience_inputs as (
         mttr_hours,
         rho_regression,
         mttr_hours_steady,
-        n_steady_episodes
+        n_steady_episodes,
+        log_hours,
+        n_episodes_before,
+        log_hours_before,
+        log_hours_squared_before
     from {{ ref('int_resilience_inputs') }}
     where {{ in_scored_range('as_of') }}
 
@@ -71,6 +75,10 @@ row_hashes as (
             deferrals.n_judged_deferrals,
             resilience_inputs.mttr_hours_steady,
             resilience_inputs.n_steady_episodes,
+            encode(float8send(resilience_inputs.log_hours), 'hex'),
+            resilience_inputs.n_episodes_before,
+            encode(float8send(resilience_inputs.log_hours_before), 'hex'),
+            encode(float8send(resilience_inputs.log_hours_squared_before), 'hex'),
             deferrals.q_deferral_steady,
             deferrals.n_steady_deferrals,
             {{ epoch('window_sums.baseline_start') }},

@@ -63,6 +63,8 @@ window_sums as (
         {% endfor %}
         {% for name in ['n_recoveries', 'recovery_microseconds'] %}
         {{ window_sum(name, 'at_end', 'at_steady_start') }} as steady_{{ name }},
+        {% endfor %}
+        {% for name in ['n_recoveries', 'recovery_microseconds', 'log_recovery_hours', 'log_recovery_hours_squared'] %}
         {{ window_sum(name, 'at_start', 'at_before_start') }} as before_{{ name }},
         {% endfor %}
         {{ window_sum('sums_hash', 'at_end', 'at_memory_start') }} as memory_hash
@@ -110,7 +112,9 @@ select
     window_sums.steady_n_recoveries,
     window_sums.steady_recovery_microseconds,
     window_sums.before_n_recoveries,
-    window_sums.before_recovery_microseconds
+    window_sums.before_recovery_microseconds,
+    window_sums.before_log_recovery_hours,
+    window_sums.before_log_recovery_hours_squared
 from window_sums
 inner join agents on window_sums.agent_id_hash = agents.agent_id_hash
 left join agent_names

@@ -29,6 +29,7 @@ DEFAULTS = {
     "w_corroborated": 1.0,
     "w_uncorroborated": 0.5,
     "min_traces": 30,
+    "steady_days": 90,
 }
 
 
@@ -213,11 +214,30 @@ def _wilson(p, n, z, sign):
     )
 
 
+def _gamma_quantile(share, shape):
+    """The quantile of the gamma distribution, by bisection of its series."""
+
+    def log_below(log_g):
+        g, term, total = math.exp(log_g), 1.0, 1.0
+        for k in range(1, 200):
+            term *= g / (shape + k)
+            total += term
+        return shape * log_g - g - math.lgamma(shape + 1) + math.log(total)
+
+    low, high = -1e4, math.log(10)
+    for _ in range(200):
+        middle = (low + high) / 2
+        low, high = (middle, high) if log_below(middle) < math.log(share) else (low, middle)
+    return math.exp(low)
+
+
 def _rate_limits(p, n, z_worse, z_better):
     """Lower and upper limit of a rate of bad events."""
     if n <= 0:
         return 0.0 if p <= 0 else 0.0, 1.0
     low = 0.0 if p <= 0 else max(0.0, _wilson(p, n, z_better, -1))
+    if 0 < p * n < 4:
+        low = min(low, _gamma_quantile(0.05, p * n) / n)
     high = 1.0 if p >= 1 else min(1.0, _wilson(p, n, z_worse, 1))
     return min(low, p), max(high, p)
 
@@ -352,6 +372,65 @@ def limits(periods, facts, as_of, window, icc, cv, overrides=None, per_day=1):
     """
     row = (periods, facts, as_of, window, icc, cv, overrides, per_day)
     return _limits(*row, 1.96) | {key: _limits(*row, 1.645)[key] for key in ("capacity", "drivers")}
+
+
+def steady(periods, facts, as_of, window, icc, cv, overrides=None, per_day=1):
+    """Value and limits of the steady score (certainty.md §4b), None below ``min_traces``.
+
+    :param facts: of the steady days.
+    """
+    p = DEFAULTS | (overrides or {})
+    days = max(p["steady_days"], window[0])
+    quiet = _limits(periods, Facts(0.0, 0, 0.0, 1.0, 0), as_of, window, icc, cv, overrides, per_day, 1.645)
+    if quiet["capacity"] is None:
+        return None
+    kept = 1 - quiet["components"]["delta_drift"][0]
+
+    def norm(x):
+        return 1 / (1 + math.exp(-p["norm_k"] * (x - p["norm_x0"])))
+
+    def lost(per_day, worth):
+        chance = 1 - math.exp(-per_day * window[0])
+        return _neg_log(max(1 - chance + chance * worth, 1e-300))
+
+    def episodes(hours):
+        return norm(kept / (1 + hours / p["mttr_scale_hours"])) / norm(kept)
+
+    def most(n):
+        return (math.sqrt(n) + 0.8225) ** 2 / days
+
+    def least(n):
+        return max(math.sqrt(n) - 0.98, 0) ** 2 / days
+
+    n, hours = facts.n_episodes, facts.mttr_hours
+    n_judged, q = facts.n_deferrals, facts.q
+    s = math.sqrt(math.log(1 + cv**2 / max(n, 1)))
+    of_episodes, of_deferrals = lost(n / days, episodes(hours)), lost(n_judged / days, q)
+    lost_low = lost_high = 0.0
+    if n_judged:
+        lost_low, lost_high = _rate_limits(1 - q, n_judged, 1.645, 1.96)
+    steps = {
+        "worse": (
+            lost(most(n), episodes(hours)) - of_episodes,
+            lost(n / days, episodes(hours * math.exp(s * s / 2 + 1.645 * s))) - of_episodes,
+            lost(most(n_judged), q) - of_deferrals,
+            lost(n_judged / days, 1 - lost_high) - of_deferrals,
+        ),
+        "better": (
+            of_episodes - lost(least(n), episodes(hours)),
+            of_episodes - lost(n / days, episodes(hours * min(math.exp(s * s / 2 - 1.96 * s), 1))),
+            of_deferrals - lost(least(n_judged), q),
+            of_deferrals - lost(n_judged / days, 1 - lost_low),
+        ),
+    }
+    (l_sum, worse, b_sum, better), upper = quiet["losses"]
+    of_events = of_episodes + of_deferrals
+    low = math.exp(-(l_sum + of_events + math.hypot(worse, *steps["worse"])))
+    high = math.exp(-max(0.0, b_sum + of_events - math.hypot(better, *steps["better"])))
+    if upper is not None:
+        low, high = 0.0, upper * high
+    value = quiet["capacity"][0] * math.exp(-of_events)
+    return value, min(low, value), max(min(high, norm(1.0)), value)
 
 
 def _limits(periods, facts, as_of, window, icc, cv, overrides, per_day, z_worse, z_better=1.96):
@@ -550,6 +629,7 @@ def _limits(periods, facts, as_of, window, icc, cv, overrides, per_day, z_worse,
         if shrink > 0:
             driver += [(name, math.inf) for name, _ in zeros]
             driver += [(o[0], (o[2] - o[1]) * shrink) for o in others]
+    result["losses"] = (four, upper)
     capacity = math.prod(max(point, floor) if f == "I_int" else point for f, point in points.items())
     low, high = to_limits(four, upper)
     if n >= p["min_traces"]:

@@ -151,7 +151,7 @@ class FleetLimits:
         overrides = {key: v if isinstance(v, bool) else float(v) for key, v in overrides.items()}
         icc, episode_cv = self.shared(end, window)
         found, found_steady = (
-            intervals.limits(
+            limits(
                 self.periods[name],
                 observed,
                 self._index(end),
@@ -161,9 +161,9 @@ class FleetLimits:
                 overrides,
                 self.per_day,
             )
-            for observed in (facts, steady)
+            for limits, observed in ((intervals.limits, facts), (intervals.steady, steady))
         )
-        return found | {"steady": found_steady["capacity"]}
+        return found | {"steady": found_steady}
 
     def _index(self, end: int) -> int:
         return (end - self.origin) // self.fleet.period_us

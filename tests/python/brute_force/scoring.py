@@ -11,6 +11,7 @@ Points the text leaves open, and the reading taken here, are marked ``Reading:``
 from __future__ import annotations
 
 import hashlib
+import itertools
 import math
 import re
 from bisect import bisect_left
@@ -74,6 +75,10 @@ DEFAULT_PARAMETERS: dict[str, Any] = {
     "falling_threshold": 0.15,
     "falling_z_together": 2.8,
     "falling_z_alone": 3.8,
+    "falling_month_z_together": 3.2,
+    "falling_month_z_alone": 4.3,
+    "episode_z": 2.935,
+    "episode_chance": 0.0017,
     "silent_days": 2,
     "silent_min_traces": 30,
 }
@@ -830,6 +835,11 @@ def _ended(episodes: list[Episode], start: int, end: int) -> list[Episode]:
     return [e for e in episodes if e.recovered is not None and start <= e.recovered < end]
 
 
+def _chance(n: int, of: int, window: int) -> float:
+    """certainty.md §4b: the chance of an event in the window, where n came in a longer time."""
+    return 1 - math.exp(-n / of * window)
+
+
 def _resilience(
     agent: Agent, window: range, baseline: range, start: int, end: int, p: Mapping[str, Any]
 ) -> dict[str, Any]:
@@ -842,14 +852,14 @@ def _resilience(
     delta_drift = math.fsum(measurable) / len(measurable) if measurable else 0.0
     mttr, n_open = _mttr(agent.episodes, start, end)
     rho = _regression(agent.episodes, start, end)
-    steady, n_steady = Fraction(0), 0
-    if n_open or _ended(agent.episodes, start, end):
-        steady_start = min(start, end - p["steady_days"] * _DAY)
-        steady, _ = _mttr(agent.episodes, steady_start, end)
-        n_steady = len(_ended(agent.episodes, steady_start, end)) + n_open
+    steady_start = min(start, end - p["steady_days"] * _DAY)
+    steady, _ = _mttr(agent.episodes, steady_start, end)
+    n_steady = len(_ended(agent.episodes, steady_start, end)) + n_open
+    chance = _chance(n_steady, end - steady_start, end - start)
+    quiet, eventful = (_norm(delta_drift, hours, Fraction(0), p) for hours in (Fraction(0), steady))
     return {
         "r_score": _norm(delta_drift, mttr, rho, p),
-        "r_score_steady": _norm(delta_drift, steady, rho, p),
+        "r_score_steady": (1 - chance) * quiet + chance * eventful,
         "mttr_hours_steady": float(steady),
         "n_steady_episodes": n_steady,
         "delta_drift": delta_drift,
@@ -988,9 +998,10 @@ def _incompleteness(
     measured = _calibration_error(traces)
     ece = Fraction(0) if measured is None else measured
     q_deferral, n_judged = _deferral_quality(deferrals, outcomes, start, end)
-    q_steady, n_steady = q_deferral, n_judged
-    if n_judged:
-        q_steady, n_steady = _deferral_quality(deferrals, outcomes, min(start, end - steady_days * _DAY), end)
+    steady_start = min(start, end - steady_days * _DAY)
+    q_steady, n_steady = _deferral_quality(deferrals, outcomes, steady_start, end)
+    chance = _chance(n_steady, end - steady_start, end - start)
+    worth = 1 - chance + chance * float(q_steady)
     unsafe = sum(
         trace.entropy_level is not None
         and trace.entropy_level > Fraction(1, 2)
@@ -1000,7 +1011,8 @@ def _incompleteness(
     u_unsafe = Fraction(unsafe, len(traces))
     return {
         "i_inc_score": float((1 - ece) * q_deferral * (1 - u_unsafe)),
-        "i_inc_score_steady": float((1 - ece) * q_steady * (1 - u_unsafe)),
+        "i_inc_score_steady": float((1 - ece) * (1 - u_unsafe)) * worth,
+        "worth_of_deferrals_steady": worth,
         "q_deferral_steady": float(q_steady),
         "n_steady_deferrals": n_steady,
         "ece": float(ece),
@@ -1168,7 +1180,7 @@ _STEADY = (
 
 def _steady_minus_weekly(weekly: float, steady: float, values: Mapping[str, Any]) -> dict[str, float]:
     """certainty.md §4b: the difference of the scores by component, shared as certainty.md §2 shares a change."""
-    before, now = values["q_deferral"], values["q_deferral_steady"]
+    before, now = values["q_deferral"], values["worth_of_deferrals_steady"]
     if weekly > 0 and steady > 0:
         ratio = math.log(steady / weekly)
         mean = weekly if abs(ratio) < 1e-12 else (steady - weekly) / ratio
@@ -1333,10 +1345,11 @@ _GOOD = ("i_chain", "i_coverage", "i_replay", "s_score")
 _BEHAVIOUR = ("d_identity", "k_contradiction", *_GOOD, "delta_drift", "ece", "u_unsafe")
 
 
-def _fall(before, before_limits, now, now_limits, p) -> float | None:
+def _fall(before, before_limits, now, now_limits, p, rule="falling", parts=_BEHAVIOUR) -> float | None:
     """certainty.md §4, ``falling``: D where it is raised, else None.
 
     ``before`` and ``now`` are rows as ``Fleet.score`` has them, the limits (value, low, high) by component.
+    ``rule``: what the parameters of the comparison begin with.
     """
 
     def loss(part, value):
@@ -1352,33 +1365,29 @@ def _fall(before, before_limits, now, now_limits, p) -> float | None:
     if before["score_status"] == "provisional":
         return None
     sums, alone = [0.0, 0.0, 0.0], False
-    for part in _BEHAVIOUR:
+    for part in parts:
         if part in before["unmeasured_components"] or part in now["unmeasured_components"]:
             continue
         was, was_worse = (loss(part, before_limits[part][i]) for i in (0, 1 if part in _GOOD else 2))
         now_is, now_better = (loss(part, now_limits[part][i]) for i in (0, 2 if part in _GOOD else 1))
         variance = ((was_worse - was) / 1.96) ** 2 + ((now_is - now_better) / 1.96) ** 2
         change = now_is - was
-        alone |= change > 0.02 and change >= float(p["falling_z_alone"]) * math.sqrt(variance)
+        alone |= change > 0.02 and change >= float(p[f"{rule}_z_alone"]) * math.sqrt(variance)
         sums = [a + b for a, b in zip(sums, (was, now_is, variance), strict=True)]
-    together = sums[1] - sums[0] >= float(p["falling_z_together"]) * math.sqrt(sums[2])
+    together = sums[1] - sums[0] >= float(p[f"{rule}_z_together"]) * math.sqrt(sums[2])
     fall = math.exp(-sums[0]) - math.exp(-sums[1])
     return fall if (together or alone) and fall >= float(p["falling_threshold"]) / 3 else None
 
 
-def _rose(share: float, n: int, before: float, n_before: int) -> bool:
+def _rose(share: float, n: int, before: float, n_before: int, most: float) -> bool:
     """certainty.md §4, episode: whether a share is above the earlier one's Wilson limit by more than chance."""
     if not n or not n_before:
         return False
-    z = _EPISODE_Z / math.sqrt(2)
+    z = most / math.sqrt(2)
     middle = before + z * z / (2 * n_before)
     half = z * math.sqrt(before * (1 - before) / n_before + (z / (2 * n_before)) ** 2)
     highest = min(1.0, (middle + half) / (1 + z * z / n_before))
-    return share - highest > _EPISODE_Z * math.sqrt(highest * (1 - highest) / n)
-
-
-_EPISODE_Z = 2.935
-"""certainty.md §4: what chance reaches once in 600 comparisons."""
+    return share - highest > most * math.sqrt(highest * (1 - highest) / n)
 
 
 def _worse_events(
@@ -1389,18 +1398,32 @@ def _worse_events(
     start = end - window.window_days * _DAY
     first = start - fleet.parameters["steady_days"] * _DAY
     episodes = fleet.agents[name].episodes
-    ended, ended_before = _ended(episodes, start, end), _ended(episodes, first, start)
-    n, n_before = len(ended) + parts["n_open_episodes"], len(ended_before)
-    hours = parts["mttr_hours"]
-    before = sum(e.recovered - e.detected for e in ended_before) / max(n_before, 1) / _HOUR
-    if hours > 0 and before > 0:
-        spread = math.sqrt(math.log1p(cv * cv / n) + math.log1p(cv * cv / n_before))
-        if math.log(hours / before) > _EPISODE_Z * spread:
-            return hours
+    p = fleet.parameters
+    now = [e.recovered - e.detected for e in _ended(episodes, start, end)]
+    now += [
+        end - e.detected for e in episodes if e.detected < end and (e.recovered is None or e.recovered >= end)
+    ]
+    before = [e.recovered - e.detected for e in _ended(episodes, first, start)]
+    logs, logs_before = ([math.log(max(us / _HOUR, 0.01)) for us in some] for some in (now, before))
+    n, n_before = len(now), len(before)
+    if n and n_before:
+        mean, mean_before = sum(logs) / n, sum(logs_before) / n_before
+        spread = math.fsum((log - mean_before) ** 2 for log in logs_before)
+        variance = (10 * math.log1p(cv * cv) + spread) / (10 + n_before - 1)
+        z = (mean - mean_before) / math.sqrt(variance * (1 / n + 1 / n_before))
+        if z > float(p["episode_z"]):
+            return parts["mttr_hours"]
+    if n >= 2:
+        share = Fraction(window.window_days, window.window_days + p["steady_days"])
+        total = n + n_before
+        fewer = sum(math.comb(total, k) * share**k * (1 - share) ** (total - k) for k in range(n))
+        if 1 - fewer <= _exact(p["episode_chance"]):
+            return n
     quality, n_quality = _deferral_quality(
         fleet.deferrals_of[name], fleet.outcomes, first, start, known_by=end
     )
-    if _rose(1 - parts["q_deferral"], parts["n_judged_deferrals"], 1 - float(quality), n_quality):
+    share, n_judged = 1 - parts["q_deferral"], parts["n_judged_deferrals"]
+    if _rose(share, n_judged, 1 - float(quality), n_quality, float(p["episode_z"])):
         return parts["q_deferral"]
     return None
 
@@ -1417,7 +1440,7 @@ def alerts(
     period: str = "day",
     deferral_outcomes=None,
 ) -> list[dict]:
-    """scoring.md §8, alerts, at the run's as-of cut down to a period end (``as_ofs`` is not used).
+    """scoring.md §8, alerts, at these as-ofs, or at the run's as-of cut down to a period end.
 
     certainty.md §4, for the severity of low_capacity, for falling and for episode.
 
@@ -1426,26 +1449,29 @@ def alerts(
     W before the silent days (silent).
     """
     fleet = Fleet(traces, deferrals, keys, run_as_of, parameters, period, deferral_outcomes)
-    p, end = fleet.parameters, fleet.run_end
+    p = fleet.parameters
+    ends = [fleet.run_end] if as_ofs is None else sorted({_us(as_of) for as_of in as_ofs})
     raised = []
     # Here, because the limits are counted from what this module judges.
     from brute_force.limits import FleetLimits
 
     fleet_limits = FleetLimits(fleet)
 
-    def alert(kind: str, severity: str, name: str, window: Window, value: float) -> None:
+    def alert(kind: str, severity: str, name: str, end: int, window: Window, value: float) -> None:
         raised.append(
             {
                 "kind": kind,
                 "severity": severity,
                 "agent_id_hash": name,
+                "as_of": _datetime(end),
                 "window_days": window.window_days,
                 "value": value,
             }
         )
 
-    for name, agent in fleet.agents.items():
-        for window in windows:
+    for name, end, window in itertools.product(fleet.agents, ends, windows):
+        agent = fleet.agents[name]
+        if end in fleet.period_ends(name):
             length = window.window_days * _DAY
             row = fleet.score(name, end, window)
             if row is not None:
@@ -1455,28 +1481,36 @@ def alerts(
                 threshold = float(p["low_capacity_threshold"])
                 if capacity is not None and capacity < threshold:
                     severity = "critical" if limits[2] < threshold else "warning"
-                    alert("low_capacity", severity, name, window, capacity)
+                    alert("low_capacity", severity, name, end, window, capacity)
                 broken = sum(
                     row["components"][kind] for kind in ("chain_gaps", "chain_rewinds", "chain_duplicates")
                 )
                 if broken > 0:
-                    alert("broken_chain", "critical", name, window, broken)
+                    alert("broken_chain", "critical", name, end, window, broken)
                 before = fleet.score(name, end - length, window)
                 before_capacity = None if before is None else before["capacity_score"]
+                fall = None
                 if capacity is not None and before_capacity is not None:
                     earlier = fleet_limits.row(name, end - length, window, before)["components"]
                     fall = _fall(before, earlier, row, found["components"], p)
-                    if fall is not None:
-                        alert("falling", "warning", name, window, fall)
+                month = next((w for w in windows if w.window_days == 30), None)
+                if fall is None and capacity is not None and window.window_days == 7 and month is not None:
+                    before = fleet.score(name, end - length, month)
+                    if before is not None and before["capacity_score"] is not None:
+                        earlier = fleet_limits.row(name, end - length, month, before)["components"]
+                        parts = [part for part in _BEHAVIOUR if part != "delta_drift"]
+                        fall = _fall(before, earlier, row, found["components"], p, "falling_month", parts)
+                if fall is not None:
+                    alert("falling", "warning", name, end, window, fall)
             if row is not None:
                 cv = fleet_limits.shared(end, window)[1]
                 worse = _worse_events(fleet, name, end, window, row, cv)
                 if worse is not None:
-                    alert("episode", "warning", name, window, worse)
+                    alert("episode", "warning", name, end, window, worse)
             silence = end - p["silent_days"] * _DAY
             n_before = len(agent.between(silence - length, silence))
             if len(agent.between(silence, end)) == 0 and n_before >= p["silent_min_traces"]:
-                alert("silent", "warning", name, window, n_before)
+                alert("silent", "warning", name, end, window, n_before)
     return raised
 
 

@@ -75,7 +75,7 @@ class Rows(NamedTuple):
     """As published; 1 where nothing was judged."""
     n_judged_deferrals: Integers
     mttr_hours_steady: Floats
-    """The same four over the steady days (certainty.md §4b), where the window has such an event; else as above."""
+    """The same four over the steady days (certainty.md §4b), at least the window."""
     n_steady_episodes: Integers
     q_deferral_steady: Floats
     n_steady_deferrals: Integers
@@ -111,6 +111,7 @@ class Parameters(NamedTuple):
     w_corroborated: float = 1.0
     w_uncorroborated: float = 0.5
     min_traces: int = 30
+    steady_days: int = 90
 
 
 class Level(NamedTuple):
@@ -122,7 +123,7 @@ class Level(NamedTuple):
     """Towards a better score."""
 
 
-METHOD_VERSION = 2
+METHOD_VERSION = 3
 """Version of the method. It is counted up when limits change, here and in the macro ``interval_method_version``."""
 
 SCORE_LEVEL = Level(1.645, 1.96)

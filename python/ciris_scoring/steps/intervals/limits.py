@@ -5,6 +5,7 @@ lower one is the side of a better score and uses ``z_better``, the upper one tha
 Limits hold the centre between them; that they hold the published value too is seen to where they are combined.
 """
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -21,6 +22,16 @@ SPREAD_OF_GAP = 0.516
 
 FOLDING_RANGE = 2.5
 """Standard deviations from 0 up to which a gap counts as folded."""
+
+FEW_EVENTS = 4.0
+"""Effective bad events below which Wilson's lower limit is too high."""
+
+FEW_EVENTS_SHARE = 0.05
+"""Of the gamma distribution, below the lower limit of few events."""
+
+NEWTON_STEPS = 12
+TERMS = 30
+"""Of the series of the gamma distribution, which is summed up to 1.4 at most."""
 
 TINY_DIVERGENCE = 1e-12
 """Nats below which the ratio of the variance of KL to KL is taken at its limit, 2/n."""
@@ -46,7 +57,7 @@ class TwoCentred(NamedTuple):
 
 
 def wilson(rate: Floats, n: Floats, level: Level, none: Booleans, every: Booleans) -> Limits:
-    """Wilson limits of a rate of bad events.
+    """Wilson limits of a rate of bad events; of few events the lower one is that of a Poisson number, if that is lower.
 
     :param rate: in [0, 1].
     :param n: effective number of trials, positive where the limits are of use; elsewhere they are 0 and 1.
@@ -61,9 +72,35 @@ def wilson(rate: Floats, n: Floats, level: Level, none: Booleans, every: Boolean
         result: Floats = (rate + z * z / (2 * trials) + side * spread) / (1 + z * z / trials)
         return result
 
-    lower = np.where(none | ~known, 0.0, np.clip(limit(level.z_better, -1.0), 0.0, rate))
+    lowest = limit(level.z_better, -1.0)
+    events = rate * trials
+    few = ~none & known & (events > 0) & (events < FEW_EVENTS)
+    lowest[few] = np.minimum(lowest[few], gamma_quantile(events[few]) / trials[few])
+    lower = np.where(none | ~known, 0.0, np.clip(lowest, 0.0, rate))
     upper = np.where(every | ~known, 1.0, np.clip(limit(level.z_worse, 1.0), rate, 1.0))
     return Limits(lower, upper)
+
+
+def gamma_quantile(shape: Floats) -> Floats:
+    """Quantile ``FEW_EVENTS_SHARE`` of the gamma distribution, by Newton's method on logarithms.
+
+    The distribution at g is g^x e^−g Σ g^k / ((x + 1) … (x + k)) / Γ(x + 1). Its logarithm as a function of ln g is
+    concave and has the slope x / Σ, so that Newton's method cannot miss.
+
+    :param shape: (n,) x, in (0, ``FEW_EVENTS``).
+    """
+    log_gamma = np.array([math.lgamma(x + 1) for x in shape.tolist()], dtype=np.float64)
+    log_g: Floats = (math.log(FEW_EVENTS_SHARE) + log_gamma) / shape
+    for _ in range(NEWTON_STEPS):
+        g = np.exp(np.maximum(log_g, -700.0))
+        term = np.ones_like(shape)
+        total = np.ones_like(shape)
+        for k in range(1, TERMS):
+            term = term * g / (shape + k)
+            total = total + term
+        log_share = shape * log_g - g - log_gamma + np.log(total)
+        log_g = log_g - (log_share - math.log(FEW_EVENTS_SHARE)) * total / shape
+    return np.exp(np.maximum(log_g, -700.0))
 
 
 def calibration_limits(

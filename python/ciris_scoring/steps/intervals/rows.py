@@ -68,6 +68,7 @@ from ciris_scoring.steps.intervals.residuals import (
     rate_totals,
 )
 from ciris_scoring.steps.intervals.rolling import decayed_sum
+from ciris_scoring.steps.intervals.steady import steady_events, without_events
 from ciris_scoring.steps.resilience import drift, sigmoid
 
 CHUNK_ROWS = 1_024
@@ -111,9 +112,11 @@ class Intervals(NamedTuple):
     capacity_score_low: Floats
     capacity_score_high: Floats
     capacity_score_steady: Floats
-    """(n,), as ``capacity_score``, with the episodes and deferrals of the steady days, and its limits."""
+    """(n,), as ``capacity_score``, with events as often, long and good as in the steady days, and its limits."""
     capacity_score_steady_low: Floats
     capacity_score_steady_high: Floats
+    r_score_steady: Floats
+    """(n,), R as ``capacity_score_steady`` takes it."""
     factor: Floats
     """(n, 5) in the order of ``FACTORS``, and their limits."""
     factor_low: Floats
@@ -208,7 +211,7 @@ def compute_intervals(
     """
     check_inputs(sums, rows, windows, periods_per_day)
     n = len(rows.agent)
-    widths = (*(None,) * 6, 5, 5, 5, 11, 11, 11, 11)
+    widths = (*(None,) * 7, 5, 5, 5, 11, 11, 11, 11)
     result = Intervals._make(
         [
             *(np.empty(n if width is None else (n, width)) for width in widths),
@@ -243,6 +246,7 @@ def compute_intervals(
                 Coherence(*(values[first : first + CHUNK_ROWS] for values in coherent)),
                 fleet.icc[part.window, part.as_of],
                 fleet.episode_cv[part.window, part.as_of],
+                window,
                 parameters,
             )
             for target, values in zip(result, computed, strict=True):
@@ -306,9 +310,10 @@ def _limits(
     coherent: Coherence,
     icc: Floats,
     episode_cv: Floats,
+    window: Window,
     parameters: Parameters,
 ) -> Intervals:
-    """Scores and limits of n rows of one window.
+    """Scores and limits of n rows of ``window``.
 
     :param replay: (n, 2): Σ n·failed/sampled and Σ n²/sampled over the window's periods.
     :param confidence: (n, 10) sums of confidence by bin.
@@ -365,20 +370,24 @@ def _limits(
         limits = _ComponentLimits(
             _held(wilson(bad, trials / effects[:, :n_rates], level, bad <= 0, bad >= 1), bad, unmeasured),
             calibration_limits(moments.judged, confidence, moments.successes, effects[:, n_rates], level),
-            _deferral_limits(rows, level),
+            _deferral_limits(rows.q_deferral, rows.n_judged_deferrals, level),
             drift_limits(divergences, level),
             recovery_limits(rows.mttr_hours, rows.n_episodes.astype(np.float64), episode_cv, level),
         )
         return limits, _losses(bad, limits, rows, parameters)
 
+    quiet = without_events(rows)
+    nothing_lost = Limits(np.zeros_like(delta), np.zeros_like(delta))
     score_limits, parts = at(SCORE_LEVEL)
+    quiet_limits = score_limits._replace(deferrals=nothing_lost, recovery=nothing_lost)
     published, published_parts = at(PUBLISHED_LEVEL)
-    steady = _over_the_steady_days(rows)
-    steady_limits = score_limits._replace(
-        deferrals=_deferral_limits(steady, SCORE_LEVEL),
-        recovery=recovery_limits(
-            steady.mttr_hours, steady.n_episodes.astype(np.float64), episode_cv, SCORE_LEVEL
-        ),
+    steady = steady_events(
+        rows,
+        delta,
+        episode_cv,
+        _deferral_limits(rows.q_deferral_steady, rows.n_steady_deferrals, SCORE_LEVEL),
+        window,
+        parameters,
     )
 
     # Points, as published.
@@ -405,7 +414,8 @@ def _limits(
 
     is_scored: Booleans = n_traces >= parameters.min_traces
     factor = factors(rows)
-    capacity, capacity_steady = product(factor), product(factors(steady))
+    capacity, capacity_quiet = product(factor), product(factors(quiet))
+    capacity_steady = capacity_quiet * np.exp(-steady.lost.worse)
 
     # Limits.
     best_r = sigmoid(1.0, parameters.norm_k, parameters.norm_x0)
@@ -431,7 +441,8 @@ def _limits(
     composite_parts = in_composite(combined)
     capacity_low, capacity_high = limits_of_score(composite_parts, capacity)
     steady_low, steady_high = limits_of_score(
-        in_composite(combined_factors(_losses(bad, steady_limits, steady, parameters))), capacity_steady
+        [*in_composite(combined_factors(_losses(bad, quiet_limits, quiet, parameters))), steady.lost],
+        capacity_steady,
     )
     factor_low = np.stack([limits.lower for limits in factor_limits], axis=-1)
     factor_high = np.stack([limits.upper for limits in factor_limits], axis=-1)
@@ -484,6 +495,7 @@ def _limits(
         capacity_score_steady=np.where(is_scored, capacity_steady, np.nan),
         capacity_score_steady_low=steady_low,
         capacity_score_steady_high=steady_high,
+        r_score_steady=steady.r_score,
         factor=factor,
         factor_low=np.minimum(factor_low, factor),
         factor_high=np.maximum(factor_high, factor),
@@ -499,19 +511,9 @@ def _columns(residuals: Residuals, columns: slice) -> Residuals:
     return Residuals(*(values[:, columns] for values in residuals))
 
 
-def _over_the_steady_days(rows: Rows) -> Rows:
-    """Rows whose episodes and deferrals are those of the steady days."""
-    return rows._replace(
-        mttr_hours=rows.mttr_hours_steady,
-        n_episodes=rows.n_steady_episodes,
-        q_deferral=rows.q_deferral_steady,
-        n_judged_deferrals=rows.n_steady_deferrals,
-    )
-
-
-def _deferral_limits(rows: Rows, level: Level) -> Limits:
-    """Limits of what judged deferrals lost."""
-    lost, judged = 1 - rows.q_deferral, rows.n_judged_deferrals.astype(np.float64)
+def _deferral_limits(quality: Floats, n: Integers, level: Level) -> Limits:
+    """Limits of what n judged deferrals lost."""
+    lost, judged = 1 - quality, n.astype(np.float64)
     return _held(wilson(lost, judged, level, lost <= 0, lost >= 1), lost, judged <= 0)
 
 

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from psycopg import sql
 
 from ciris_scoring.basics.errors import StepError
+from ciris_scoring.steps.episodes import Episodes
 from ciris_scoring.steps.fixed_copy import Numbers, read_numbers
 from ciris_scoring.steps.intervals import PeriodSums, Rows
 from ciris_scoring.steps.intervals.inputs import METRICS, Integers
@@ -58,6 +59,9 @@ ROW_COLUMNS = {
     "n_steady_episodes": Numbers("int8"),
     "q_deferral_steady": Numbers("float8"),
     "n_steady_deferrals": Numbers("int8"),
+    "log_hours": Numbers("float8"),
+    "n_before": Numbers("int8"),
+    **dict.fromkeys(("log_hours_before", "log_hours_squared_before"), Numbers("float8")),
     "histograms": Numbers("int8", len(METRICS) * 2 * N_BINS),
 }
 """Columns of ``ciris_rows``, as they are read: agent, as-of and window by their places in the block."""
@@ -69,6 +73,7 @@ class Batch(NamedTuple):
     sums: PeriodSums
     row_ids: Integers
     rows: Rows
+    episodes: Episodes
     histograms: Integers
     """(rows, 3, 2, 10): of each metric the scoring window's, then the baseline's."""
 
@@ -81,7 +86,7 @@ def create_row_tables(session: Session) -> None:
             row_id int8, agent_number int8, agent_id_hash text, as_of timestamptz, window_days int4, inputs_digest text,
             mttr_hours float8, n_episodes int8, rho_regression float8, q_deferral float8, n_judged_deferrals int8,
             mttr_hours_steady float8, n_steady_episodes int8, q_deferral_steady float8, n_steady_deferrals int8,
-            histograms int8[]
+            log_hours float8, n_before int8, log_hours_before float8, log_hours_squared_before float8, histograms int8[]
         ) on commit drop;
         create temporary table ciris_agents (agent_number int8, agent_id_hash text) on commit drop;
         """
@@ -110,7 +115,8 @@ def number_rows(session: Session, inputs: Inputs, block: Block) -> int:
             awareness.q_deferral, awareness.n_judged_deferrals,
             resilience.mttr_hours_steady, resilience.n_steady_episodes,
             awareness.q_deferral_steady, awareness.n_steady_deferrals,
-            {histograms}
+            resilience.log_hours, resilience.n_episodes_before, resilience.log_hours_before,
+            resilience.log_hours_squared_before, {histograms}
         from ciris_fleets as fleets
         inner join {resilience} as resilience using (as_of, window_days)
         inner join {awareness} as awareness using (agent_id_hash, as_of, window_days)
@@ -157,7 +163,9 @@ class BatchReader:
         sums = _read_sums(self._session, self._inputs, self._setting, self._block, agents)
         batch = Batch(sums, *_read_rows(self._session, self._setting, self._block, agents))
         narrow = batch._replace(sums=PeriodSums._make(map(_narrowed, sums)))
-        self._room -= sum(values.nbytes for values in (*narrow.sums, *narrow.rows, narrow.histograms))
+        self._room -= sum(
+            values.nbytes for values in (*narrow.sums, *narrow.rows, *narrow.episodes, narrow.histograms)
+        )
         if self._room > 0:
             self._kept[agents] = narrow
         return batch
@@ -182,20 +190,21 @@ def chunks(batch: Batch, size: int) -> Iterator[Batch]:
             PeriodSums._make(values[first : first + size] for values in batch.sums),
             batch.row_ids[chosen],
             rows._replace(agent=rows.agent - first),
+            Episodes._make(values[chosen] for values in batch.episodes),
             batch.histograms[chosen],
         )
 
 
 def _read_rows(
     session: Session, setting: Setting, block: Block, agents: range
-) -> tuple[Integers, Rows, Integers]:
-    """Numbers, facts and histograms of a batch's rows."""
+) -> tuple[Integers, Rows, Episodes, Integers]:
+    """Numbers, facts, episodes and histograms of a batch's rows."""
     query = sql.SQL("""
         select
             row_id, agent_number - %(first)s, (extract(epoch from as_of - %(origin)s) / %(period)s)::int8,
             array_position(%(windows)s::int4[], window_days)::int8 - 1, mttr_hours, n_episodes, rho_regression,
             q_deferral, n_judged_deferrals, mttr_hours_steady, n_steady_episodes, q_deferral_steady, n_steady_deferrals,
-            histograms
+            log_hours, n_before, log_hours_before, log_hours_squared_before, histograms
         from ciris_rows
         where agent_number >= %(first)s and agent_number < %(last)s
         order by row_id
@@ -209,7 +218,10 @@ def _read_rows(
     }
     columns = read_numbers(session, query, parameters, ROW_COLUMNS)
     histograms = columns.pop("histograms").reshape(-1, len(METRICS), 2, N_BINS)
-    return columns.pop("row_id"), Rows(**columns), histograms
+    compared = {name: columns.pop(name) for name in Episodes._fields if name != "n"}
+    row_ids = columns.pop("row_id")
+    rows = Rows(**columns)
+    return row_ids, rows, Episodes(n=rows.n_episodes, **compared), histograms
 
 
 def _read_sums(session: Session, inputs: Inputs, setting: Setting, block: Block, agents: range) -> PeriodSums:

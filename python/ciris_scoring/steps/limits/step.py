@@ -2,6 +2,9 @@
 
 import time
 
+import numpy as np
+
+from ciris_scoring.steps.episodes import chance_of_as_many, longer
 from ciris_scoring.steps.intervals import (
     FleetSums,
     FleetValues,
@@ -136,5 +139,10 @@ def _compute_rows(
             values,
             periods_per_day=setting.periods_per_day,
         )
-        add_numbers(session, chunk.row_ids, chunk.rows, drifted, r_score, limits, values)
+        window_days = np.array([window.window_days for window in setting.windows])[chunk.rows.window]
+        episodes = {
+            "episode_z": longer(chunk.episodes, values.episode_cv[chunk.rows.window, chunk.rows.as_of]),
+            "episode_chance": chance_of_as_many(chunk.episodes, window_days, parameters.steady_days),
+        }
+        add_numbers(session, chunk.row_ids, chunk.rows, drifted, r_score, limits, values, episodes)
         progress.add(len(chunk.row_ids))

@@ -1,5 +1,7 @@
 """What is written: the statistics of a block's rows, into the temporary table that the model's query reads."""
 
+from collections.abc import Mapping
+
 from psycopg import sql
 
 from ciris_scoring.basics.statements import column_list
@@ -52,6 +54,7 @@ def add_numbers(
     r_score: Floats,
     limits: Intervals,
     fleet: FleetValues,
+    episodes: Mapping[str, Floats],
 ) -> None:
     """Put the statistics of a chunk's rows into ``ciris_numbers``; NaN for null."""
     columns: Columns = {
@@ -59,9 +62,11 @@ def add_numbers(
         "delta_drift": drift.mean,
         "n_measured_metrics": drift.n_measured.astype("int64"),
         "r_score": r_score,
+        "r_score_steady": limits.r_score_steady,
         **_limits(limits),
         "driver": limits.interval_driver,
         **_fleet_values(fleet, rows),
+        **episodes,
     }
     write_numbers(
         session, "ciris_numbers", {"row_id": row_ids, **{name: columns[name] for name in column_names()}}
@@ -110,12 +115,14 @@ def column_names() -> list[str]:
     limited = ["capacity_score", *FACTOR_SCORES, "capacity_score_steady"]
     limited += [component for component in COMPONENTS if component not in FACTOR_SCORES]
     return [
-        *(*DELTAS, "delta_drift", "n_measured_metrics", "r_score"),
+        *(*DELTAS, "delta_drift", "n_measured_metrics", "r_score", "r_score_steady"),
         *(f"{name}_{side}" for name in limited for side in ("low", "high")),
         *(f"{name}_design_effect" for name in COMPONENTS if name not in WITHOUT_DESIGN_EFFECT),
         "driver",
         *(f"{effect}_correlation" for effect in EFFECTS),
         "episode_cv",
+        "episode_z",
+        "episode_chance",
     ]
 
 

@@ -1,24 +1,19 @@
+{{ config(materialized='ephemeral') }}
 {#- What falling leaves out (certainty.md §4, episode): agents whose episodes or deferrals in the window are worse than
-    their own in the steady_days before it, at the latest as-of. A step of fct_capacity_alerts.
-    Grain and key: agent, window. Nothing is null. -#}
-with scoring_run as (
-
-    select latest_as_of as as_of
-    from {{ ref('int_scoring_run') }}
-
-),
-
-resilience_inputs as (
+    their own in the steady_days before it, at the as-ofs of the run. A step of fct_capacity_alerts.
+    Grain and key: agent, as-of, window. Nothing is null. -#}
+with resilience_inputs as (
 
     select
         agent_id_hash,
+        as_of,
         window_days,
         mttr_hours,
         n_recoveries + n_open_episodes as n_episodes,
         mttr_hours_before,
         n_episodes_before
     from {{ ref('int_resilience_inputs') }}
-    where as_of = (select run.as_of from scoring_run as run)
+    where {{ in_scored_range('as_of') }}
 
 ),
 
@@ -26,23 +21,27 @@ deferrals as (
 
     select
         agent_id_hash,
+        as_of,
         window_days,
         q_deferral,
         n_judged_deferrals,
         q_deferral_before,
         n_deferrals_before
     from {{ ref('int_incompleteness_awareness') }}
-    where as_of = (select run.as_of from scoring_run as run)
+    where {{ in_scored_range('as_of') }}
 
 ),
 
-fleet_values as (
+comparisons as (
 
-    select distinct
+    select
+        agent_id_hash,
+        as_of,
         window_days,
-        episode_cv
+        episode_z,
+        episode_chance
     from {{ ref('int_window_statistics') }}
-    where as_of = (select run.as_of from scoring_run as run)
+    where {{ in_scored_range('as_of') }}
 
 ),
 
@@ -50,6 +49,7 @@ events as (
 
     select
         resilience_inputs.agent_id_hash,
+        resilience_inputs.as_of,
         resilience_inputs.window_days,
         resilience_inputs.mttr_hours,
         resilience_inputs.n_episodes,
@@ -59,25 +59,29 @@ events as (
         deferrals.n_judged_deferrals,
         deferrals.q_deferral_before,
         deferrals.n_deferrals_before,
-        {{ lasts_longer(
-            'resilience_inputs.mttr_hours', 'resilience_inputs.n_episodes', 'resilience_inputs.mttr_hours_before',
-            'resilience_inputs.n_episodes_before', 'fleet_values.episode_cv'
-        ) }} as is_longer,
+        comparisons.episode_z > {{ scoring_parameter('episode_z') }} as is_longer,
+        resilience_inputs.n_episodes >= 2
+        and comparisons.episode_chance <= {{ scoring_parameter('episode_chance') }} as is_more_often,
         {{ share_rose(
             '(1 - deferrals.q_deferral)', 'deferrals.n_judged_deferrals', '(1 - deferrals.q_deferral_before)',
             'deferrals.n_deferrals_before'
         ) }} as is_judged_worse
     from resilience_inputs
-    inner join deferrals using (agent_id_hash, window_days)
-    inner join fleet_values on resilience_inputs.window_days = fleet_values.window_days
+    inner join deferrals using (agent_id_hash, as_of, window_days)
+    inner join comparisons using (agent_id_hash, as_of, window_days)
 
 )
 
 select
     agent_id_hash,
+    as_of,
     window_days,
-    case when is_longer then mttr_hours else q_deferral end as value,
-    case when is_longer then mttr_hours_before else q_deferral_before end as value_before,
+    case when is_longer then mttr_hours when is_more_often then n_episodes else q_deferral end as value,
+    case
+        when is_longer then mttr_hours_before
+        when is_more_often then n_episodes_before
+        else q_deferral_before
+    end as value_before,
     concat_ws(
         ' ',
         case when is_longer then format(
@@ -87,6 +91,13 @@ select
             {{ scoring_parameter('steady_days') }},
             n_episodes_before,
             round(mttr_hours_before::numeric, 1)
+        ) end,
+        case when is_more_often then format(
+            'Episodes come more often: %s in %s days; %s days before: %s.',
+            n_episodes,
+            window_days,
+            {{ scoring_parameter('steady_days') }},
+            n_episodes_before
         ) end,
         case when is_judged_worse then format(
             'Deferrals are judged worse: %s, worth %s on average; %s days before: %s, worth %s.',
@@ -98,4 +109,4 @@ select
         ) end
     ) as message
 from events
-where is_longer or is_judged_worse
+where is_longer or is_more_often or is_judged_worse

@@ -1,0 +1,105 @@
+"""The steady score (certainty.md §4b): episodes and deferrals as often, as long and as good as in the steady days.
+
+Its loss is that of the score without episodes and deferrals, and two parts more, one for each kind of event: what the
+score loses by it on average over windows with and without such an event.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from ciris_scoring.steps.intervals.combination import Combined
+from ciris_scoring.steps.intervals.inputs import SCORE_LEVEL, Floats, Parameters, Rows, Window
+from ciris_scoring.steps.intervals.limits import Limits, recovery_limits
+from ciris_scoring.steps.resilience import sigmoid
+
+MORE_EVENTS, FEWER_EVENTS = 0.8225, 0.98
+"""What the root of a count moves by towards more and fewer events, half of the score's 1.645 and 1.96."""
+
+LEAST_KEPT = 1e-300
+"""Of the score, by events that are certain and leave nothing of it, so that their loss stays finite."""
+
+
+class Steady(NamedTuple):
+    """What events make of n scores."""
+
+    r_score: Floats
+    """R, the mean of windows with and without an episode."""
+    lost: Combined
+    """The losses by episodes and by deferrals, as a factor of the score."""
+
+
+def without_events(rows: Rows) -> Rows:
+    """Rows as they would be without episodes and deferrals."""
+    nothing = np.zeros_like(rows.mttr_hours)
+    return rows._replace(
+        mttr_hours=nothing,
+        n_episodes=np.zeros_like(rows.n_episodes),
+        rho_regression=nothing,
+        q_deferral=np.ones_like(rows.q_deferral),
+        n_judged_deferrals=np.zeros_like(rows.n_judged_deferrals),
+    )
+
+
+def steady_events(
+    rows: Rows, delta: Floats, episode_cv: Floats, deferrals: Limits, window: Window, parameters: Parameters
+) -> Steady:
+    """Losses by events, with limits.
+
+    :param delta: (n,) published drift.
+    :param deferrals: limits of what the steady days' deferrals lost, at the score's level.
+    """
+    days = max(parameters.steady_days, window.window_days)
+    n_episodes = rows.n_steady_episodes.astype(np.float64)
+    n_deferrals = rows.n_steady_deferrals.astype(np.float64)
+    kept = 1 - delta
+
+    def norm(x: Floats) -> Floats:
+        return sigmoid(x, parameters.norm_k, parameters.norm_x0)
+
+    def chance(n: Floats) -> Floats:
+        result: Floats = -np.expm1(-n / days * window.window_days)
+        return result
+
+    def loss(n: Floats, worth: Floats) -> Floats:
+        p = chance(n)
+        result: Floats = -np.log(np.maximum(1 - p + p * worth, LEAST_KEPT))
+        return result
+
+    def of_episodes(n: Floats, hours: Floats) -> Floats:
+        return loss(n, norm(kept / (1 + hours / parameters.mttr_scale_hours)) / norm(kept))
+
+    def of_deferrals(n: Floats, lost: Floats) -> Floats:
+        return loss(n, 1 - lost)
+
+    hours, lost = rows.mttr_hours_steady, 1 - rows.q_deferral_steady
+    recovery = recovery_limits(hours, n_episodes, episode_cv, SCORE_LEVEL)
+    episode_loss, worse_episodes, better_episodes = _sides(of_episodes, n_episodes, hours, recovery)
+    deferral_loss, worse_deferrals, better_deferrals = _sides(of_deferrals, n_deferrals, lost, deferrals)
+    p = chance(n_episodes)
+    return Steady(
+        r_score=(1 - p) * norm(kept) + p * norm(kept / (1 + hours / parameters.mttr_scale_hours)),
+        lost=Combined(
+            worse=episode_loss + deferral_loss,
+            worse_distance=np.hypot(worse_episodes, worse_deferrals),
+            better=episode_loss + deferral_loss,
+            better_distance=np.hypot(better_episodes, better_deferrals),
+            zero=np.zeros(len(delta), dtype=np.bool_),
+            zero_upper=np.ones(len(delta)),
+        ),
+    )
+
+
+def _sides(
+    loss: Callable[[Floats, Floats], Floats], n: Floats, value: Floats, limits: Limits
+) -> tuple[Floats, Floats, Floats]:
+    """A loss by n events of a value, and how far the limits of both move it towards worse and towards better."""
+    at = loss(n, value)
+    more = loss((np.sqrt(n) + MORE_EVENTS) ** 2, value)
+    fewer = loss(np.maximum(np.sqrt(n) - FEWER_EVENTS, 0) ** 2, value)
+    return (
+        at,
+        np.hypot(more - at, loss(n, limits.upper) - at),
+        np.hypot(at - fewer, at - loss(n, limits.lower)),
+    )
