@@ -296,9 +296,9 @@ activity as (
     inner join periods
         on
             silent_as_ofs.agent_id_hash = periods.agent_id_hash
-            and periods.period_start
-            >= silent_as_ofs.as_of - {{ days(scoring_parameter('silent_days')) }} - silent_as_ofs.window_length
-            and periods.period_start < silent_as_ofs.as_of
+            and silent_as_ofs.as_of - {{ days(scoring_parameter('silent_days')) }} - silent_as_ofs.window_length
+            <= periods.period_start
+            and silent_as_ofs.as_of > periods.period_start
     group by
         silent_as_ofs.agent_id_hash,
         silent_as_ofs.as_of,

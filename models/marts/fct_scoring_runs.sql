@@ -1,5 +1,6 @@
 {{ config(materialized='replace_view') }}
-{#- Every run and what became of it. Grain and key: scoring_run_id. What a run that did not publish cannot know is null. -#}
+{#- Every run and what became of it. Grain and key: scoring_run_id. What a run that did not publish cannot know is
+    null. -#}
 select
     run_attempt_id::text as scoring_run_id,
     started_at,

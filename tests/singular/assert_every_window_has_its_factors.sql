@@ -1,5 +1,5 @@
--- Rows in, rows out: every row of int_window_sums has its row in each model that a factor is made of, and is a candidate;
--- none has a row of its own making. A row that one of them lacks would be missing in the marts.
+-- Rows in, rows out: every row of int_window_sums has its row in each model that a factor is made of, and is a
+-- candidate; none has a row of its own making. A row that one of them lacks would be missing in the marts.
 {%- set factors = ['int_core_identity', 'int_integrity', 'int_incompleteness_awareness', 'int_sustained_coherence',
     'int_resilience_inputs', 'int_window_statistics', 'int_capacity_scores'] %}
 with window_sums as {{ inlined() }}(
