@@ -10,9 +10,11 @@
 {%- set json_types = {
   'text': 'string', 'boolean': 'boolean', 'numeric': 'number', 'bigint': 'number', 'jsonb': 'object',
 } -%}
-{%- set sent = [] -%}
-{%- for name, field in fields.items() if field.places -%}
-  {%- do sent.append(name) -%}
+{%- set sent, of_head = [], [] -%}
+{%- for name, field in fields.items() -%}
+  {%- if field.places -%} {%- do sent.append(name) -%} {%- endif -%}
+  {%- set column = field.event_column -%}
+  {%- if column not in [none, 'signature_verified'] -%} {%- do of_head.append(column) -%} {%- endif -%}
 {%- endfor -%}
 {%- set odd_traces = ref('stg_cirislens__odd_event_traces') -%}
 {%- set events = source_if_there('trace_events', source_shape()) -%}
@@ -80,8 +82,8 @@ from (
     from (
         select
             clock_timestamp() as looked_up_at,
-            {% for field in fields.values() if field.event_column and field.event_column != 'signature_verified' %}
-            {{ field.event_column }},
+            {% for column in of_head %}
+            {{ column }},
             {% endfor %}
             row_version,
             signature_verified,
@@ -98,17 +100,17 @@ from (
                 {% endfor %}
             ) as {{ name }}_sent
             {%- if fields[name].zero_needs[1:] %},
-            coalesce(
-                {{ fields[name].zero_needs[0] | lower }}_payload #> '{ {{- fields[name].zero_needs[1:] | join(",") -}} }', 'null'
-            ) <> 'null' as {{ name }}_is_measured
+            {% set needed = fields[name].zero_needs -%}
+            coalesce({{ needed[0] | lower }}_payload #> '{ {{- needed[1:] | join(",") -}} }', 'null') <> 'null'
+            as {{ name }}_is_measured
             {%- endif %}
             {%- if not loop.last %},{% endif %}
             {% endfor %}
         from (
             select
                 clock_timestamp() as chosen_at,
-                {% for field in fields.values() if field.event_column and field.event_column != 'signature_verified' %}
-                {{ field.event_column }},
+                {% for column in of_head %}
+                {{ column }},
                 {% endfor %}
                 row_version,
                 signature_verified,
@@ -122,8 +124,8 @@ from (
                 {% for arm in ['plain', 'odd'] %}
                 select
                     clock_timestamp() as collected_at,
-                    {% for field in fields.values() if field.event_column and field.event_column != 'signature_verified' %}
-                    head.{{ field.event_column }},
+                    {% for column in of_head %}
+                    head.{{ column }},
                     {% endfor %}
                     versions.row_version,
                     parts.signature_verified,
