@@ -104,7 +104,7 @@ def test_stdout_need_not_know_every_character(sources, small_project):
     environment = {**os.environ, "PYTHONIOENCODING": "iso8859-5"}
     done = subprocess.run(command, capture_output=True, env=environment, check=False)
     assert done.returncode == 0, done.stderr
-    assert b"?gir (agent)  1.000" in done.stdout
+    assert b"?gir (agent)  grant" in done.stdout
 
 
 # --- profile and project -------------------------------------------------------------------------------------------
@@ -426,13 +426,35 @@ PROJECT = {
             false as is_full_refresh, now() as as_of, now() as started_at
         """,
     "models/marts/fct_capacity_scores.sql": """
-        select agent_id_hash, 'Ægir' as agent_name, as_of, window_days, 1::float8 as c_score,
-            1::float8 as i_int_score,
-            r_score, 1::float8 as i_inc_score, 1::float8 as s_score, r_score as capacity_score,
-            'high_capacity' as category, 'final' as score_status, 'R' as weakest_factor,
-            0.5::float8 as capacity_score_low, r_score as capacity_score_high, now() as scored_at
+        select agent_id_hash, 'Ægir' as agent_name, as_of, window_days, as_of - interval '7 days' as window_start,
+            30 as n_traces, 'medium' as confidence, '{}'::text[] as unmeasured_components, 'set' as parameter_set_id,
+            r_score as capacity_score, 0.5::float8 as capacity_score_low, r_score as capacity_score_high,
+            r_score as capacity_score_geometric, 1::float8 as fragility_index, 'final' as score_status,
+            {% for end in ['', '_low', '_high', '_certainty'] %} 'high_capacity' as category{{ end }}, {% endfor %}
+            'high_capacity' as category_steady, 'certain' as category_steady_certainty,
+            null::text as interval_driver, 'R' as weakest_factor, null::text as steady_missing_because,
+            {% for factor in ['c', 'i_int', 'i_inc', 's'] %}
+                {% for end in ['', '_low', '_high'] %} 1::float8 as {{ factor }}_score{{ end }}, {% endfor %}
+            {% endfor %}
+            r_score, r_score as r_score_low, r_score as r_score_high,
+            r_score as capacity_score_steady, 0.61::float8 as capacity_score_steady_low,
+            r_score as capacity_score_steady_high, 0::float8 as mttr_hours_steady_minus_weekly,
+            0::float8 as q_deferral_steady_minus_weekly, now() as scored_at
         from {{ ref('int_resilience') }}
         """,
+    "models/marts/fct_fleet_capacity.sql": """
+        select distinct as_of, window_days from {{ ref('fct_capacity_scores') }}
+        """,
+    "models/marts/fct_score_comparisons.sql": """
+        select agent_id_hash, as_of, window_days, 'window' as compared_with, as_of as compared_as_of,
+            0::float8 as score_before, 0::float8 as change, null::text as not_comparable_because
+        from {{ ref('fct_capacity_scores') }} where false
+        """,
+    "models/marts/dim_agents.sql": """
+        select agent_id_hash, as_of as last_traced_at from {{ ref('fct_capacity_scores') }}
+        """,
+    "models/marts/dim_scoring_windows.sql": "select 7 as window_days, 23 as baseline_days, 30 as coherence_days",
+    "models/marts/dim_scoring_parameters.sql": "select 'min_traces' as parameter_name, '30' as parameter_value",
     "models/marts/fct_capacity_alerts.sql": """
         select agent_id_hash, agent_name, as_of, window_days, 'none' as kind,
             'warning' as severity, '' as message,
@@ -466,7 +488,7 @@ PROJECT = {
         f"models/{name}.sql": "{{ config(materialized='ephemeral') }} select 1 as nothing"
         for name in (
             *("int_run_attempts", "int_score_publications"),
-            *("fct_factor_components", "fct_trace_verdicts", "fct_fleet_capacity"),
+            *("fct_factor_components", "fct_trace_verdicts"),
         )
     },
 }
@@ -486,12 +508,12 @@ def test_a_run_builds_scores_and_prints_the_table(sources, small_project, monkey
     monkeypatch.setenv("PGOPTIONS", "-c work_mem=8MB")
     result = invoke("run", *at(sources, small_project), "--as-of", "2026-06-15T13:00Z")
     assert result.exit_code == 0, result.output
-    assert result.stdout.splitlines()[:5] == [
-        "Fleet at 2026-06-15T00:00:00Z, window of 7 days, 1 agents",
-        "",
-        "agent             C  I_int      R  I_inc      S  capacity            category       status  weakest  alerts",
-        "------------  -----  -----  -----  -----  -----  ------------------  -------------  ------  -------  ------",
-        "Ægir (agent)  1.000  1.000  0.924  1.000  1.000  0.924 [0.50, 0.92]  high_capacity  final   R",
+    lines = result.stdout.splitlines()
+    assert lines[0].startswith(
+        "Fleet at 2026-06-15T00:00:00Z, window of 7 days, 1 agents; for a bound of 0.6: review 0,"
+    )
+    assert re.split("  +", lines[4])[:5] == [
+        *("Ægir (agent)", "grant", "0.924 [0.61, 0.92]", "0.924 [0.50, 0.92]", "high_capacity"),
     ]
     stderr = result.stderr
     assert re.search(r"as of 2026-06-15T00:00:00Z, held by \d+\n", stderr)

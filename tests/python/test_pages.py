@@ -751,6 +751,12 @@ def test_ago(seconds, expected):
     assert words.ago(seconds) == expected
 
 
+def test_names_are_sorted_as_people_do():
+    assert sorted(["Link 10", "Link 9", "link", "Echo 2", ""], key=words.natural) == [
+        "", "Echo 2", "link", "Link 9", "Link 10",
+    ]  # fmt: skip
+
+
 # --- in a browser ----------------------------------------------------------------------------------------------------
 
 

@@ -24,6 +24,8 @@ from ciris_scoring.reading.marts import Marts
 from ciris_scoring.show.fleet_table import fleet_tables
 
 Severities = dict[tuple[str, int, str], str]
+READ_BEFORE = ("fct_fleet_capacity", "fct_capacity_alerts", "fct_record_signs")
+"""Marts by which alerts are known to be new."""
 
 
 @dataclass
@@ -71,7 +73,7 @@ class Closing:
     def read_alerts(self, connection: psycopg.Connection, relations: Relations) -> None:
         """Remember the alerts that are published before the run."""
         marts = Marts(connection, relations)
-        newest = None if marts.missing() else fleet.newest(marts)
+        newest = fleet.newest(marts) if all(map(marts.may_read, READ_BEFORE)) else None
         if newest is not None:
             self._known = {_key(alert): alert.severity for alert in alerts(marts, newest.as_of)}
 

@@ -37,7 +37,7 @@ from ciris_scoring.show.pages.fleet_view import HISTORY_DAYS, RANGES, read_fleet
 from ciris_scoring.show.pages.links import Links, ReportLinks, ServedLinks
 from ciris_scoring.show.pages.render import now as current_time
 from ciris_scoring.show.pages.render import render
-from ciris_scoring.show.pages.words import OUTCOMES
+from ciris_scoring.show.pages.words import OUTCOMES, natural
 
 MAX_AGENTS = 500
 """Agents in a report: those that need attention most."""
@@ -508,6 +508,7 @@ def alerts_page(page: _Page, kind: str | None = None, severity: str | None = Non
     :param offset: alerts to leave out before the first.
     """
     found = alerts(page.marts, page.as_of, page.window_days)
+    found.sort(key=lambda alert: (alert.severity, alert.kind, natural(alert.agent_name or "")))
     counted = Counter((alert.kind, alert.severity) for alert in found)
     chosen: dict[str, list[Alert]] = {}
     for alert in found:

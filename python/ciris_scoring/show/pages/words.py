@@ -1,5 +1,6 @@
 """What the marts' short names mean, in words."""
 
+import re
 from collections.abc import Mapping
 from datetime import datetime
 
@@ -97,6 +98,11 @@ def since(moment: datetime | None, as_of: datetime) -> str:
     if moment is None:
         return ""
     return "new" if moment == as_of else f"since {moment:%Y-%m-%d}"
+
+
+def natural(text: str) -> list[tuple[str, int]]:
+    """What names are sorted by: Link 9 before Link 10."""
+    return [(word.casefold(), int(digits or 0)) for word, digits in re.findall(r"(\D*)(\d*)", text)]
 
 
 def shown(value: float | None) -> str:
