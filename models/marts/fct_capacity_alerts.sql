@@ -1,15 +1,16 @@
-{{ config(materialized='replace_range', meta={'rewritten': 'whole'}, indexes=[{'columns': ['agent_id_hash']}]) }}
-{#- The agents that stand out at the fleet's latest as-of: value against threshold, and how severe that is
-    (scoring.md §8; certainty.md §4 for the severity of low_capacity and for falling). Grain and key: agent, window,
-    kind. agent_name is null while the agent has sent none. -#}
-with scoring_run as (
-
-    select latest_as_of as as_of
-    from {{ ref('int_scoring_run') }}
-
-),
-
-scoring_windows as (
+{{
+  config(
+    materialized='replace_range',
+    meta={'scored_range': 'as_of'},
+    indexes=[{'columns': ['as_of', 'window_days']}, {'columns': ['agent_id_hash']}],
+  )
+}}
+{#- The agents that stand out at the as-ofs of the run: value against threshold, and how severe that is (scoring.md §8;
+    certainty.md §4 for the severity of low_capacity, for falling and for episode). Judged before the scores are published,
+    whose verdicts need them. Grain and key: agent, as-of, window, kind. agent_name is null while the agent has sent
+    none. -#}
+-- depends_on: {{ ref('int_scoring_run') }}
+with scoring_windows as (
 
     select
         window_days,
@@ -21,18 +22,22 @@ scoring_windows as (
 scores as (
 
     select
-        scores.agent_id_hash,
-        scores.agent_name,
-        scores.as_of,
-        scores.window_days,
-        scores.capacity_score,
-        scores.capacity_score_high,
-        scores.chain_gaps,
-        scores.chain_rewinds,
-        scores.chain_duplicates
-    from {{ ref('fct_capacity_scores') }} as scores
-    cross join scoring_run
-    where scores.as_of = scoring_run.as_of
+        agent_id_hash,
+        agent_name,
+        as_of,
+        window_days,
+        capacity_score,
+        capacity_score_high,
+        chain_gaps,
+        chain_rewinds,
+        chain_duplicates,
+        unmeasured_components,
+        {% for part in parts_of_behaviour() %}
+        {{ part }},
+        {{ part }}_low,
+        {{ part }}_high{% if not loop.last %},{% endif %}
+        {% endfor %}
+    from {{ ref('int_capacity_scores') }}
 
 ),
 
@@ -41,6 +46,7 @@ low_capacity as (
     select
         agent_id_hash,
         agent_name,
+        as_of,
         window_days,
         'low_capacity' as kind,
         case
@@ -69,6 +75,7 @@ broken_chain as (
     select
         agent_id_hash,
         agent_name,
+        as_of,
         window_days,
         'broken_chain' as kind,
         'critical' as severity,
@@ -90,49 +97,20 @@ broken_chain as (
 comparisons as (
 
     select
-        scoring_windows.window_days,
-        scoring_windows.window_days as earlier_window_days,
-        scoring_run.as_of,
-        scoring_run.as_of - scoring_windows.window_length as earlier_as_of
+        window_days,
+        window_days as earlier_window_days,
+        window_length
     from scoring_windows
-    cross join scoring_run
 
     union all
 
     select
         weeks.window_days,
         months.window_days as earlier_window_days,
-        scoring_run.as_of,
-        scoring_run.as_of - weeks.window_length as earlier_as_of
+        weeks.window_length
     from scoring_windows as weeks
     inner join scoring_windows as months on months.window_days = 30
-    cross join scoring_run
     where weeks.window_days = 7
-
-),
-
-compared_scores as (
-
-    select
-        scores.agent_id_hash,
-        scores.as_of,
-        scores.agent_name,
-        scores.window_days,
-        scores.score_status,
-        scores.unmeasured_components,
-        {% for part in parts_of_behaviour() %}
-        scores.{{ part }},
-        scores.{{ part }}_low,
-        scores.{{ part }}_high{% if not loop.last %},{% endif %}
-        {% endfor %}
-    from {{ ref('fct_capacity_scores') }} as scores
-    where
-        scores.capacity_score is not null
-        and scores.as_of in (
-            select as_of from comparisons
-            union all
-            select earlier_as_of from comparisons
-        )
 
 ),
 
@@ -141,7 +119,8 @@ changes as (
     select
         later.agent_id_hash,
         later.agent_name,
-        comparisons.window_days,
+        later.as_of,
+        later.window_days,
         comparisons.earlier_window_days,
         parts.part,
         parts.part_order,
@@ -151,15 +130,12 @@ changes as (
         {{ variance_of_loss_change(
             'parts.loss_before', 'parts.worse_before', 'parts.loss_now', 'parts.better_now',
         ) }} as variance
-    from comparisons
-    inner join compared_scores as later
-        on
-            comparisons.as_of = later.as_of
-            and comparisons.window_days = later.window_days
-    inner join compared_scores as earlier
+    from scores as later
+    inner join comparisons on later.window_days = comparisons.window_days
+    inner join {{ ref('int_behaviour') }} as earlier
         on
             later.agent_id_hash = earlier.agent_id_hash
-            and comparisons.earlier_as_of = earlier.as_of
+            and later.as_of - comparisons.window_length = earlier.as_of
             and comparisons.earlier_window_days = earlier.window_days
     cross join lateral unnest(
         array[
@@ -176,7 +152,8 @@ changes as (
         {% endfor %}
     ) with ordinality as parts (part, loss_before, worse_before, loss_now, better_now, part_order)
     where
-        earlier.score_status <> 'provisional'
+        later.capacity_score is not null
+        and earlier.score_status <> 'provisional'
         and parts.part <> all(earlier.unmeasured_components || later.unmeasured_components)
         and (parts.part <> 'delta_drift' or comparisons.window_days = comparisons.earlier_window_days)
 
@@ -187,6 +164,7 @@ falls as (
     select
         agent_id_hash,
         agent_name,
+        as_of,
         window_days,
         earlier_window_days,
         exp(-sum(loss_before)) as kept_before,
@@ -198,6 +176,7 @@ falls as (
     group by
         agent_id_hash,
         agent_name,
+        as_of,
         window_days,
         earlier_window_days
     having count(variance) = count(*)
@@ -206,9 +185,10 @@ falls as (
 
 falling as (
 
-    select distinct on (agent_id_hash, window_days)
+    select distinct on (agent_id_hash, as_of, window_days)
         agent_id_hash,
         agent_name,
+        as_of,
         window_days,
         'falling' as kind,
         'warning' as severity,
@@ -228,6 +208,7 @@ falling as (
         and kept_before - kept_now >= ({{ scoring_parameter('falling_threshold') }}::numeric / 3)::double precision
     order by
         agent_id_hash,
+        as_of,
         window_days,
         earlier_window_days
 
@@ -238,6 +219,7 @@ episode as (
     select
         scores.agent_id_hash,
         scores.agent_name,
+        scores.as_of,
         scores.window_days,
         'episode' as kind,
         'warning' as severity,
@@ -245,33 +227,83 @@ episode as (
         worse_events.value_before as threshold,
         worse_events.message
     from scores
-    inner join {{ ref('int_worse_events') }} as worse_events using (agent_id_hash, window_days)
+    inner join {{ ref('int_worse_events') }} as worse_events using (agent_id_hash, as_of, window_days)
 
 ),
 
--- Judged for agents without a row too: from their periods, by name and last trace.
-activity as (
+periods as (
+
+    select
+        agent_id_hash,
+        period_start,
+        n_traces,
+        last_traced_at,
+        lead(period_start) over (partition by agent_id_hash order by period_start) as next_period_start
+    from {{ ref('int_agent_periods') }}
+    where
+        period_start >= {{ windows_from() }} - {{ days(scoring_parameter('silent_days')) }}
+        and period_start < {{ as_of() }}
+
+),
+
+-- The as-ofs of the run at which an agent had been silent for long enough, but not for longer than a window looks back;
+-- there need be no score.
+silences as (
 
     select
         periods.agent_id_hash,
-        scoring_windows.window_days,
-        max(periods.last_traced_at) as last_traced_at,
-        sum(periods.n_traces) filter (
-            where periods.period_start >= scoring_run.as_of - {{ days(scoring_parameter('silent_days')) }}
-        ) as n_recent,
-        sum(periods.n_traces) filter (
-            where periods.period_start < scoring_run.as_of - {{ days(scoring_parameter('silent_days')) }}
-        ) as n_before
-    from {{ ref('int_agent_periods') }} as periods
-    cross join scoring_run
-    cross join scoring_windows
-    where
-        periods.period_start
-        >= scoring_run.as_of - {{ days(scoring_parameter('silent_days')) }} - scoring_windows.window_length
-        and periods.period_start < scoring_run.as_of
+        periods.period_start,
+        periods.last_traced_at,
+        windows.window_days,
+        windows.window_length,
+        greatest(
+            periods.period_start + {{ period_length() }} + {{ days(scoring_parameter('silent_days')) }},
+            {{ cutoff() }} + {{ period_length() }}
+        ) as first_as_of,
+        least(
+            periods.period_start + {{ days(scoring_parameter('silent_days')) }} + windows.window_length,
+            periods.next_period_start,
+            {{ as_of() }}
+        ) as last_as_of
+    from periods
+    cross join scoring_windows as windows
+
+),
+
+silent_as_ofs as (
+
+    select
+        silences.agent_id_hash,
+        silences.last_traced_at,
+        silences.window_days,
+        silences.window_length,
+        {{ nth_period('silences.first_as_of', 'nth.n') }} as as_of
+    from silences
+    cross join lateral {{ each_period('silences.first_as_of', 'silences.last_as_of') }} as nth (n)
+    where silences.first_as_of <= silences.last_as_of
+
+),
+
+activity as (
+
+    select
+        silent_as_ofs.agent_id_hash,
+        silent_as_ofs.as_of,
+        silent_as_ofs.window_days,
+        extract(epoch from silent_as_ofs.as_of - silent_as_ofs.last_traced_at) / 86400 as days_silent,
+        sum(periods.n_traces) as n_before
+    from silent_as_ofs
+    inner join periods
+        on
+            silent_as_ofs.agent_id_hash = periods.agent_id_hash
+            and silent_as_ofs.as_of - {{ days(scoring_parameter('silent_days')) }} - silent_as_ofs.window_length
+            <= periods.period_start
+            and silent_as_ofs.as_of > periods.period_start
     group by
-        periods.agent_id_hash,
-        scoring_windows.window_days
+        silent_as_ofs.agent_id_hash,
+        silent_as_ofs.as_of,
+        silent_as_ofs.window_days,
+        silent_as_ofs.last_traced_at
 
 ),
 
@@ -279,25 +311,27 @@ silent as (
 
     select
         activity.agent_id_hash,
-        dim_agents.agent_name,
+        agent_names.agent_name,
+        activity.as_of,
         activity.window_days,
         'silent' as kind,
         'warning' as severity,
-        (extract(epoch from scoring_run.as_of - activity.last_traced_at) / 86400)::double precision as value,
+        activity.days_silent::double precision as value,
         {{ scoring_parameter('silent_days') }}::double precision as threshold,
         format(
             'No trace for %s days, after %s in the %s days before the last %s.',
-            round(extract(epoch from scoring_run.as_of - activity.last_traced_at) / 86400, 1),
+            round(activity.days_silent, 1),
             activity.n_before,
             activity.window_days,
             {{ scoring_parameter('silent_days') }}
         ) as message
     from activity
-    cross join scoring_run
-    left join {{ ref('dim_agents') }} as dim_agents on activity.agent_id_hash = dim_agents.agent_id_hash
-    where
-        coalesce(activity.n_recent, 0) = 0
-        and activity.n_before >= {{ scoring_parameter('silent_min_traces') }}
+    left join {{ ref('int_agent_names') }} as agent_names
+        on
+            activity.agent_id_hash = agent_names.agent_id_hash
+            and activity.as_of > agent_names.named_from
+            and (agent_names.named_until is null or activity.as_of <= agent_names.named_until)
+    where activity.n_before >= {{ scoring_parameter('silent_min_traces') }}
 
 ),
 
@@ -307,6 +341,7 @@ alerts as (
     select
         agent_id_hash,
         agent_name,
+        as_of,
         window_days,
         kind,
         severity,
@@ -320,17 +355,17 @@ alerts as (
 )
 
 select
-    {{ surrogate_key(['alerts.agent_id_hash', 'alerts.window_days', 'alerts.kind']) }} as capacity_alert_id,
+    {{ surrogate_key(['alerts.agent_id_hash', epoch('alerts.as_of'), 'alerts.window_days', 'alerts.kind']) }}
+    as capacity_alert_id,
     alerts.agent_id_hash,
     alerts.agent_name,
-    scoring_run.as_of,
+    alerts.as_of,
     alerts.window_days,
     alerts.kind,
     alerts.severity,
     alerts.value,
     alerts.threshold,
     alerts.message,
-    dim_agents.agent_label
+    agents.agent_label
 from alerts
-cross join scoring_run
-left join {{ ref('dim_agents') }} as dim_agents on alerts.agent_id_hash = dim_agents.agent_id_hash
+left join {{ ref('int_agents') }} as agents on alerts.agent_id_hash = agents.agent_id_hash

@@ -6,6 +6,7 @@
   )
 }}
 {#- capacity_score = C * I_int * R * I_inc * S (scoring.md §8): the candidates that passed every blocking test.
+    The verdict needs the alerts and signs at the same as-of, so that these are judged before.
     Grain and key: agent, as-of, window. Null with too few traces: the composites, the category and what is said about
     their certainty; without intervals: the limits. -#}
 -- depends_on: {{ ref('int_scoring_run') }}
@@ -15,6 +16,50 @@ with agents as (
         agent_id_hash,
         agent_label
     from {{ ref('int_agents') }}
+
+),
+
+raised as (
+
+    select
+        agent_id_hash,
+        as_of,
+        window_days,
+        kind as reason,
+        case when severity = 'critical' then 1 else 2 end as place
+    from {{ ref('fct_capacity_alerts') }}
+    where
+        {{ in_scored_range('as_of') }}
+        and (
+            kind in ({{ reviewing_alerts() }})
+            or severity = 'critical'
+        )
+
+    union
+
+    select
+        agent_id_hash,
+        as_of,
+        window_days,
+        sign as reason,
+        3 as place
+    from {{ ref('int_record_signs') }}
+    where {{ in_scored_range('as_of') }}
+
+),
+
+reviews as (
+
+    select
+        agent_id_hash,
+        as_of,
+        window_days,
+        array_agg(reason order by place, reason) as review_for
+    from raised
+    group by
+        agent_id_hash,
+        as_of,
+        window_days
 
 )
 
@@ -75,7 +120,17 @@ select
     candidates.q_deferral_steady_minus_weekly,
     candidates.steady_missing_because,
     {% for column in components() + component_limit_columns() %}
-    candidates.{{ column }}{% if not loop.last %},{% endif %}
+    candidates.{{ column }},
     {% endfor %}
+    {{ verdict(
+        verdict_bound(), 'candidates.capacity_score_steady_low', 'candidates.capacity_score_steady_high',
+        'candidates.score_status', 'reviews.review_for is not null'
+    ) }} as verdict,
+    coalesce(reviews.review_for, '{}') as review_for
 from {{ ref('int_capacity_scores') }} as candidates
 left join agents on candidates.agent_id_hash = agents.agent_id_hash
+left join reviews
+    on
+        candidates.agent_id_hash = reviews.agent_id_hash
+        and candidates.as_of = reviews.as_of
+        and candidates.window_days = reviews.window_days

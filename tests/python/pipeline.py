@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -209,15 +210,12 @@ def differences_from_brute_force(
         wrong += [f"{key} {line}" for line in _unequal(expected[key], found[key])]
     common = {"run_as_of": run_as_of, "period": period, "parameters": parameters}
     wrong += _wrong_counts(connection, schema, brute_force.data_quality(traces, deferrals, keys, **common))
-    alerts = {
-        (a["agent_id_hash"], a["window_days"], a["kind"], a["severity"])
-        for a in brute_force.alerts(traces, deferrals, keys, **common)
-    }
-    found_alerts = {
-        (a["agent_id_hash"], a["window_days"], a["kind"], a["severity"])
-        for a in _query(connection, "select * from {schema}.fct_capacity_alerts", schema)
-    }
-    wrong += [f"alert {alert} in one of the two only" for alert in alerts ^ found_alerts]
+    alert = itemgetter("agent_id_hash", "as_of", "window_days", "kind", "severity")
+    alerts = {alert(a) for a in brute_force.alerts(traces, deferrals, keys, as_ofs=wanted, **common)}
+    query = "select * from {schema}.fct_capacity_alerts where as_of = any(%s)"
+    found_alerts = {alert(a) for a in _query(connection, query, schema, [wanted])}
+    wrong += [f"alert {one} in one of the two only" for one in alerts ^ found_alerts]
+    wrong += _wrong_verdicts(connection, schema, rows)
     fleet = brute_force.Fleet(traces, deferrals, keys, run_as_of, parameters, period, None)
     wrong += limit_differences(connection, schema, fleet, wanted)
     hours = brute_force.fleet_coherence_hourly(traces, run_as_of)
@@ -232,6 +230,33 @@ def differences_from_brute_force(
     return wrong + attribution_differences(
         connection, schema, length, lambda _: parameters or {}, as_ofs=wanted
     )
+
+
+def _wrong_verdicts(
+    connection: psycopg.Connection, schema: str, rows: Iterable[Mapping[str, Any]], bound: float = 0.6
+) -> list[str]:
+    """Verdicts that are not what certainty.md §4b makes of the limits, alerts and signs that are published."""
+    key = itemgetter("agent_id_hash", "as_of", "window_days")
+    against: dict[tuple, list[tuple[int, str]]] = {}
+    for alert in _query(connection, "select * from {schema}.fct_capacity_alerts", schema):
+        critical = alert["severity"] == "critical"
+        if critical or alert["kind"] != "low_capacity":
+            against.setdefault(key(alert), []).append((1 if critical else 2, alert["kind"]))
+    for sign in _query(connection, "select * from {schema}.fct_record_signs", schema):
+        against.setdefault(key(sign), []).append((3, sign["sign"]))
+    wrong = []
+    for row in rows:
+        reviews = [name for _, name in sorted(set(against.get(key(row), [])))]
+        low, high = row["capacity_score_steady_low"], row["capacity_score_steady_high"]
+        if row["score_status"] != "final" or low is None:
+            verdict = "wait"
+        elif high < bound:
+            verdict = "withhold"
+        else:
+            verdict = "review" if reviews else "grant" if low >= bound else "keep"
+        if (row["verdict"], row["review_for"]) != (verdict, reviews):
+            wrong.append(f"{key(row)}: {row['verdict']} {row['review_for']}, expected {verdict} {reviews}")
+    return wrong
 
 
 def attribution_differences(

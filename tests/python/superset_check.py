@@ -60,7 +60,7 @@ BY_SQL = {
     "Agents": f"select count(*) from {SCORES} where {NEWEST}",
     "Mean score": f"select avg(capacity_score) from {SCORES} where {NEWEST}",
     "Lowest": f"select min(capacity_score) from {SCORES} where {NEWEST}",
-    "Raised": f"select count(*) from {SCHEMA}.fct_capacity_alerts where window_days = {WINDOW_DAYS}",
+    "Raised": f"select count(*) from {SCHEMA}.fct_capacity_alerts where {NEWEST}",
     "Agents by category": f"select category, count(*) from {SCORES} where {NEWEST} group by category",
     "Capacity of the fleet": "select as_of, mean_capacity_score, median_capacity_score, min_capacity_score,"
     f" median_capacity_score_steady from {SCHEMA}.fct_fleet_capacity where window_days = {WINDOW_DAYS}",
@@ -73,7 +73,7 @@ BY_SQL = {
     "What the scores lost, by part": f"select {NAMED_PART}, sum(points_lost) from {SCHEMA}.fct_score_attribution"
     f" where {NEWEST} group by part",
     "Alerts": "select severity, agent_label, kind, value, threshold, message"
-    f" from {SCHEMA}.fct_capacity_alerts where window_days = {WINDOW_DAYS}",
+    f" from {SCHEMA}.fct_capacity_alerts where {NEWEST}",
     "Repairs and refusals": f"select issue, sum(n) from {SCHEMA}.fct_data_quality where issue !~ '^ingestion'"
     " group by issue",
     "Runs": "select ended_at, outcome, command, as_of, n_scores, n_late_traces, seconds, message, remedy"

@@ -581,7 +581,7 @@ def test_alerts_are_those_of_the_marts(client, marts):
         )
     in_mart = marts.execute(
         "select agent_id_hash, agent_name, as_of, window_days, kind, severity, value, threshold, message"
-        " from fct_capacity_alerts"
+        " from fct_capacity_alerts where as_of = (select max(as_of) from fct_fleet_capacity)"
     ).fetchall()
     found = [{**alert, "as_of": datetime.fromisoformat(alert["as_of"])} for alert in answer["alerts"]]
     assert len(found) == len(in_mart) == 14

@@ -69,7 +69,8 @@ def test_metrics_are_those_of_the_marts(client, marts):
     assert {labels: n for labels, n in found["agents"].items() if n} == {(a, b): n for a, b, n in agents}
     assert len(found["agents"]) == 10  # five categories, two windows; those without an agent are 0
     alerts = marts.execute(
-        "select kind, severity, window_days::text, count(*) from fct_capacity_alerts group by 1, 2, 3"
+        "select kind, severity, window_days::text, count(*) from fct_capacity_alerts"
+        " where as_of = (select max(as_of) from fct_fleet_capacity) group by 1, 2, 3"
     ).fetchall()
     assert found["alerts"] == {(a, b, c): n for a, b, c, n in alerts} and alerts
 

@@ -257,7 +257,8 @@ def test_edges_of_alerts_and_of_the_steady_days(database: Database) -> None:
             (agent, window): message
             for agent, window, message in connection.execute(
                 f"select agent_id_hash, window_days, message from {SCHEMA}.fct_capacity_alerts"
-                " where kind in ('episode', 'falling')"
+                " where kind in ('episode', 'falling') and as_of = %s",
+                [EDGE],
             )
         }
         steady = {

@@ -27,7 +27,6 @@ TABLES_WITHOUT_KEY = {
     "dim_scoring_windows": "a copy of a seed that has one",
     "dim_capacity_categories": "a copy of a seed that has one",
     "dim_scoring_parameters": "a copy of int_scoring_parameters, which has one",
-    "fct_capacity_alerts": "a few rows, each kind's of tables that have one by agent, as-of and window",
 }
 REWRITTEN = {
     # Python writes the rows.
@@ -45,7 +44,7 @@ REWRITTEN = {
     },
     # As many rows as agents or days, each of which a run may change; and what one run publishes.
     "whole": {
-        *["int_agents", "dim_agents", "dim_days", "fct_data_quality", "fct_capacity_alerts"],
+        *["int_agents", "dim_agents", "dim_days", "fct_data_quality"],
         "int_capacity_scores",
     },
     # What describes one run.

@@ -59,6 +59,8 @@ DESIGN = {
         "n_steady_deferrals": INTEGER,
         **{f"{part}_steady_minus_weekly": DOUBLE for part in ("mttr_hours", "q_deferral")},
         "steady_missing_because": TEXT,
+        "verdict": TEXT,
+        "review_for": TEXTS,
     },
     "fct_factor_components": {
         **KEY,

@@ -132,6 +132,7 @@ def test_the_chain_has_its_one_gap(scored):
     assert gaps == [(215, 217)]
     broken = (
         "select agent_id_hash from ciris.fct_capacity_alerts where kind = 'broken_chain' and window_days = 7"
+        " and as_of = (select max(as_of) from ciris.fct_fleet_capacity)"
     )
     assert connection.execute(broken).fetchall() == [(SCOUT,)]
 

@@ -1,7 +1,7 @@
 -- What passed the gate is what people read, column by column: no candidate is missing, changed or left over.
--- The label alone is added to what the gate lets through.
+-- The label and the verdict are added to what the gate lets through.
 {%- set published = graph.nodes['model.ciris_scoring.fct_capacity_scores'].columns.keys() if execute else ['as_of'] %}
-{%- set columns = published | reject('equalto', 'agent_label') | list %}
+{%- set columns = published | reject('in', ['agent_label', 'verdict', 'review_for']) | list %}
 with candidates as (
 
     select

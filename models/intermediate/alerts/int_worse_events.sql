@@ -1,24 +1,19 @@
+{{ config(materialized='ephemeral') }}
 {#- What falling leaves out (certainty.md §4, episode): agents whose episodes or deferrals in the window are worse than
-    their own in the steady_days before it, at the latest as-of. A step of fct_capacity_alerts.
-    Grain and key: agent, window. Nothing is null. -#}
-with scoring_run as (
-
-    select latest_as_of as as_of
-    from {{ ref('int_scoring_run') }}
-
-),
-
-resilience_inputs as (
+    their own in the steady_days before it, at the as-ofs of the run. A step of fct_capacity_alerts.
+    Grain and key: agent, as-of, window. Nothing is null. -#}
+with resilience_inputs as (
 
     select
         agent_id_hash,
+        as_of,
         window_days,
         mttr_hours,
         n_recoveries + n_open_episodes as n_episodes,
         mttr_hours_before,
         n_episodes_before
     from {{ ref('int_resilience_inputs') }}
-    where as_of = (select run.as_of from scoring_run as run)
+    where {{ in_scored_range('as_of') }}
 
 ),
 
@@ -26,13 +21,14 @@ deferrals as (
 
     select
         agent_id_hash,
+        as_of,
         window_days,
         q_deferral,
         n_judged_deferrals,
         q_deferral_before,
         n_deferrals_before
     from {{ ref('int_incompleteness_awareness') }}
-    where as_of = (select run.as_of from scoring_run as run)
+    where {{ in_scored_range('as_of') }}
 
 ),
 
@@ -40,11 +36,12 @@ comparisons as (
 
     select
         agent_id_hash,
+        as_of,
         window_days,
         episode_z,
         episode_chance
     from {{ ref('int_window_statistics') }}
-    where as_of = (select run.as_of from scoring_run as run)
+    where {{ in_scored_range('as_of') }}
 
 ),
 
@@ -52,6 +49,7 @@ events as (
 
     select
         resilience_inputs.agent_id_hash,
+        resilience_inputs.as_of,
         resilience_inputs.window_days,
         resilience_inputs.mttr_hours,
         resilience_inputs.n_episodes,
@@ -69,13 +67,14 @@ events as (
             'deferrals.n_deferrals_before'
         ) }} as is_judged_worse
     from resilience_inputs
-    inner join deferrals using (agent_id_hash, window_days)
-    inner join comparisons using (agent_id_hash, window_days)
+    inner join deferrals using (agent_id_hash, as_of, window_days)
+    inner join comparisons using (agent_id_hash, as_of, window_days)
 
 )
 
 select
     agent_id_hash,
+    as_of,
     window_days,
     case when is_longer then mttr_hours when is_more_often then n_episodes else q_deferral end as value,
     case

@@ -69,7 +69,9 @@ class Closing:
 
     def read_alerts(self, connection: psycopg.Connection, relations: Relations) -> None:
         """Remember the alerts that are published before the run."""
-        if has_right(connection, *relations.places["fct_capacity_alerts"]):
+        if all(
+            has_right(connection, *relations.places[m]) for m in ("fct_capacity_alerts", "fct_fleet_capacity")
+        ):
             self._known = {_key(alert): alert.severity for alert in alerts(Marts(connection, relations))}
 
     def show_fleet(self, connection: psycopg.Connection, relations: Relations, moment: datetime) -> None:

@@ -1,4 +1,4 @@
-"""The alerts at the fleet's latest as-of."""
+"""The alerts at the fleet's newest as-of."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -22,7 +22,7 @@ class Alert:
 
 
 def alerts(marts: Marts, window_days: int | None = None, *, agent_id_hash: str | None = None) -> list[Alert]:
-    """Read the alerts, the critical ones first.
+    """Read the alerts of the newest as-of, the critical ones first; an as-of that scored nobody has alerts too.
 
     :param window_days: only those of this window.
     :param agent_id_hash: only this agent's.
@@ -33,7 +33,10 @@ def alerts(marts: Marts, window_days: int | None = None, *, agent_id_hash: str |
         select {columns}
         from {fct_capacity_alerts}
         where
-            (%(window_days)s::integer is null or window_days = %(window_days)s)
+            as_of = greatest(
+                (select max(as_of) from {fct_fleet_capacity}), (select max(as_of) from {fct_capacity_alerts})
+            )
+            and (%(window_days)s::integer is null or window_days = %(window_days)s)
             and (%(agent_id_hash)s::text is null or agent_id_hash = %(agent_id_hash)s)
         order by severity, kind, agent_name collate "C" nulls last, agent_id_hash, window_days
         """,

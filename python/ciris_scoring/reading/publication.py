@@ -24,7 +24,8 @@ class Publication:
 
 
 # Scores come first in a run, so an answer may be made in the middle: it must belong to a publication of its own. Marts
-# that are rewritten whole tell by the transaction that wrote their rows, others by what stands in their place.
+# that are rewritten whole, or whose newest rows are, tell by the transaction that wrote these, others by what stands in
+# their place.
 PUBLICATION = """
 select
     (select max(scored_at) from {fct_capacity_scores}) as scored_at,
@@ -49,7 +50,7 @@ select
     ) as relations,
     concat_ws(
         ' ',
-        (select xmin from {fct_capacity_alerts} limit 1),
+        (select xmin from {fct_capacity_alerts} order by as_of desc limit 1),
         (select xmin from {dim_agents} limit 1),
         (select xmin from {dim_capacity_categories} limit 1),
         (select xmin from {dim_scoring_parameters} limit 1),

@@ -11,6 +11,7 @@ Points the text leaves open, and the reading taken here, are marked ``Reading:``
 from __future__ import annotations
 
 import hashlib
+import itertools
 import math
 import re
 from bisect import bisect_left
@@ -1439,7 +1440,7 @@ def alerts(
     period: str = "day",
     deferral_outcomes=None,
 ) -> list[dict]:
-    """scoring.md §8, alerts, at the run's as-of cut down to a period end (``as_ofs`` is not used).
+    """scoring.md §8, alerts, at these as-ofs, or at the run's as-of cut down to a period end.
 
     certainty.md §4, for the severity of low_capacity, for falling and for episode.
 
@@ -1448,26 +1449,29 @@ def alerts(
     W before the silent days (silent).
     """
     fleet = Fleet(traces, deferrals, keys, run_as_of, parameters, period, deferral_outcomes)
-    p, end = fleet.parameters, fleet.run_end
+    p = fleet.parameters
+    ends = [fleet.run_end] if as_ofs is None else sorted({_us(as_of) for as_of in as_ofs})
     raised = []
     # Here, because the limits are counted from what this module judges.
     from brute_force.limits import FleetLimits
 
     fleet_limits = FleetLimits(fleet)
 
-    def alert(kind: str, severity: str, name: str, window: Window, value: float) -> None:
+    def alert(kind: str, severity: str, name: str, end: int, window: Window, value: float) -> None:
         raised.append(
             {
                 "kind": kind,
                 "severity": severity,
                 "agent_id_hash": name,
+                "as_of": _datetime(end),
                 "window_days": window.window_days,
                 "value": value,
             }
         )
 
-    for name, agent in fleet.agents.items():
-        for window in windows:
+    for name, end, window in itertools.product(fleet.agents, ends, windows):
+        agent = fleet.agents[name]
+        if end in fleet.period_ends(name):
             length = window.window_days * _DAY
             row = fleet.score(name, end, window)
             if row is not None:
@@ -1477,12 +1481,12 @@ def alerts(
                 threshold = float(p["low_capacity_threshold"])
                 if capacity is not None and capacity < threshold:
                     severity = "critical" if limits[2] < threshold else "warning"
-                    alert("low_capacity", severity, name, window, capacity)
+                    alert("low_capacity", severity, name, end, window, capacity)
                 broken = sum(
                     row["components"][kind] for kind in ("chain_gaps", "chain_rewinds", "chain_duplicates")
                 )
                 if broken > 0:
-                    alert("broken_chain", "critical", name, window, broken)
+                    alert("broken_chain", "critical", name, end, window, broken)
                 before = fleet.score(name, end - length, window)
                 before_capacity = None if before is None else before["capacity_score"]
                 fall = None
@@ -1497,16 +1501,16 @@ def alerts(
                         parts = [part for part in _BEHAVIOUR if part != "delta_drift"]
                         fall = _fall(before, earlier, row, found["components"], p, "falling_month", parts)
                 if fall is not None:
-                    alert("falling", "warning", name, window, fall)
+                    alert("falling", "warning", name, end, window, fall)
             if row is not None:
                 cv = fleet_limits.shared(end, window)[1]
                 worse = _worse_events(fleet, name, end, window, row, cv)
                 if worse is not None:
-                    alert("episode", "warning", name, window, worse)
+                    alert("episode", "warning", name, end, window, worse)
             silence = end - p["silent_days"] * _DAY
             n_before = len(agent.between(silence - length, silence))
             if len(agent.between(silence, end)) == 0 and n_before >= p["silent_min_traces"]:
-                alert("silent", "warning", name, window, n_before)
+                alert("silent", "warning", name, end, window, n_before)
     return raised
 
 
