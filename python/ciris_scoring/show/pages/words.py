@@ -29,6 +29,7 @@ SIGNS: Mapping[str, str] = {
     "shared_key": "Key of another agent",
     "unreported": "Verdict not reported",
     "deferrals_left_open": "Deferrals left open",
+    "deferrals_escalated": "Deferrals escalated",
     "new_identity": "New identity",
     "phase_churn": "A failure mode per episode",
     "volume_jump": "Many trivial traces",
