@@ -143,6 +143,19 @@ def leave_deferrals_open(fleet: Fleet, agent: str, since: datetime) -> Fleet:
     return replace(fleet, deferrals=deferrals)
 
 
+def escalate_deferrals(fleet: Fleet, agent: str, since: datetime) -> Fleet:
+    """Every deferral that somebody judged is called ESCALATED."""
+    names = set(fleet.traces.loc[fleet.traces["agent_id_hash"] == agent, "agent_name"].dropna())
+    deferrals = fleet.deferrals.copy()
+    rows = (
+        deferrals["agent_name"].isin(names)
+        & (deferrals["created_at"] >= since)
+        & deferrals["resolved_at"].notna()
+    )
+    deferrals.loc[rows, "status"] = "ESCALATED"
+    return replace(fleet, deferrals=deferrals)
+
+
 def _renamed(fleet: Fleet, agent: str, since: datetime, key: str | None) -> Fleet:
     traces = fleet.traces.copy()
     rows = _mine(fleet, agent, since)
@@ -249,6 +262,7 @@ MANIPULATIONS = (
     Manipulation("a key a day", "healthy", replace_keys, "key_turnover"),
     Manipulation("copies of one record", "silent", copier(0.5), "identical_values"),
     Manipulation("withheld and renumbered", "overconfident", withhold, None),
+    Manipulation("deferrals escalated", "stuck_fragile", escalate_deferrals, "deferrals_escalated"),
 )
 
 SCRUBBED = (

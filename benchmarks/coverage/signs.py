@@ -29,7 +29,8 @@ REPOSITORY = Path(__file__).parents[2]
 END = datetime(2026, 6, 15, tzinfo=UTC)
 WEEK = timedelta(days=7)
 SIGNS = (
-    *("contradicted_null", "shared_key", "unreported", "deferrals_left_open", "new_identity", "phase_churn"),
+    *("contradicted_null", "shared_key", "unreported", "deferrals_left_open", "deferrals_escalated"),
+    *("new_identity", "phase_churn"),
     *("volume_jump", "renumbered", "key_turnover", "identical_values"),
 )
 
@@ -37,7 +38,10 @@ SIGNS = (
 ONCE = END - timedelta(days=5)
 LASTING = {"all along": END - 10 * WEEK, "for 15 days": END - timedelta(days=15)}
 # Those of different agents share a fleet.
-GROUPS = ([MANIPULATIONS[n] for n in (0, 2, 3, 4, 7, 8, 9, 10)], [MANIPULATIONS[n] for n in (1, 5, 6, 11)])
+GROUPS = (
+    [MANIPULATIONS[n] for n in (0, 2, 3, 4, 7, 8, 9, 10)],
+    [MANIPULATIONS[n] for n in (1, 5, 6, 11, 12)],
+)
 MOST_FALSE = 0.01
 """Share of honest agents' windows that may raise a sign."""
 LEAST_CAUGHT = 7

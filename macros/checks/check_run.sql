@@ -16,6 +16,7 @@
   {%- do check_earlier_state() -%}
   {%- do check_encoding() -%}
   {%- do check_scoring_parameters() -%}
+  {%- do verdict_bound() -%}
   {%- do check_as_of() -%}
   {%- do lookback_periods() -%}
   {%- do check_lock() -%}

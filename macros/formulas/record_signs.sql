@@ -118,6 +118,7 @@
     'identical_values': {'found': 10, 'excess': 0.25, 'z': 3},
     'volume_jump': {'found': 10, 'excess': 0.25, 'z': 3, 'ratio': 0.69},
     'deferrals_left_open': {'found': 3, 'excess': 0.15, 'z': 2},
+    'deferrals_escalated': {'found': 3, 'excess': 0.15, 'z': 2},
     'phase_churn': {'found': 6, 'share': 0.5},
   }) }}
 {% endmacro %}

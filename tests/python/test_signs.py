@@ -41,6 +41,7 @@ POLISHED = {
     "a key a day": "renamed",
     "copies of one record": "relapsing",
     "withheld and renumbered": "revoked_key",
+    "deferrals escalated": "stuck_fragile",
 }
 HONEST = {"healthy", "new", "silent"}
 
