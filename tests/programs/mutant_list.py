@@ -53,6 +53,8 @@ QUALITY = "models/marts/fct_data_quality.sql"
 STAGED_TRACES = "models/staging/cirislens/stg_cirislens__covenant_traces.sql"
 STAGED_DEFERRALS = "models/staging/cirislens/stg_cirislens__wbd_deferrals.sql"
 DRIFT = "python/ciris_scoring/steps/resilience.py"
+STEADY = "python/ciris_scoring/steps/intervals/steady.py"
+WORSE = "models/intermediate/alerts/int_worse_events.sql"
 
 MUTANTS = [
     # scoring.md §1: time
@@ -539,14 +541,14 @@ MUTANTS = [
     Mutant(
         "any open episode is a relapse",
         EPISODES,
-        "where recovered_at.range_name = 'window' and recovered_at.failure_mode = open_episodes.failure_mode",
-        "where recovered_at.range_name = 'window' and open_episodes.failure_mode is not null",
+        "where recovered_at.failure_mode = open_episodes.failure_mode",
+        "where open_episodes.failure_mode is not null",
     ),
     Mutant(
         "a mode is remembered a period longer than the window",
         EPISODES,
-        "stretches.period_start + {{ days('ranges.days_from') }},",
-        "stretches.period_start + {{ days('ranges.days_from') }} + {{ period_length() }},",
+        "stretches.period_start + {{ days('windows.window_days') }},",
+        "stretches.period_start + {{ days('windows.window_days') }} + {{ period_length() }},",
     ),
     # scoring.md §6: I_inc
     Mutant(
@@ -794,10 +796,10 @@ MUTANTS = [
         "'c_score', 'i_int_score', 'r_score', 'i_inc_score_steady', 's_score'",
     ),
     Mutant(
-        "steady R forgets relapses",
-        FACTORS,
-        "    * (1 - {{ rho_regression }}) - {{ scoring_parameter('norm_x0') }}",
-        "    - {{ scoring_parameter('norm_x0') }}",
+        "steady R takes every window for one with an episode",
+        STEADY,
+        "r_score=(1 - p) * norm(kept) + p * norm(",
+        "r_score=0 * norm(kept) + 1 * norm(",
     ),
     Mutant(
         "steady days shorter than the window are not lengthened",
@@ -814,41 +816,41 @@ MUTANTS = [
         "reference",
     ),
     Mutant(
-        "steady deferrals count without one in the window",
-        INCOMPLETENESS,
-        "case when deferral_sums.n_window > 0 then deferral_sums.q_steady::double precision else 1 end",
-        "coalesce(deferral_sums.q_steady::double precision, 1)",
+        "steady deferrals count in every window",
+        FACTORS,
+        "(select p.none + (1 - p.none) * {{ q_deferral }}",
+        "(select 0 * p.none + {{ q_deferral }}",
     ),
     Mutant(
-        "steady episodes count without one in the window",
-        RESILIENCE,
-        "case when has_episode then mttr_hours_steady else 0 end as mttr_hours_steady",
-        "coalesce(mttr_hours_steady, 0) as mttr_hours_steady",
+        "steady days shorter than the window are not lengthened for episodes",
+        STEADY,
+        "days = max(parameters.steady_days, window.window_days)",
+        "days = parameters.steady_days",
     ),
     # scoring.md §8 and certainty.md §4: alerts
     Mutant(
         "low_capacity is never critical",
         ALERTS,
-        "scores.capacity_score_high\n    from {{ ref('fct_capacity_scores') }} as scores",
-        "1 as capacity_score_high\n    from {{ ref('fct_capacity_scores') }} as scores",
+        "                then 'critical'\n            else 'warning'",
+        "                then 'warning'\n            else 'warning'",
     ),
     Mutant(
         "repeated numbers break no chain",
         ALERTS,
-        "where chain.chain_gaps + chain.chain_rewinds + chain.chain_duplicates > 0",
-        "where chain.chain_gaps + chain.chain_rewinds > 0",
+        "where chain_gaps + chain_rewinds + chain_duplicates > 0",
+        "where chain_gaps + chain_rewinds > 0",
     ),
     Mutant(
         "silent after 31 traces",
         ALERTS,
-        "and activity.n_before >= {{ scoring_parameter('silent_min_traces') }}",
-        "and activity.n_before > {{ scoring_parameter('silent_min_traces') }}",
+        "where activity.n_before >= {{ scoring_parameter('silent_min_traces') }}",
+        "where activity.n_before > {{ scoring_parameter('silent_min_traces') }}",
     ),
     Mutant(
         "silent looks at the window to T",
         ALERTS,
-        "- {{ days(scoring_parameter('silent_days')) }} - scoring_windows.window_length",
-        "- scoring_windows.window_length",
+        "silent_as_ofs.as_of - {{ days(scoring_parameter('silent_days')) }} - silent_as_ofs.window_length",
+        "silent_as_ofs.as_of - silent_as_ofs.window_length",
     ),
     Mutant(
         "falling is raised against a provisional score",
@@ -908,15 +910,15 @@ MUTANTS = [
     ),
     Mutant(
         "episodes are always longer",
-        "macros/formulas/episode_alert.sql",
-        "ln({{ mean_hours }} / {{ mean_hours_before }}) > {{ episode_z() }} * sqrt(",
-        "ln({{ mean_hours }} / {{ mean_hours_before }}) > -1 + 0 * sqrt(",
+        WORSE,
+        "comparisons.episode_z > {{ scoring_parameter('episode_z') }} as is_longer",
+        "comparisons.episode_z > -1000 as is_longer",
     ),
     Mutant(
         "two bad deferrals are no chance",
         "macros/formulas/episode_alert.sql",
-        "select {{ share }} - earlier.highest > {{ episode_z() }}",
-        "select {{ share }} - earlier.highest > 0.1 * {{ episode_z() }}",
+        "select {{ share }} - earlier.highest > {{ scoring_parameter('episode_z') }}",
+        "select {{ share }} - earlier.highest > 0.1 * {{ scoring_parameter('episode_z') }}",
     ),
     # certainty.md §1 and 2: attribution
     Mutant(

@@ -237,7 +237,7 @@ def test_every_model_that_a_document_names_is_there():
     text = "".join(document.read_text() for document in DOCUMENTS if document.name != "CHANGELOG.md")
     named = set(re.findall(r"`((?:stg|int|fct|dim)_\w+)`", text))
     assert named > {"int_trace_verdicts", "fct_capacity_scores"}
-    assert named <= {path.stem for path in (REPOSITORY / "models").rglob("*.sql")}
+    assert named <= {path.stem for path in (REPOSITORY / "models").rglob("*.*")}
 
 
 def test_every_document_that_a_file_names_is_there():
