@@ -16,7 +16,8 @@
       "Variable ciris_distribution is citus, but database " ~ target.dbname ~ " has no extension citus. On the coordinator and "
       ~ "every worker: create extension citus; or leave the variable out.") }}
   {%- endif -%}
-  {%- for node in graph.sources.values() if node.unique_id.startswith('source.ciris_scoring.') -%}
+  {%- for node in graph.sources.values() if node.unique_id.startswith('source.ciris_scoring.')
+      and node.name in tables_of_shape(source_shape()) -%}
     {%- set table = node.schema ~ "." ~ node.identifier -%}
     {%- set relation = literal(adapter.quote(node.schema) ~ "." ~ adapter.quote(node.identifier)) -%}
     {%- set is_traces = node.name == 'covenant_traces' -%}

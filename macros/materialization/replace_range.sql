@@ -2,7 +2,7 @@
     pre-hook of everything that writes begins it with (write_under_lock):
     a table that is not there is made with the columns, types and rules of its YAML, filled and indexed; in a full refresh
     it is made beside the old one and takes its name, but for marts, and what views of marts stand on (meta.keeps_views):
-    their rows are all deleted and inserted again, so that the views stay;
+    their rows are all deleted and inserted again, so that the views stay, unless the table moves to a cluster;
     any other run adds what an upgrade brings to columns and rules, deletes the rows of its range, and inserts what the model
     selects straight into the table. Then come grants, descriptions and statistics.
     A model says its range in its meta: scored_range, a column of as-ofs; judged_range, a column of times; or rewritten: whole;
@@ -17,7 +17,8 @@
   {%- set old = load_cached_relation(this) -%}
   {%- set new = table if old is none else make_intermediate_relation(table) -%}
   {%- set has_views = 'marts' in model.fqn or config.get('meta').get('keeps_views') -%}
-  {%- set in_place = old is not none and (is_incremental() or (has_views and old.type == 'table')) -%}
+  {%- set moves = is_distributed() and places_found().get((table.schema, table.identifier)) != placement(model.name) -%}
+  {%- set in_place = old is not none and (is_incremental() or (has_views and old.type == 'table' and not moves)) -%}
   {%- set replaced = none if in_place or old is none else make_backup_relation(table, old.type) -%}
 
   {%- if replaced is not none -%}

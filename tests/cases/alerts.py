@@ -151,12 +151,26 @@ CASES = [
             *episodes("as long", 6, 3, 20),
             *traces(ago(100), agent="too long ago"),
             *episodes("too long ago", 98, 15, 0.05),
-            *episodes("too long ago", 6, 3, 20),
+            *episodes("too long ago", 6, 1, 20),
         ],
         [
             expects({"mttr_hours": 20, "alerts": {"episode": "warning"}}, agent="longer"),
             expects({"alerts": {}}, agent="as long"),
             expects({"mttr_hours": 20, "alerts": {}}, agent="too long ago"),
+        ],
+    ),
+    Case(
+        "4 episode: more often than in the 90 days before the window",
+        [
+            *traces(ago(100), agent="more often"),
+            *episodes("more often", 6, 3, 1),
+            *traces(ago(100), agent="twice"),
+            *episodes("twice", 6, 2, 1),
+        ],
+        # Three of three in 7 of 97 days: (7/97)^3 = 0.0004, at most 0.0017; two of two: 0.0052.
+        [
+            expects({"alerts": {"episode": "warning"}}, agent="more often"),
+            expects({"alerts": {}}, agent="twice"),
         ],
     ),
     Case(

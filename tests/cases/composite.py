@@ -8,6 +8,11 @@ from cases.notation import Case, ago, deferral, expects, norm, traces
 FLAWLESS = 0.9 * norm(1)
 
 
+def chance(n: int) -> float:
+    """Of an event in 7 days, when there were n in 90."""
+    return 1 - exp(-n / 90 * 7)
+
+
 def overridden(k: int, agent: str) -> list:
     """A hundred traces, k of them overridden."""
     return traces(
@@ -149,7 +154,7 @@ CASES = [
         ],
     ),
     Case(
-        "4b episodes and deferrals of 90 days count where the window has one",
+        "4b episodes and deferrals count as often, as long and as good as in 90 days",
         [
             *traces(ago(95)),
             *traces(ago(90, hours=2), idma_fragility_flag=True),
@@ -165,20 +170,22 @@ CASES = [
                     "mttr_hours": 1,
                     "mttr_hours_steady": (2 + 9 + 1) / 3,
                     "n_steady_episodes": 3,
-                    "r_score_steady": norm(1 / (1 + 4)),
+                    "r_score_steady": (1 - chance(3)) * norm(1) + chance(3) * norm(1 / (1 + 4)),
                     "q_deferral": 1,
                     "q_deferral_steady": 1 / 2,
                     "n_steady_deferrals": 2,
-                    "i_inc_score_steady": 1 / 2,
+                    "i_inc_score_steady": (1 - chance(2)) + chance(2) / 2,
                     "capacity_score": 0.9 * norm(1 / 2),
-                    "capacity_score_steady": 0.9 * norm(1 / 5) / 2,
+                    "capacity_score_steady": 0.9
+                    * ((1 - chance(3)) * norm(1) + chance(3) * norm(1 / 5))
+                    * ((1 - chance(2)) + chance(2) / 2),
                 }
             )
         ],
         deferrals=[deferral(ago(90), "REJECTED"), deferral(ago(90, us=1), "REJECTED"), deferral(ago(2))],
     ),
     Case(
-        "4b without an episode or a judged deferral in the window those of 90 days do not count",
+        "4b episodes and deferrals of 90 days count without one in the window",
         [
             *traces(ago(21, hours=9), idma_fragility_flag=True),
             *traces(ago(21)),
@@ -187,11 +194,14 @@ CASES = [
         [
             expects(
                 {
-                    "mttr_hours_steady": 0,
-                    "n_steady_episodes": 0,
-                    "q_deferral_steady": 1,
-                    "n_steady_deferrals": 0,
-                    "capacity_score_steady": FLAWLESS,
+                    "mttr_hours_steady": 9,
+                    "n_steady_episodes": 1,
+                    "q_deferral_steady": 0,
+                    "n_steady_deferrals": 1,
+                    "capacity_score": FLAWLESS,
+                    "capacity_score_steady": 0.9
+                    * ((1 - chance(1)) * norm(1) + chance(1) * norm(1 / (1 + 9)))
+                    * (1 - chance(1)),
                 }
             )
         ],

@@ -64,13 +64,15 @@ def test_readme_says_how_large_the_sample_is(marts):
     assert f"({info['agents']} agents, {info['days']} days, {n_traces:,}" in README
 
 
-def test_readme_shows_the_fleet_that_a_run_prints(marts):
+def test_readme_shows_the_fleet_that_a_run_prints(marts, monkeypatch):
+    monkeypatch.delenv("COLUMNS", raising=False)
     [shown] = [block for block in blocks(README) if block.startswith("Fleet at ")]
     printed = fleet_tables(marts, MARTS, datetime.fromisoformat(sample_info()["as_of"]))
     assert shown.strip() == printed.split("\n\nFleet at ")[0]
 
 
-def test_readme_shows_the_explanation_that_the_command_prints(scored_sample):
+def test_readme_shows_the_explanation_that_the_command_prints(scored_sample, monkeypatch):
+    monkeypatch.delenv("COLUMNS", raising=False)
     [shown] = [block for block in blocks(README) if block.startswith("$ ciris-scoring explain")]
     command, *lines = shown.splitlines()
     arguments = [*command.split()[2:], "--profiles-dir", str(scored_sample.profiles_dir)]
@@ -165,19 +167,6 @@ def test_parameters_are_compared_as_docs_say(scored_sample, tmp_path):
         before, after = re.split(r"(?<=   ```\n)   ```\n.*?\n   ```", page, maxsplit=1, flags=re.DOTALL)
         CONFIGURATION.write_text(f"{before}{shown}{after}")
     assert shown in CONFIGURATION.read_text(), "REWRITE_DOCUMENTS=1 pytest tests/python/test_documents.py"
-
-
-def test_the_size_of_a_report_is_what_docs_say(scored_sample):
-    page = (REPOSITORY / "docs/serving.md").read_text()
-    [[of_sample, base, per_agent]] = re.findall(
-        r"Size: (\d+) kB for the sample's.*?:\s+(\d+) kB, and (\d+) kB per agent", page, re.DOTALL
-    )
-    arguments = ["report", "--output", "-", "--profiles-dir", str(scored_sample.profiles_dir)]
-    with kept_parsed(scored_sample.profiles_dir):
-        done = CliRunner().invoke(main, [*arguments, "--project-dir", str(REPOSITORY)])
-    kilobytes = len(done.stdout.encode()) / 1000
-    assert kilobytes == pytest.approx(float(of_sample), rel=0.05)
-    assert kilobytes == pytest.approx(float(base) + float(per_agent) * sample_info()["agents"], rel=0.05)
 
 
 # --- tables, links, versions -----------------------------------------------------------------------------------------
