@@ -6,8 +6,10 @@ from __future__ import annotations
 import compileall
 import contextlib
 import csv
+import html
 import http.client
 import io
+import itertools
 import json
 import os
 import re
@@ -161,6 +163,10 @@ def time_text(moment: datetime) -> str:
     return moment.astimezone(UTC).isoformat()
 
 
+def time_or_none(moment: datetime | None) -> str | None:
+    return None if moment is None else time_text(moment)
+
+
 def lens_name(component: str | None) -> str | None:
     return None if component is None else LENS_NAMES.get(component, component)
 
@@ -171,30 +177,52 @@ LIMITS = (
 )
 
 
+def expected_since(
+    marts: psycopg.Connection, row: dict[str, Any], relation: str, name: str
+) -> datetime | None:
+    """First as-of of those up to the row's at which an alert (or sign) stood without a break; None for the oldest."""
+    column = {"fct_capacity_alerts": "kind", "fct_record_signs": "sign"}[relation]
+    as_ofs = marts.execute(
+        f"""
+        select
+            fleet.as_of,
+            exists (
+                select 1 from {relation} as raised
+                where raised.as_of = fleet.as_of and raised.window_days = fleet.window_days
+                and raised.agent_id_hash = %s and raised.{column} = %s
+            ) as stood
+        from fct_fleet_capacity as fleet
+        where window_days = %s and as_of <= %s
+        order by as_of desc
+        """,
+        [row["agent_id_hash"], name, row["window_days"], row["as_of"]],
+    ).fetchall()
+    standing = list(itertools.takewhile(lambda one: one["stood"], as_ofs))
+    return None if len(standing) == len(as_ofs) else standing[-1]["as_of"]
+
+
 def expected_verdict(marts: psycopg.Connection, row: dict[str, Any], bound: float = 0.6) -> dict[str, Any]:
     """What to do about a permission, by the rule of docs/deciding.md, of a row of fct_capacity_scores."""
     key = [row["agent_id_hash"], row["as_of"], row["window_days"]]
     where = "where agent_id_hash = %s and as_of = %s and window_days = %s"
-    alerts = marts.execute(
-        f"select kind, severity from fct_capacity_alerts {where} order by severity, kind", key
-    )
+    found = marts.execute(
+        f"""
+        select 'fct_capacity_alerts' as relation, kind as name, severity from fct_capacity_alerts {where}
+        union all
+        select distinct 'fct_record_signs', sign, 'sign' from fct_record_signs {where}
+        order by 1, severity, name
+        """,
+        [*key, *key],
+    ).fetchall()
     raised = [
         {
-            "name": alert["kind"],
-            "severity": alert["severity"],
-            "since": None,
-            "reviews": alert["kind"] != "low_capacity" or alert["severity"] == "critical",
+            "name": one["name"],
+            "severity": one["severity"],
+            "since": time_or_none(expected_since(marts, row, one["relation"], one["name"])),
+            "reviews": one["name"] != "low_capacity" or one["severity"] == "critical",
         }
-        for alert in alerts
+        for one in found
     ]
-    for sign in marts.execute(
-        f"select distinct sign, (select min(as_of) from fct_record_signs as first where first.sign = signs.sign"
-        " and first.agent_id_hash = signs.agent_id_hash and first.window_days = signs.window_days) as since"
-        f" from fct_record_signs as signs {where} order by 1",
-        key,
-    ):
-        since = time_text(sign["since"])
-        raised.append({"name": sign["sign"], "severity": "sign", "since": since, "reviews": True})
     low, high = row["capacity_score_steady_low"], row["capacity_score_steady_high"]
     if row["capacity_score"] is None or row["score_status"] == "provisional":
         verdict = "wait"
@@ -268,6 +296,13 @@ def expected_score(marts: psycopg.Connection, row: dict[str, Any]) -> dict[str, 
     }
 
 
+def assert_verdicts_of_the_mart(agents: list[dict[str, Any]], rows: list[dict[str, Any]]) -> None:
+    """For the bound of the marts, which is the default, the API's verdicts and reasons are the published ones."""
+    for agent, row in zip(agents, rows, strict=True):
+        reviewing = sorted(one["name"] for one in agent["raised"] if one["reviews"])
+        assert (agent["verdict"], reviewing) == (row["verdict"], sorted(row["review_for"])), row["agent_name"]
+
+
 def scores_at(marts: psycopg.Connection, window_days: int) -> list[dict[str, Any]]:
     return marts.execute(
         "select * from fct_capacity_scores where as_of = %s and window_days = %s order by capacity_score desc",
@@ -283,6 +318,7 @@ def test_the_fleet_is_that_of_the_marts(client, marts, window_days):
     fleet = get(client, "/capacity/fleet", window_days=window_days)
     rows = scores_at(marts, window_days)
     assert fleet["agents"] == [expected_score(marts, row) for row in rows]
+    assert_verdicts_of_the_mart(fleet["agents"], rows)
     assert fleet["agent_count"] == fleet["total_agent_count"] == len(rows) == 14
     assert fleet["unscored"] == []
     assert (fleet["as_of"], fleet["window_days"]) == (time_text(AS_OF), window_days)
@@ -334,7 +370,7 @@ def test_the_fleet_is_filtered_sorted_and_paged(client, marts):
             ]
     [link] = get(client, "/capacity/fleet", raised="broken_chain")["agents"]
     assert link["agent_name"] == "Link"
-    assert link["verdict_reason"] == "0.6 lies inside 0.44 to 0.67; broken chain"
+    assert link["verdict_reason"] == "0.6 lies inside 0.45 to 0.68; broken chain"
     linked = list(all_pages(client, "/capacity/fleet", limit=5, status="final"))
     assert [len(page["agents"]) for page in linked] == [5, 5, 3]
     pages = [get(client, "/capacity/fleet", limit=5, offset=offset) for offset in (0, 5, 10, 15)]
@@ -370,9 +406,9 @@ def changed(marts: psycopg.Connection, table: str, statement: str, values: list[
     copy = sql.Identifier(f"before_{table}")
     name = sql.Identifier(table)
     marts.execute(sql.SQL("create table {} as select * from {}").format(copy, name))
-    marts.execute(statement, values)
-    republish(marts)
     try:
+        marts.execute(statement, values)
+        republish(marts)
         yield
     finally:
         marts.execute(
@@ -424,6 +460,28 @@ def test_agents_without_a_score_stand_apart(client, marts):
     assert get(client, "/capacity/fleet")["unscored"] == []
 
 
+def alert_key(alert: dict[str, Any]) -> tuple[str, int, str]:
+    return alert["agent_id_hash"], alert["window_days"], alert["kind"]
+
+
+def expected_alerts(marts: psycopg.Connection, as_of: datetime) -> list[dict[str, Any]]:
+    """What the API must say of the alerts at an as-of."""
+    rows = marts.execute(
+        "select agent_id_hash, agent_name, as_of, window_days, kind, severity, value, threshold, message"
+        " from fct_capacity_alerts where as_of = %s",
+        [as_of],
+    ).fetchall()
+    alerts = [
+        {
+            **row,
+            "as_of": time_text(row["as_of"]),
+            "since": time_or_none(expected_since(marts, row, "fct_capacity_alerts", row["kind"])),
+        }
+        for row in rows
+    ]
+    return sorted(alerts, key=alert_key)
+
+
 # --- earlier as-ofs --------------------------------------------------------------------------------------------------
 
 EARLIER = datetime(2026, 6, 10, tzinfo=UTC)
@@ -443,6 +501,7 @@ def test_an_earlier_score_is_that_of_the_marts(client, marts, written):
     scored = [row for row in rows if row["capacity_score"] is not None]
     assert fleet["as_of"] == time_text(EARLIER) and len(scored) >= 12
     assert fleet["agents"] == [expected_score(marts, row) for row in scored]
+    assert_verdicts_of_the_mart(fleet["agents"], scored)
     totals = marts.execute(
         "select * from fct_fleet_capacity where as_of = %s and window_days = 7", [EARLIER]
     ).fetchone()
@@ -459,7 +518,8 @@ def test_an_earlier_score_is_that_of_the_marts(client, marts, written):
     alerts = get(client, "/alerts", as_of=written, threshold=0.6)
     low = [row["agent_id_hash"] for row in reversed(scored) if row["capacity_score"] < 0.6]
     assert [agent["agent_id_hash"] for agent in alerts["agents"]] == low
-    assert (alerts["as_of"], alerts["alerts"]) == (time_text(EARLIER), None)
+    assert alerts["as_of"] == time_text(EARLIER)
+    assert sorted(alerts["alerts"], key=alert_key) == expected_alerts(marts, EARLIER) != []
     assert get(client, "/alerts", as_of="2026-06-15") == {
         **get(client, "/alerts"), "timestamp": ANY
     }  # fmt: skip
@@ -489,11 +549,21 @@ def test_an_as_of_without_a_score_is_refused_with_those_there_are(client, marts)
     assert problem["as_ofs"] == [time_text(as_of) for as_of in published[:10]]
 
 
-def test_pages_of_an_earlier_as_of(client):
+def test_pages_of_an_earlier_as_of(client, marts):
     fleet = client.get("/?as_of=2026-06-10")
     assert fleet.status_code == 200
     assert "as of <time datetime=2026-06-10T00:00:00Z>" in fleet.text
-    assert "Alerts of that time are not kept" in fleet.text
+    reasons = [a["verdict_reason"] for a in get(client, "/capacity/fleet", as_of="2026-06-10")["agents"]]
+    assert "0.11 to 0.34 lies below 0.6; falling since 9 June" in reasons
+    assert all(html.escape(reason) in fleet.text for reason in reasons)
+    for window_days in (7, 30):
+        page = client.get(f"/alerts?as_of=2026-06-10&window_days={window_days}").text
+        alerts = [one for one in expected_alerts(marts, EARLIER) if one["window_days"] == window_days]
+        assert all(html.escape(alert["message"]) in page for alert in alerts)
+        days = [one["since"][:10] for one in alerts if one["since"]]
+        assert sorted(re.findall(r"<small>(new|since [\d-]+)</small>", page)) == sorted(
+            "new" if day == "2026-06-10" else f"since {day}" for day in days
+        )
     assert '<a href="./?window_days=7">newest</a>' in fleet.text
     link = f'href="agent?agent_id={LINK}&amp;window_days=7&amp;as_of=2026-06-10T00%3A00%3A00Z"'
     assert link in fleet.text
@@ -655,42 +725,27 @@ def test_alerts_are_those_of_the_marts(client, marts):
         assert {"agent_name", "composite_score", "category", "fragility_index", "weakest_factor"} <= set(
             agent
         )
-    in_mart = marts.execute(
-        "select agent_id_hash, agent_name, as_of, window_days, kind, severity, value, threshold, message"
-        " from fct_capacity_alerts where as_of = (select max(as_of) from fct_fleet_capacity)"
-    ).fetchall()
-    found = [{**alert, "as_of": datetime.fromisoformat(alert["as_of"])} for alert in answer["alerts"]]
-    assert {alert.pop("since") for alert in found} == {None}  # no earlier ones are kept
+    assert sorted(answer["alerts"], key=alert_key) == expected_alerts(marts, AS_OF)
     critical = get(client, "/alerts", kind="low_capacity", severity="critical")["alerts"]
     assert critical == [
         one for one in answer["alerts"] if (one["kind"], one["severity"]) == ("low_capacity", "critical")
     ]
     pages = list(all_pages(client, "/alerts", limit=6))
     assert [one for page in pages for one in page["alerts"]] == answer["alerts"]
-    assert {page["total_alert_count"] for page in pages} == {14} and len(pages) == 3
-    assert len(found) == len(in_mart) == 14
-    assert all(alert in found for alert in in_mart)
+    assert {page["total_alert_count"] for page in pages} == {15} and len(pages) == 3
+    assert len(answer["alerts"]) == 15
     assert get(client, "/alerts", threshold=1, window_days=30)["alert_count"] == 14
     assert get(client, "/alerts", threshold=0)["agents"] == []
 
 
 def test_an_alert_says_since_when_it_stands(client, marts):
-    """From the alerts of earlier as-ofs, where they are kept: the first of those that follow each other to the last."""
-    earlier = """
-        insert into fct_capacity_alerts
-        select (jsonb_populate_record(
-            alerts, jsonb_build_object('as_of', day, 'capacity_alert_id', gen_random_uuid())
-        )).*
-        from fct_capacity_alerts as alerts
-        cross join unnest(%s::timestamptz[]) as day
-        where agent_id_hash = %s and window_days = 7
-    """
-    days = [AS_OF - timedelta(days=back) for back in (1, 2, 3, 5, 6)]
-    with changed(marts, "fct_capacity_alerts", earlier, [days, LINK]):
+    """The first as-of of those that follow each other to the asked one."""
+    gap = "delete from fct_capacity_alerts where agent_id_hash = %s and window_days = 7 and as_of = %s"
+    with changed(marts, "fct_capacity_alerts", gap, [LINK, AS_OF - timedelta(days=4)]):
         [chain] = get(client, "/alerts", kind="broken_chain", severity="critical", limit=1)["alerts"]
         assert chain["since"] == time_text(AS_OF - timedelta(days=3))
         link = get(client, "/capacity/Link")
-        assert link["verdict_reason"] == "0.6 lies inside 0.44 to 0.67; broken chain since 12 June"
+        assert link["verdict_reason"] == "0.6 lies inside 0.45 to 0.68; broken chain since 12 June"
         then = get(client, "/capacity/Link", as_of=f"{AS_OF - timedelta(days=2):%Y-%m-%d}")
         assert then["raised"][0]["since"] == time_text(AS_OF - timedelta(days=3))
         before = get(client, "/capacity/Link", as_of=f"{AS_OF - timedelta(days=4):%Y-%m-%d}")

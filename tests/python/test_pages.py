@@ -160,7 +160,9 @@ def test_the_fleet_is_that_of_the_marts(marts, window_days):
             scores.*, categories.label, compared.change, compared.not_comparable_because,
             array(
                 select kind from fct_capacity_alerts as alerts
-                where alerts.agent_id_hash = scores.agent_id_hash and alerts.window_days = scores.window_days
+                where
+                    alerts.agent_id_hash = scores.agent_id_hash and alerts.window_days = scores.window_days
+                    and alerts.as_of = scores.as_of
                 order by severity, kind
             ) as alerts,
             array(
@@ -289,9 +291,9 @@ def test_an_agent_is_that_of_the_marts(marts):
         in page.text
     )
     assert "−0.098 since 2026-06-08 (0.635)" in page.text
-    assert "Review at bound 0.6: 0.6 lies inside 0.44 to 0.67; broken chain." in page.text
+    assert "Review at bound 0.6: 0.6 lies inside 0.45 to 0.68; broken chain." in page.text
     at_last = Parsed(pages.agent_page(marts, MARTS, "Link", now=NOW, bound=0.7))
-    assert "Withhold at bound 0.7: 0.44 to 0.67 lies below 0.7; broken chain." in at_last.text
+    assert "Withhold at bound 0.7: 0.45 to 0.68 lies below 0.7; broken chain." in at_last.text
 
 
 def test_every_part_has_words(marts):

@@ -21,7 +21,7 @@ class Alert:
     threshold: float
     message: str
     since: datetime | None = None
-    """First as-of at which it stood; null where nothing older is kept."""
+    """As in Raised."""
 
 
 def alerts(
@@ -64,17 +64,3 @@ def alerts(
         replace(alert, since=since.get((alert.window_days, alert.agent_id_hash, alert.kind)))
         for alert in found
     ]
-
-
-def are_kept(marts: Marts, as_of: datetime) -> bool:
-    """Whether the alerts of an as-of are there: those of the newest one are, others where runs have kept them."""
-    return bool(
-        marts.value(
-            """
-            select
-                %(as_of)s >= (select max(as_of) from {fct_fleet_capacity})
-                or exists (select 1 from {fct_capacity_alerts} where as_of <= %(as_of)s)
-            """,
-            as_of=as_of,
-        )
-    )

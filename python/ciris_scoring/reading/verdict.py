@@ -19,7 +19,7 @@ AS_OFS = 400
 """As-ofs that are searched for the beginning of an alert or a sign."""
 AS_OF_MEANT = """
         alert_as_ofs as (
-            select min(as_of) as oldest, max(as_of) as newest
+            select max(as_of) as newest
             from {fct_capacity_alerts}
         ),
 
@@ -67,7 +67,7 @@ class Raised:
     severity: Literal["critical", "warning", "sign"]
     """The newest one."""
     since: datetime | None
-    """First as-of at which it stood; null where nothing older is kept."""
+    """First as-of at which it stood without a break; null for the oldest as-of, or 400 as-ofs and more."""
     until: datetime
     """Last as-of."""
 
@@ -199,13 +199,7 @@ def raised(
 
         select
             agent_id_hash, name, severity, until,
-            nullif(
-                first_as_of,
-                greatest(
-                    (select min(as_of) from as_ofs),
-                    case when severity <> 'sign' then (select oldest from alert_as_ofs) end
-                )
-            ) as since
+            nullif(first_as_of, (select min(as_of) from as_ofs)) as since
         from spans
         where
             until >= %(first)s::timestamptz

@@ -19,7 +19,6 @@ from ciris_scoring.basics.errors import InputError
 from ciris_scoring.reading.agent import EXEMPT_ACTIONS, NON_EXEMPT_ACTIONS, attribution
 from ciris_scoring.reading.agents import find, is_possible, near
 from ciris_scoring.reading.alerts import alerts as read_alerts
-from ciris_scoring.reading.alerts import are_kept
 from ciris_scoring.reading.categories import categories as read_categories
 from ciris_scoring.reading.evidence import RULES, read_evidence
 from ciris_scoring.reading.fleet import Score, capacity_over_time
@@ -545,9 +544,7 @@ async def alerts(
             next=after,
             alerts=[
                 models.Alert.model_validate({**asdict(alert), "agent_name": name_of(alert)}) for alert in page
-            ]
-            if at is None or are_kept(marts, at)
-            else None,
+            ],
             cache=lens.cache,
         )
 

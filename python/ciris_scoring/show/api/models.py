@@ -31,6 +31,12 @@ Name = Annotated[
     str, Field(description="Last name the agent bore; its hash where it never sent one. Not unique.")
 ]
 Share = Annotated[float, Field(ge=0, le=1)]
+Since = Annotated[
+    Moment | None,
+    Field(
+        description="First as-of at which it stood without a break; null for the oldest as-of, or 400 as-ofs and more."
+    ),
+]
 Next = Annotated[
     str | None,
     Field(
@@ -173,9 +179,7 @@ class Raised(Described):
 
     name: str = Field(description="Kind of the alert, or the sign.")
     severity: Literal["critical", "warning", "sign"] = Field(description="Of an alert; sign for a sign.")
-    since: Moment | None = Field(
-        description="First as-of at which it stood; null where nothing older is kept."
-    )
+    since: Since
     reviews: bool = Field(description="Whether somebody has to look before the score decides.")
 
 
@@ -363,9 +367,7 @@ class Alert(Described):
     window_days: WindowDays
     kind: str = Field(description="low_capacity, broken_chain, falling, episode or silent.")
     severity: str = Field(description="critical or warning.")
-    since: Moment | None = Field(
-        description="First as-of at which it stood; null where nothing older is kept."
-    )
+    since: Since
     value: float | None = Field(description="What was measured.")
     threshold: float | None = Field(description="What it was compared with.")
     message: str = Field(description="The alert in a sentence.")
@@ -384,9 +386,7 @@ class Alerts(Answer):
     offset: int = Field(description="Alerts left out before the first one.")
     limit: int | None = Field(description="Most alerts asked for; null for all.")
     next: Next
-    alerts: list[Alert] | None = Field(
-        description="Alerts at the as-of, of all windows, critical ones first; null at one whose alerts are not kept."
-    )
+    alerts: list[Alert] = Field(description="Alerts at the as-of, of all windows, critical ones first.")
 
 
 class Sign(Described):

@@ -13,7 +13,6 @@ import psycopg
 from ciris_scoring.basics.relations import Relations
 from ciris_scoring.basics.terminal import say
 from ciris_scoring.reading import agents as agents_reading
-from ciris_scoring.reading import alerts as alerts_reading
 from ciris_scoring.reading import fleet, history
 from ciris_scoring.reading.agents import Agent
 from ciris_scoring.reading.alerts import Alert, alerts
@@ -215,7 +214,6 @@ class _Page:
             "bound": self.bound,
             "neighbours": self.neighbours,
             "is_old": self.is_newest and self.now - self.as_of > 2 * self.neighbours.period(self.as_of),
-            "alerts_are_kept": alerts_reading.are_kept(self.marts, self.as_of),
         }
 
     def render(self, template: str, **values: Any) -> str:
