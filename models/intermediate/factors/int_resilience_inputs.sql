@@ -84,7 +84,9 @@ select
     (steady_n_recoveries + n_open_episodes)::integer as n_steady_episodes,
     mttr_hours_before,
     before_n_recoveries::integer as n_episodes_before,
-    (log_recovery_hours + case when open_for is null then 0 else {{ log_hours('open_for') }} end)::double precision as log_hours,
+    (
+        log_recovery_hours + case when open_for is null then 0 else {{ log_hours('open_for') }} end
+    )::double precision as log_hours,
     before_log_recovery_hours::double precision as log_hours_before,
     before_log_recovery_hours_squared::double precision as log_hours_squared_before
 from inputs
