@@ -30,6 +30,8 @@ OLDEST_POSTGRESQL = 15
 WORKER = os.environ.get("PYTEST_XDIST_WORKER", "main")
 os.environ["DBT_TARGET_PATH"] = str(REPOSITORY / "target" / f"pytest-{WORKER}")
 os.environ["DBT_LOG_PATH"] = str(REPOSITORY / "logs" / f"pytest-{WORKER}")
+# Tables are as wide as they are, whatever terminal the tests run in.
+os.environ.pop("COLUMNS", None)
 
 
 # dbt asks at each start for the whole call stack with its source lines, to name a flag's origin in an event: seconds,

@@ -517,7 +517,7 @@ def test_a_run_builds_scores_and_prints_the_table(sources, small_project, monkey
     ]
     stderr = result.stderr
     assert re.search(r"as of 2026-06-15T00:00:00Z, held by \d+\n", stderr)
-    assert re.search(r"1 of 8  ok +\d\.\d s  model int_", stderr)
+    assert re.search(r"\d of 13  ok +\d\.\d s  model int_", stderr)
     assert re.search(r"WARN +\d\.\d s  test agent_is_welcome  Got 1 result", stderr)
     assert "\x1b" not in result.output
     assert os.environ["PGOPTIONS"] == "-c work_mem=8MB"

@@ -64,15 +64,13 @@ def test_readme_says_how_large_the_sample_is(marts):
     assert f"({info['agents']} agents, {info['days']} days, {n_traces:,}" in README
 
 
-def test_readme_shows_the_fleet_that_a_run_prints(marts, monkeypatch):
-    monkeypatch.delenv("COLUMNS", raising=False)
+def test_readme_shows_the_fleet_that_a_run_prints(marts):
     [shown] = [block for block in blocks(README) if block.startswith("Fleet at ")]
     printed = fleet_tables(marts, MARTS, datetime.fromisoformat(sample_info()["as_of"]))
     assert shown.strip() == printed.split("\n\nFleet at ")[0]
 
 
-def test_readme_shows_the_explanation_that_the_command_prints(scored_sample, monkeypatch):
-    monkeypatch.delenv("COLUMNS", raising=False)
+def test_readme_shows_the_explanation_that_the_command_prints(scored_sample):
     [shown] = [block for block in blocks(README) if block.startswith("$ ciris-scoring explain")]
     command, *lines = shown.splitlines()
     arguments = [*command.split()[2:], "--profiles-dir", str(scored_sample.profiles_dir)]

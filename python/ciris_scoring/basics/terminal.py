@@ -35,7 +35,7 @@ def plural(n: int, one: str, many: str | None = None) -> str:
 
 def columns() -> int | None:
     """Columns of the terminal that stdout is; None where it is none and COLUMNS names no width."""
-    if "COLUMNS" not in os.environ and not sys.stdout.isatty():
+    if not os.environ.get("COLUMNS") and not sys.stdout.isatty():
         return None
     return shutil.get_terminal_size().columns
 
