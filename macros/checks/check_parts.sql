@@ -49,6 +49,10 @@
   {%- for result in failed if result.node.resource_type == 'test' -%}
     {%- do failed_tests.append(literal(result.node.unique_id)) -%}
   {%- endfor -%}
+  {#- A run that has lost its lock notes nothing: an error here would hide the one of the model that stopped it. -#}
+  {%- set holders = run_query(run_lock_holders()).columns[0].values() | list -%}
+  {%- set holder = setting('lock_holder_pid') -%}
+  {%- if (holders if holder is none else holder not in holders) -%} {{ return('') }} {%- endif -%}
   {%- do write_under_lock() -%}
   {%- do run_query("
     update " ~ scoring_run ~ "
