@@ -47,7 +47,7 @@ class RunRefused(DbtFailed):
 
 
 class StepError(CirisError):
-    """The resilience step found relations that do not keep the contract."""
+    """The statistics found inputs that do not keep the contract."""
 
 
 class CommandFailed(CirisError):

@@ -11,15 +11,13 @@ import psycopg
 from psycopg import sql
 
 from ciris_scoring.basics.connection import has_right, one_row
-from ciris_scoring.basics.project import PREFIX, Project
+from ciris_scoring.basics.project import PREFIX, SET_BY_US, Project
 from ciris_scoring.basics.relations import PACKAGE, Relations
 from ciris_scoring.basics.source_schema import ENGINE_TABLES
 from ciris_scoring.job.dbt_build import DbtBuild
 from ciris_scoring.job.run_log import Attempt
 
-VARIABLES_OF_ONE_RUN = frozenset(
-    {"allow_rescoring", "as_of", "attempt", "backfill", "lock_holder_pid", "unchanged_nodes"}
-)
+VARIABLES_OF_ONE_RUN = SET_BY_US | {f"{PREFIX}allow_rescoring", f"{PREFIX}as_of"}
 """Variables that differ from run to run; no view says anything of them."""
 _VIEWS = ("view", "replace_view")
 _FILLED_BY_OTHERS = "nothing"
@@ -158,7 +156,11 @@ def _digest_of_last_run(connection: psycopg.Connection, relations: Relations, at
 
 def _code(project: Project, manifest: Any) -> list[Any]:
     """Every file that dbt reads, the profile's target, environment variables, versions, and the variables in force."""
-    lasting = {name: value for name, value in project.variables.items() if name not in VARIABLES_OF_ONE_RUN}
+    lasting = {
+        name: value
+        for name, value in project.variables.items()
+        if f"{PREFIX}{name}" not in VARIABLES_OF_ONE_RUN
+    }
     others = {name: value for name, value in project.cli_vars.items() if not name.startswith(PREFIX)}
     return [
         sorted((name, file.checksum.checksum) for name, file in manifest.files.items()),
