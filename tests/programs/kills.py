@@ -1,7 +1,7 @@
 """Kill real runs at random moments, and hold what the next run makes of it against a run that nobody disturbed.
 
-`python tests/python/kills.py` is the long version (part of `make soak`): 40 kills. Each is drawn from its number, so
-that one can be repeated: `python tests/python/kills.py --only 17`.
+`python tests/programs/kills.py` is the long version (part of `make soak`): 40 kills. Each is drawn from its number, so
+that one can be repeated: `python tests/programs/kills.py --only 17`.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from pathlib import Path
 import psycopg
 from click.testing import Result
 
+import tests_path  # noqa: F401
 from ciris_scoring.basics.connection import one_row
 from ciris_scoring.trial import embedded
 from ciris_scoring.trial.embedded import SCHEMA
