@@ -124,8 +124,11 @@ def cases(server: Server, by_hour: bool) -> Iterator[str]:
     """The hand-computed cases."""
     import test_cases
 
-    with tempfile.TemporaryDirectory() as folder:
-        yield from test_cases.wrong_cases(test_cases.scored(server, Path(folder), by_hour), by_hour)
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        test_cases.scored(server, Path(folder), by_hour) as connection,
+    ):
+        yield from test_cases.wrong_cases(test_cases.published(connection), by_hour)
 
 
 def reference(server: Server) -> Iterator[str]:
