@@ -1,8 +1,8 @@
-{#- A part of the project is built with the parameters, windows, categories and outcomes of the last run: else scores of two
-    parameter sets mix. They differ where variables do, or where a run that was refused has written its own. -#}
+{#- A part of the project needs the parameters, windows, categories and outcomes of the last run; else scores of two
+    parameter sets mix. They differ if variables changed, or if a refused run has written its own. -#}
 {% macro check_parameters_of_parts(models) %}
   {%- set last = last_run() -%}
-  {#- dbt retry names no model: it begins with int_scoring_run where that failed, and then the last run is another one. -#}
+  {#- dbt retry names no model. It begins with int_scoring_run if that failed, and then the last run is an older one. -#}
   {%- if last is none or 'model.ciris_scoring.int_scoring_run' in models or (last['has_ended'] and not models) -%}
     {{ return('') }}
   {%- endif -%}

@@ -1,5 +1,4 @@
-{#- Post-hook of int_scoring_run: what was final stays final. A lookback larger than that of the runs before would score
-    as-ofs again that nobody expects to change. -#}
+{#- Post-hook of int_scoring_run: a larger lookback than before would score final as-ofs again. -#}
 {% macro refuse_larger_lookback(scoring_run) %}
   {%- set rows = run_query("
     select " ~ iso_text('cutoff') ~ " as cutoff, " ~ iso_text('final_until') ~ " as final_until

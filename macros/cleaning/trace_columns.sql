@@ -4,12 +4,10 @@
              'audit_entry_hash', 'idma_phase']) }}
 {% endmacro %}
 
-{#- Scores on [0, 1]. -#}
 {% macro trace_score_columns() %}
   {{ return(['csdma_plausibility_score', 'dsdma_domain_alignment', 'coherence_level', 'entropy_level']) }}
 {% endmacro %}
 
-{#- JSON components. -#}
 {% macro trace_components() %}
   {{ return(['thought_start', 'dma_results', 'conscience_result', 'action_result']) }}
 {% endmacro %}
@@ -26,8 +24,7 @@
             + (trace_components() if scoring_parameter('replay_enabled') else [])) }}
 {% endmacro %}
 
-{#- Every repair of a trace that fct_data_quality counts, as issue name (scoring.md §8); the staging model flags each in
-    a column is_<issue>. -#}
+{#- Every repair that fct_data_quality counts (scoring.md §8). The staging model flags each as is_<issue>. -#}
 {% macro trace_repairs() %}
   {%- set repairs = [] -%}
   {%- for column in trace_text_columns() + ['selected_action'] -%}
