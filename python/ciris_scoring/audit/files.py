@@ -20,7 +20,7 @@ STDIN = Path("-")
 ENDINGS = (".json", ".jsonl", ".json.gz", ".jsonl.gz")
 MB = 2**20
 WHOLE_LIMIT = 16 * MB
-"""A document up to this size is read as a whole, a larger one in parts of whole events."""
+"""Documents up to this size are read whole, larger ones in parts of whole events."""
 EVENT_LIMIT = 16 * MB
 PART_SIZE = 4 * MB
 UNPACKED_LIMIT = 4096 * MB

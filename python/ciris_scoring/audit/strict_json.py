@@ -1,4 +1,4 @@
-"""JSON as batches must be, and its events one by one where a document as a whole is not."""
+"""Strict JSON for batches, and the events of a faulty document one by one."""
 
 import json
 import mmap
@@ -60,7 +60,7 @@ _DECODER = json.JSONDecoder(object_pairs_hook=_no_duplicates, parse_constant=_no
 
 
 class Pieces(NamedTuple):
-    """A batch taken apart: the text around its events, and where each of them stands."""
+    """A batch taken apart: the text around its events, and the place of each."""
 
     before: bytes
     after: bytes

@@ -1,7 +1,4 @@
-"""In which of two shapes a lens stores what it records: whole traces, or their events.
-
-What dbt makes of it is in macros/cleaning/source_shape.sql.
-"""
+"""A lens stores whole traces, or their events; for dbt see macros/cleaning/source_shape.sql."""
 
 import psycopg
 from psycopg import sql
