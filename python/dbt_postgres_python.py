@@ -1,8 +1,8 @@
 """Runs Python models on PostgreSQL in dbt's own process, in the session and transaction of their materialization.
 
 dbt imports every installed module named ``dbt_...``, in every project of the environment, so this one imports only dbt.
-It gives the PostgreSQL adapter the three properties that dbt needs to run a Python model, and ``ciris_scoring_version``,
-by which the project's checks see the package.
+It gives the PostgreSQL adapter the three properties that dbt needs to run a Python model, and
+``ciris_scoring_version``, by which the project's checks see the package.
 
 ``model(dbt, session)`` gets dbt's connection (DB-API) as ``session``, may fill temporary tables, and returns the query
 of its rows, which the materialization finds in the response of the statement.

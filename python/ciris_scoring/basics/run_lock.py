@@ -1,7 +1,7 @@
 """The lock of a run: one run at a time per target schema.
 
-The lock belongs to the session and ends with the process. Models, in dbt's sessions, check it before they write, and share
-a second lock while they do (macros/lock/run_lock.sql).
+The lock belongs to the session and ends with the process. Models, in dbt's sessions, check it before they write, and
+share a second lock while they do (macros/lock/run_lock.sql).
 """
 
 import contextlib
