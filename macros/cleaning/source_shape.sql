@@ -70,6 +70,7 @@
   {{ return(types | sort) }}
 {% endmacro %}
 
+{#- Whether an event is part of a trace. -#}
 {% macro is_part_of_trace(event) -%}
   {{ event }}.event_type in ('{{ trace_event_types() | join("', '") }}')
 {%- endmacro %}

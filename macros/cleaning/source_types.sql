@@ -1,3 +1,4 @@
+{#- The columns of a source table, as columns_of. -#}
 {% macro source_types(table) %}
   {{ return(columns_of(setting('source_schema'), source_table(table))) }}
 {% endmacro %}

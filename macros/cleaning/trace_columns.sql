@@ -4,10 +4,12 @@
              'audit_entry_hash', 'idma_phase']) }}
 {% endmacro %}
 
+{#- Scores on [0, 1]. -#}
 {% macro trace_score_columns() %}
   {{ return(['csdma_plausibility_score', 'dsdma_domain_alignment', 'coherence_level', 'entropy_level']) }}
 {% endmacro %}
 
+{#- JSON components. -#}
 {% macro trace_components() %}
   {{ return(['thought_start', 'dma_results', 'conscience_result', 'action_result']) }}
 {% endmacro %}

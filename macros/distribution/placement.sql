@@ -24,6 +24,7 @@
   {{ return('agent_key' if name == 'int_trace_verdicts' else 'agent_id_hash') }}
 {% endmacro %}
 
+{#- Whether the tables are on a Citus cluster. -#}
 {% macro is_distributed() %}
   {{ return(setting('distribution') == 'citus') }}
 {% endmacro %}

@@ -3,6 +3,7 @@
   date_bin({{ period_length() }}, {{ moment }}, timestamptz '2000-01-01 00:00:00+00')
 {%- endmacro %}
 
+{#- The start of the UTC hour that contains a moment. -#}
 {% macro hour_start(moment) -%}
   date_bin(interval '1 hour', {{ moment }}, timestamptz '2000-01-01 00:00:00+00')
 {%- endmacro %}

@@ -5,6 +5,7 @@
   {{ prefix }}traced_at, {{ prefix }}audit_sequence_number, {{ prefix }}trace_id collate "C", {{ prefix }}{{ key }}
 {%- endmacro %}
 
+{#- The same, newest first. -#}
 {% macro newest_first(key, alias=none) -%}
   {%- set prefix = '' if alias is none else alias ~ '.' -%}
   {{ prefix }}traced_at desc, {{ prefix }}audit_sequence_number desc nulls first, {{ prefix }}trace_id collate "C" desc nulls first,
