@@ -17,7 +17,7 @@ class Field(NamedTuple):
     places: tuple[tuple[str, ...], ...]
     """The first that exists counts."""
     event_column: str | None
-    """Where it stands in the rows of trace_events, beside or in place of a payload."""
+    """Its column in trace_events, beside or in place of a payload."""
     zero_needs: tuple[str, ...] | None
     """The place without which 0 says that nothing was measured."""
 
