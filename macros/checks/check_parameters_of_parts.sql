@@ -24,8 +24,8 @@
       ) as is_the_same") -%}
   {%- if not rows[0][0] -%}
     {%- do refuse(
-      "What would be built in schema " ~ target.schema ~ " rests on the last run, whose parameters (parameter_set_id "
-      ~ last['parameter_set_id'] ~ ") are not those in force or those of a run that was refused since. Go back to those of "
+      "A part of schema " ~ target.schema ~ " can only be built with the parameters of the last run (parameter_set_id "
+      ~ last['parameter_set_id'] ~ "), but they have changed since, or a refused run has written others. Go back to those of "
       ~ "the last run, and run from the beginning: ciris-scoring run (in plain dbt: dbt build).") -%}
   {%- endif -%}
 {% endmacro %}

@@ -12,7 +12,7 @@
   {%- if missing and selected_resources or not (built or models) -%}
     {%- do refuse(
       "The run that began at " ~ shown_time(last['started_at']) ~ " did not end, so what would be built in schema "
-      ~ target.schema ~ " is part old, part new" ~ (" (" ~ missing[0] ~ " is from before)" if missing else "")
+      ~ target.schema ~ " is part old, part new" ~ (" (" ~ missing[0] ~ " is from an earlier run)" if missing else "")
       ~ ". Run again from the beginning: " ~ command_of(last)
       ~ ("." if last['is_full_refresh'] or last['backfill_first'] else " (in plain dbt: dbt build).")) -%}
   {%- endif -%}

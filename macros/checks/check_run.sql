@@ -147,7 +147,7 @@
     {%- endfor -%}
     {%- if incremental | length > 0 -%}
       {{ refuse(
-        "A full refresh would score again what is published in schema " ~ target.schema ~ " (it would rebuild "
+        "A full refresh would replace the scores published in schema " ~ target.schema ~ " (it would rebuild "
         ~ incremental | sort | join(', ') ~ "). If that is what you want, add --vars 'ciris_allow_rescoring: true' (with "
         ~ "ciris-scoring: --allow-rescoring); else leave --full-refresh out, or publish under another schema.") }}
     {%- endif -%}

@@ -14,9 +14,9 @@
 {%- set begun = last if published and not (last.get('has_ended') or last.get('backfill_first')) else {} -%}
 {%- if published and not flags.FULL_REFRESH and backfill is none and last.get('judging_code') != judging_code() -%}
   {%- do log(
-    "What judges traces has changed since the last run (models, macros, seeds or the version of this project): those of "
-    ~ "the lookback are judged again. Older ones keep their verdicts, so that scores which reach back to them may not be "
-    ~ "those of a full refresh: ciris-scoring run --full-refresh --allow-rescoring.", info=true) -%}
+    "What judges traces has changed since the last run (models, macros, seeds or the version of this project): the traces "
+    ~ "of the lookback are judged again. Older ones keep their verdicts, so scores that reach back to them may differ from "
+    ~ "a full refresh: ciris-scoring run --full-refresh --allow-rescoring.", info=true) -%}
 {%- endif -%}
 
 with scoring_windows as (

@@ -16,7 +16,7 @@ from ciris_scoring.audit.traces import Row, checked, row
 
 TRACE_EVENT, DEFERRAL_EVENT = "complete_trace", "wbd_deferral"
 NO_GENERATION = "none"
-"""Of what was not understood so far that its generation could be told."""
+"""Of documents too faulty to tell their generation."""
 _OUR_IDS = uuid.UUID("5b2d3a9e-2c1f-4c0e-9a53-6b1f0d7a7e11")
 """Namespace of ids that are hashes of content."""
 
@@ -62,7 +62,7 @@ class Batch:
     """Whether it is a file of public keys, not all of which are registered."""
     is_batch: bool = True
     verifying: float = 0.0
-    """Seconds of a processor, and all that the batch took with it."""
+    """Processor seconds of verification; ``seconds`` are those of the whole batch."""
     seconds: float = 0.0
 
 

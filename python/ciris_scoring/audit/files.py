@@ -66,7 +66,7 @@ def size(path: Path) -> int:
 
 
 def documents(path: Path) -> Iterator[Found]:
-    """Yield the documents of a file, and what is wrong with it; never fails on what a file holds."""
+    """Yield the documents and faults of a file; no content makes it fail."""
     try:
         if path == STDIN:
             yield from _read_pipe(sys.stdin.buffer, "standard input")

@@ -81,7 +81,7 @@ class Summary:
                 self.problems.append(problem)
 
     def add(self, batch: Batch) -> None:
-        """Count a batch, but for what the database says of it."""
+        """Count a batch, without the results that only the database knows."""
         self.batches += batch.is_batch
         self.received += batch.received
         self.rejected += batch.rejected.total()

@@ -49,7 +49,7 @@ class Verdict(NamedTuple):
     reason: str | None
     detail: str | None
     content_sha256: str
-    """Of what was signed, and of what was sent with it: two traces that differ in anything loaded differ here."""
+    """Hash of the signed bytes and of everything sent with them: traces that differ in a loaded value differ here."""
 
 
 def _components(trace: Trace) -> bytes:

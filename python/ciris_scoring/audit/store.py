@@ -33,7 +33,7 @@ _VERIFIED = (
     *("trace_id", "timestamp", "content_sha256", "agent_id_hash", "signature_key_id", "trace_schema_version"),
     *("rule", "reason", "detail", "batch_id"),
 )
-"""What its table says of how a trace was verified, but for whether it is loaded."""
+"""The columns of covenant_trace_verification, without is_loaded."""
 
 _VERIFICATION_DDL = """
 create table if not exists {verification} (
