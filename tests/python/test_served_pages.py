@@ -15,19 +15,17 @@ import psycopg
 import pytest
 from starlette.testclient import TestClient
 
-from ciris_scoring.basics.project import load_project
 from ciris_scoring.reading.evidence import RULES
 from ciris_scoring.reading.verdict import RAISED_WORDS
 from ciris_scoring.reading.words import COMPONENT_WORDS
-from ciris_scoring.show import pages
 from ciris_scoring.show.api.app import create_app
 from ciris_scoring.show.api.database import Database as ServedDatabase
 from ciris_scoring.show.api.settings import Settings
-from ciris_scoring.show.pages import words
+from ciris_scoring.show.pages import pages, words
 from ciris_scoring.show.pages.charts import Frame, told
 from ciris_scoring.show.pages.compare_view import Compared, Value
 from ciris_scoring.trial.embedded import SCHEMA
-from conftest import REPOSITORY, Database
+from conftest import Database
 from pipeline import MARTS
 from serving import running
 
@@ -52,13 +50,8 @@ PAGES = {
 
 
 @pytest.fixture(scope="module")
-def client(scored_sample: Database) -> Iterator[TestClient]:
-    database = ServedDatabase(load_project(REPOSITORY, scored_sample.profiles_dir), 2, 15)
-    database.open()
-    with (
-        contextlib.closing(database),
-        TestClient(create_app(database, Settings()), "http://localhost") as asking,
-    ):
+def client(served: ServedDatabase) -> Iterator[TestClient]:
+    with TestClient(create_app(served, Settings()), "http://localhost") as asking:
         asking.headers["accept"] = "text/html"
         yield asking
 
@@ -143,7 +136,7 @@ def test_why_a_trace_counts_is_said(client):
 
 def test_evidence_goes_on_page_by_page(client, monkeypatch):
     everything = cells(client.get("/evidence?agent_id=Link&component=i_coverage").text)[1:]
-    monkeypatch.setattr(pages.pages, "EVIDENCE_ON_A_PAGE", 4)
+    monkeypatch.setattr(pages, "EVIDENCE_ON_A_PAGE", 4)
     link, found, n_pages = "evidence?agent_id=Link&component=i_coverage&_=2", [], 0
     while link:
         page = client.get(f"/{link}").text
@@ -276,7 +269,7 @@ def test_data_quality_is_counted(client, marts):
 
 def test_what_a_role_may_not_read_is_said(marts):
     marts.execute("create role only_scores; grant usage on schema ciris to only_scores")
-    for mart in pages.pages.Marts(marts, MARTS).relations.places:
+    for mart in pages.Marts(marts, MARTS).relations.places:
         if mart not in ("fct_scoring_runs", "fct_data_quality"):
             with contextlib.suppress(psycopg.errors.UndefinedTable), marts.transaction():
                 marts.execute(f"grant select on ciris.{mart} to only_scores")

@@ -23,8 +23,7 @@ from ciris_scoring.reading.alerts import alerts
 from ciris_scoring.reading.categories import categories
 from ciris_scoring.reading.marts import Marts, read_only
 from ciris_scoring.reading.parameters import parameters, windows
-from ciris_scoring.show.pages import report_page
-from ciris_scoring.show.pages.pages import MAX_AGENTS
+from ciris_scoring.show.pages.pages import MAX_AGENTS, report_page
 
 DEFAULT_FILE = Path("ciris-report.html")
 

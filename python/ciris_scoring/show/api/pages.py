@@ -12,17 +12,18 @@ from starlette.responses import RedirectResponse, Response
 
 from ciris_scoring.reading.evidence import RULES
 from ciris_scoring.reading.marts import Marts
-from ciris_scoring.show import pages
 from ciris_scoring.show.api.answers import CSV
 from ciris_scoring.show.api.endpoints import After, AskedAsOf, TheAnswers, time_asked
 from ciris_scoring.show.api.problems import Problem
+from ciris_scoring.show.pages import pages
+from ciris_scoring.show.pages.links import ServedLinks
 
 HTML = "text/html; charset=utf-8"
 KEPT_SECONDS = 60
 """Pages say how long ago something was."""
 # Each page brings, in itself, a policy for its own style and script; this is what only a header can say.
 POLICY = {"Content-Security-Policy": "frame-ancestors 'none'"}
-LINKS = pages.ServedLinks(frozenset(RULES) | {"sigma", "q_deferral"})
+LINKS = ServedLinks(frozenset(RULES) | {"sigma", "q_deferral"})
 
 
 class _NotThere(Exception):
