@@ -455,6 +455,12 @@ def test_agents_without_a_score_stand_apart(client, marts):
             AS_OF - timedelta(days=1)
         )
     assert get(client, "/capacity/fleet")["unscored"] == []
+    begun = marts.execute(
+        "select agent_id_hash from dim_agents where first_traced_at < %s", [AS_OF - timedelta(days=40)]
+    ).fetchall()
+    then = get(client, "/capacity/fleet", as_of=f"{AS_OF - timedelta(days=40):%Y-%m-%d}")
+    known = {agent["agent_id_hash"] for agent in (*then["agents"], *then["unscored"])}
+    assert known == {row["agent_id_hash"] for row in begun} and len(known) < 14
 
 
 def alert_key(alert: dict[str, Any]) -> tuple[str, int, str]:
@@ -1019,9 +1025,12 @@ def test_the_lens_website_reads_the_fleet(client):
 
 def test_everything_is_described_and_has_an_example(app):
     document = app.openapi()
+    assert document["info"]["license"]["identifier"] == "Apache-2.0"
+    tags = {tag["name"] for tag in document["tags"] if tag["description"]}
     for path, operations in document["paths"].items():
         operation = operations["get"]
-        assert operation["description"], path
+        assert operation["description"] and operation["summary"], path
+        assert operation["tags"] and tags.issuperset(operation["tags"]), path
         for parameter in operation.get("parameters", []):
             assert parameter["description"], (path, parameter["name"])
         for media_type, content in operation["responses"]["200"]["content"].items():

@@ -294,6 +294,7 @@ def test_an_agent_is_that_of_the_marts(marts):
     assert "Review at bound 0.6: 0.6 lies inside 0.45 to 0.68; broken chain." in page.text
     at_last = Parsed(pages.agent_page(marts, MARTS, "Link", now=NOW, bound=0.7))
     assert "Withhold at bound 0.7: 0.45 to 0.68 lies below 0.7; broken chain." in at_last.text
+    assert "y1=30% y2=30% class=bound" in at_last.html and "href=#level" in at_last.html
 
 
 def test_every_part_has_words(marts):
@@ -416,7 +417,7 @@ def test_events_are_told_once_for_neighbouring_days(marts):
 def test_an_unfinished_run_is_told(marts, scored):
     """While it is at work, and when it has published nothing."""
     assert "class=state" not in pages.fleet_page(marts, MARTS)
-    assert "Data " in pages.fleet_page(marts, MARTS, now=AS_OF + timedelta(days=3))
+    assert "class=old>Data 3 days old" in pages.fleet_page(marts, MARTS, now=AS_OF + timedelta(days=3))
     assert "class=old>Data" not in pages.fleet_page(marts, MARTS, now=NOW)
     marts.execute(
         f"insert into {SCHEMA}_intermediate.int_run_attempts (run_attempt_id, started_at, command, as_of)"
@@ -426,6 +427,11 @@ def test_an_unfinished_run_is_told(marts, scored):
     assert "The last run published nothing." in page and '<a href="runs">' in page
     with scored.database.connect() as other, run_lock(other, SCHEMA):
         assert "A run is at work" in pages.alerts_page(marts, MARTS)
+    marts.execute(
+        "update fct_fleet_capacity set as_of = as_of + interval '23 hours' where as_of = %s",
+        [AS_OF - timedelta(days=1)],
+    )
+    assert "class=old>Data 3 hours old" in pages.fleet_page(marts, MARTS, now=NOW)
 
 
 def test_too_few_traces_say_how_many_are_missing(marts):
@@ -633,6 +639,7 @@ def test_the_json_is_that_of_the_marts(scored, marts):
         [mart] = read(marts, f"select * from fct_capacity_scores {where}", *key)
         for name in ("capacity_score", *FACTORS, "capacity_score_low", "n_traces", "category"):
             assert row[name] == mart[name]
+        assert (row["verdict"]["verdict"], row["verdict"]["bound"]) == (mart["verdict"], 0.6)
         parts = read(
             marts, f"select part, points_lost from fct_score_attribution {where} order by rank", *key
         )
@@ -901,5 +908,4 @@ def test_no_name_spoils_a_page_on_a_phone_in_the_dark_in_print_or_for_anybody(br
         )
         for scheme in ("light", "dark"):
             page.emulate_media(color_scheme=scheme)
-            found = axe.Axe().run(page).response["violations"]
-            assert [one["id"] for one in found if one["impact"] in ("serious", "critical")] == []
+            assert [one["id"] for one in axe.Axe().run(page).response["violations"]] == []

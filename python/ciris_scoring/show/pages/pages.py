@@ -23,7 +23,6 @@ from ciris_scoring.reading.categories import categories
 from ciris_scoring.reading.deferrals import judged_deferrals
 from ciris_scoring.reading.evidence import RULES
 from ciris_scoring.reading.fleet import Neighbours, Score
-from ciris_scoring.reading.glossary import glossary
 from ciris_scoring.reading.marts import Marts
 from ciris_scoring.reading.parameters import parameters, windows
 from ciris_scoring.reading.quality import issues
@@ -510,7 +509,7 @@ def alerts_page(page: _Page, kind: str | None = None, severity: str | None = Non
 @_of_scores
 def glossary_page(page: _Page) -> str:
     """Render the glossary."""
-    return page.render("glossary.html", glossary=glossary())
+    return page.render("glossary.html")
 
 
 @_of_scores
@@ -549,8 +548,15 @@ def report_page(page: _Page) -> str:
         view.frame,
     )
     links = ReportLinks.to([score.agent_id_hash for score in view.scores])
-    values = {**page.values(), "links": links, "windows": [], "now": None, "frame": view.frame, "days": None}
-    values |= {"is_old": False, "glossary": glossary()}
+    values = {
+        **page.values(),
+        "links": links,
+        "windows": [],
+        "now": None,
+        "frame": view.frame,
+        "days": None,
+        "is_old": False,
+    }
     return render(
         "report.html",
         **values,

@@ -94,9 +94,9 @@ def raised(name: str) -> str:
 
 
 def since(moment: datetime | None, as_of: datetime) -> str:
-    """Whether an alert is new, or since when it stands."""
+    """Whether an alert is new, or since when it stands; None where that is before what is read."""
     if moment is None:
-        return ""
+        return "ongoing"
     return "new" if moment == as_of else f"since {moment:%Y-%m-%d}"
 
 
@@ -115,9 +115,15 @@ def interval(low: float | None, high: float | None) -> str:
     return "" if low is None or high is None else f"[{decimals.limit(low)}, {decimals.limit(high)}]"
 
 
-def ago(seconds: float) -> str:
-    """How long ago something was, in the largest unit that fits."""
+def lasting(seconds: float) -> str:
+    """A time in the largest unit that fits; nothing for less than a minute."""
     for unit, length in (("day", 86400), ("hour", 3600), ("minute", 60)):
         if seconds >= 2 * length or (unit == "minute" and seconds >= length):
-            return f"{plural(int(seconds // length), unit)} ago"
-    return "just now"
+            return plural(int(seconds // length), unit)
+    return ""
+
+
+def ago(seconds: float) -> str:
+    """How long ago something was."""
+    since = lasting(seconds)
+    return f"{since} ago" if since else "just now"

@@ -14,13 +14,14 @@ function tellAges() {
 tellAges();
 setInterval(tellAges, 30000);
 
-// A link to an agent opens its section.
+// A link to an agent opens its section, one to a term the glossary.
 function openTarget() {
   const target = document.getElementById(decodeURIComponent(location.hash.slice(1)));
-  if (target instanceof HTMLDetailsElement) {
-    target.open = true;
+  const details = target?.closest("details");
+  if (details) {
+    details.open = true;
     target.scrollIntoView();
-    target.querySelector("summary").focus({preventScroll: true});
+    if (target === details) target.querySelector("summary").focus({preventScroll: true});
   }
 }
 addEventListener("hashchange", openTarget);
