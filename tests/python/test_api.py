@@ -1417,8 +1417,8 @@ def test_answers_are_kept_within_bounds(served, marts):
             patch.setattr(kept, "_make", lambda *_: 1 / 0)  # it is not made again to say that it stands
             assert asking.get(f"{SCORING}/capacity/fleet", headers=known).status_code == 304
         assert asking.get(f"{SCORING}/capacity/Link?_x={'y' * 5_000}").status_code == 200
-    assert not any(key[0] == "fleet" for key in kept._kept)
-    assert kept._keys and all(len(path) + len(query) <= 500 for path, query, _ in kept._keys)
+    assert {path for path, *_ in kept._kept} >= {f"{SCORING}/capacity/Link"}
+    assert not any(path.endswith("/fleet") or b"_x" in repr(query).encode() for path, *query in kept._kept)
 
 
 def test_an_answer_of_more_than_a_quarter_of_the_cache_is_not_kept(served):

@@ -101,9 +101,8 @@ async def _answer(
             body = await run_in_threadpool(answers.read, build)
             return Response(body, media_type=HTML, headers={"Cache-Control": "no-store", **POLICY})
         minute = int(time.time() // KEPT_SECONDS)
-        response = await answers.answer(
-            request, publication, ("page", minute, name, *asked.values()), build, media_type, recognise=False
-        )
+        key = ("page", minute, name, *asked.values())
+        response = await answers.answer(request, publication, build, media_type, key)
     except _NotThere as found:
         return Response(found.message, found.message.status, {"Cache-Control": "no-store", **POLICY}, HTML)
     except Problem as problem:
