@@ -8,9 +8,8 @@ import json
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +35,7 @@ from ciris_scoring.show.pages.links import ReportLinks, ServedLinks
 from ciris_scoring.trial.embedded import SCHEMA
 from ciris_scoring.trial.simulation.sample import sample_info
 from conftest import REPOSITORY, Database, copy_of
+from html_text import Parsed
 from pipeline import MARTS
 
 AS_OF = datetime.fromisoformat(sample_info()["as_of"])
@@ -94,51 +94,6 @@ NEWEST = "as_of = (select max(as_of) from fct_fleet_capacity)"
 def read(connection: psycopg.Connection, query: str, *values: Any) -> list[dict[str, Any]]:
     with connection.cursor(row_factory=dict_row) as cursor:
         return cursor.execute(query, values).fetchall()
-
-
-@dataclass
-class Parsed(HTMLParser):
-    """A page as its elements: text of the cells of every row, by the id of the table or section around."""
-
-    html: str
-    tags: list[tuple[str, dict[str, str | None]]] = field(default_factory=list)
-    rows: list[list[str]] = field(default_factory=list)
-    names: list[str] = field(default_factory=list)
-    text: str = ""
-    open_: str | None = None
-
-    def __post_init__(self) -> None:
-        super().__init__()
-        self.feed(self.html)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append((tag, dict(attrs)))
-        if tag == "tr":
-            self.rows.append([])
-        if tag in ("td", "th") and self.rows:
-            self.rows[-1].append("")
-            self.open_ = "cell"
-        if tag == "bdi":
-            self.names.append("")
-        self.in_name = tag == "bdi"
-        if tag in ("details", "section", "ul", "p", "h2"):
-            self.open_ = None
-
-    def handle_endtag(self, tag: str) -> None:
-        if tag == "bdi":
-            self.in_name = False
-        if tag == "table":
-            self.open_ = None
-
-    def handle_data(self, data: str) -> None:
-        self.text += data
-        if self.open_ == "cell" and self.rows and self.rows[-1]:
-            self.rows[-1][-1] += data
-        if self.names and getattr(self, "in_name", False):
-            self.names[-1] += data
-
-    def table_rows(self, width: int) -> list[list[str]]:
-        return [[cell.strip() for cell in row] for row in self.rows if len(row) == width]
 
 
 def shown(value: float | None) -> str:
@@ -510,7 +465,7 @@ def test_no_name_becomes_markup(marts):
     assert not [name for _, attributes in page.tags for name in attributes if name.startswith("on")]
     assert len(page.tags) == len(plain.tags)
     seen = {re.sub(r"[\x00-\x1f\u202e\u2066]", "\N{REPLACEMENT CHARACTER}", name) for name in HOSTILE}
-    assert {fitted(name, 40) for name in seen} <= set(page.names)
+    assert {fitted(name, 40) for name in seen} <= page.names
     titles = {attributes["title"] for tag, attributes in page.tags if tag == "bdi" and "title" in attributes}
     assert titles == {name for name in seen if len(name) > 40}
     for name in HOSTILE:

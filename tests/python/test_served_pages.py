@@ -26,6 +26,7 @@ from ciris_scoring.show.pages.charts import Frame, told
 from ciris_scoring.show.pages.compare_view import Compared, Value
 from ciris_scoring.trial.embedded import SCHEMA
 from conftest import Database
+from html_text import cells
 from pipeline import MARTS
 from serving import running
 
@@ -62,15 +63,6 @@ def marts(scored_sample: Database) -> Iterator[psycopg.Connection]:
     with scored_sample.connect() as connection, connection.transaction(force_rollback=True):
         connection.execute(f"set local search_path to {SCHEMA}, {SCHEMA}_intermediate")
         yield connection
-
-
-def cells(page: str, row: int | None = None) -> list[list[str]]:
-    """The text of the cells of each row of a page's tables."""
-    rows = []
-    for body in re.findall(r"<tr[^>]*>(.*?)(?=<tr|</table)", page, re.DOTALL):
-        texts = re.split(r"<t[dh][^>]*>", body)[1:]
-        rows.append([html.unescape(re.sub(r"<[^>]*>", "", text)).strip() for text in texts])
-    return rows
 
 
 # --- evidence ---------------------------------------------------------------------------------------------------------
