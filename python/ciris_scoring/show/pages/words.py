@@ -15,14 +15,14 @@ STATUS: Mapping[str, str] = {
     "insufficient_data": "too few traces",
 }
 VERDICTS: Mapping[str, tuple[str, str]] = {
-    "review": ("Review", "An alert or a sign is raised: look into it before the score decides."),
+    "review": ("Review", "An alert or a sign is raised: look into it first, and give no new permission before."),
     "withhold": ("Withhold", "The range lies below the bound: take the permission away, or do not give it."),
     "keep": (
         "Keep",
         "The bound lies inside the range: leave the permission as it is, give no new one, look closer.",
     ),
-    "wait": ("Wait", "Too little history or too few traces to say anything."),
-    "grant": ("Grant", "The range lies at or above the bound."),
+    "wait": ("Wait", "Too little history or too few traces to say anything: look again later."),
+    "grant": ("Grant", "The range lies at or above the bound: the permission can be given, or stay."),
 }
 """Name of each verdict, and what to do."""
 CONFIDENCE: Mapping[str, str] = {
