@@ -539,40 +539,44 @@ def test_three_hundred_agents_of_sixty_days_fit_in_a_megabyte(marts):
 
 
 def copy_agents(connection: psycopg.Connection, copies: int, days: int) -> None:
-    """Copy the scores of every agent of the window of 7 days, with so many days of history at least."""
-    columns = [
-        row["column_name"]
-        for row in read(
-            connection,
-            "select column_name from information_schema.columns where table_schema = %s and table_name = %s",
-            SCHEMA,
-            "fct_capacity_scores",
+    """Copy scores and alerts of every agent of the window of 7 days, with so many days of history at least."""
+    for mart in ("fct_capacity_scores", "fct_capacity_alerts"):
+        columns = [
+            row["column_name"]
+            for row in read(
+                connection,
+                "select column_name from information_schema.columns where table_schema = %s and table_name = %s",
+                SCHEMA,
+                mart,
+            )
+        ]
+        key = mart.removeprefix("fct_").removesuffix("s") + "_id"
+        taken = [
+            {
+                "agent_id_hash": "md5(concat_ws('-', agent_id_hash, copy, %(days)s))",
+                "as_of": "as_of - shift",
+                "window_start": "window_start - shift",
+                key: f"md5(concat_ws('-', {key}, copy, shift, %(days)s))",
+            }.get(name, name)
+            for name in columns
+        ]
+        connection.execute(
+            f"""
+            insert into {mart} ({", ".join(columns)})
+            select {", ".join(taken)}
+            from {mart}
+            cross join generate_series(1, %(copies)s) as copy
+            cross join (values (interval '0'), (interval '45 days')) as shifts (shift)
+            where
+                window_days = 7
+                and length(agent_id_hash) = 16
+                and (
+                    as_of - shift > %(as_of)s - make_interval(days => %(days)s)
+                    or shift = interval '0' and as_of = %(as_of)s
+                )
+            """,
+            {"copies": copies, "days": days, "as_of": AS_OF},
         )
-    ]
-    taken = [
-        {
-            "agent_id_hash": "md5(concat_ws('-', agent_id_hash, copy, %(days)s))",
-            "as_of": "as_of - shift",
-            "window_start": "window_start - shift",
-            "capacity_score_id": "md5(concat_ws('-', capacity_score_id, copy, shift, %(days)s))",
-        }.get(name, name)
-        for name in columns
-    ]
-    connection.execute(
-        f"""
-        insert into fct_capacity_scores ({", ".join(columns)})
-        select {", ".join(taken)}
-        from fct_capacity_scores
-        cross join generate_series(1, %(copies)s) as copy
-        cross join (values (interval '0'), (interval '45 days')) as shifts (shift)
-        where
-            window_days = 7
-            and length(agent_id_hash) = 16
-            and as_of - shift > %(as_of)s - make_interval(days => %(days)s)
-            or window_days = 7 and shift = interval '0' and as_of = %(as_of)s and length(agent_id_hash) = 16
-        """,
-        {"copies": copies, "days": days, "as_of": AS_OF},
-    )
     connection.execute(
         """
         update fct_fleet_capacity as capacity set n_agents = (
