@@ -815,6 +815,11 @@ def test_the_table_is_sorted_filtered_and_folded(browser, hostile):
 
 
 def test_a_large_fleet_is_shown_page_by_page(browser, scored, marts, tmp_path):
+    """And sorted by names as people do, whatever hash stands beside them."""
+    marts.execute(
+        "update fct_capacity_scores set agent_name = case agent_name when 'Link' then 'Unit' when 'Echo' then 'Unit 10'"
+        " when 'Fable' then 'Unit 9' else agent_name end"
+    )
     copy_agents(marts, copies=5, days=0)
     file = tmp_path / "large.html"
     file.write_text(pages.report_page(marts, MARTS))
@@ -826,6 +831,11 @@ def test_a_large_fleet_is_shown_page_by_page(browser, scored, marts, tmp_path):
         assert page.locator("#range").inner_text() == f"26 to 50 of {n_agents}"
         page.locator("#verdict").select_option("Wait")
         assert page.locator("#pages").is_hidden() and set(column(page, 2)) == {"Wait"}
+        page.locator("#verdict").select_option("all")
+        page.get_by_label("Search").fill("unit")
+        page.get_by_role("columnheader", name="Agent").get_by_role("button").click()
+        names = page.locator("#agents tbody tr:visible th bdi").all_inner_texts()
+        assert names == sorted(names, key=words.natural) and set(names) == {"Unit", "Unit 9", "Unit 10"}
 
 
 def test_a_link_opens_the_section_of_an_agent(browser, scored):
