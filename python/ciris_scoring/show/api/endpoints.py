@@ -22,7 +22,9 @@ from ciris_scoring.reading.alerts import alerts as read_alerts
 from ciris_scoring.reading.categories import categories as read_categories
 from ciris_scoring.reading.evidence import RULES, read_evidence
 from ciris_scoring.reading.fleet import Score, capacity_over_time
+from ciris_scoring.reading.fleet import scores as read_scores
 from ciris_scoring.reading.history import Point
+from ciris_scoring.reading.history import as_ofs as read_as_ofs
 from ciris_scoring.reading.history import histories as read_histories
 from ciris_scoring.reading.marts import Marts
 from ciris_scoring.reading.parameters import parameters as read_parameters
@@ -228,16 +230,14 @@ def _score(lens: Lens, asked: str, window_days: int, as_of: datetime | None = No
     """Score of the one agent that is meant, at an as-of; its newest by default."""
     agent_id_hash, name = _one_agent(lens, asked)
     has_none = f"{shown(name)} has no score with a window of {window_days} days"
-    if as_of is None:
-        score = lens.newest(agent_id_hash, window_days)
-        if score is None:
-            raise Problem("no-score", f"{has_none}.")
-        return score
-    score = lens.score_at(agent_id_hash, as_of, window_days)
-    if score is None:
-        points = read_histories(lens.marts, [agent_id_hash], window_days).get(agent_id_hash, [])
-        raise _not_then(has_none, as_of, [point.as_of for point in points])
-    return score
+    as_ofs = read_as_ofs(lens.marts, agent_id_hash).get(window_days)
+    if not as_ofs:
+        raise Problem("no-score", f"{has_none}.")
+    at = as_of or as_ofs[-1]
+    found = read_scores(lens.marts, at, window_days, agent_id_hash=agent_id_hash, raised_at=lens.raised_at)
+    if not found:
+        raise _not_then(has_none, at, as_ofs)
+    return found[0]
 
 
 def _fleet_as_of(lens: Lens, asked: Asked) -> datetime | None:

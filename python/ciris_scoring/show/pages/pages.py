@@ -300,17 +300,16 @@ def _score_of(page: _Page, asked: str) -> Score:
         raise page.instead("Several agents are meant", lines, 409, choices=found[:MAX_CHOICES])
     [chosen] = found
     agent_id_hash = chosen.agent_id_hash
-    as_of = page.asked or history.newest(page.marts, agent_id_hash, page.window_days)
-    if as_of is None:
+    as_ofs = history.as_ofs(page.marts, agent_id_hash).get(page.window_days)
+    if not as_ofs:
         last = f"Its last trace is of {chosen.last_traced_at:%Y-%m-%d %H:%M} UTC."
         lines = [f"The agent has none in a window of {page.window_days} days.", last]
         raise page.instead("No score in this window", lines, 404)
+    as_of = page.asked or as_ofs[-1]
     scores = fleet.scores(
         page.marts, as_of, page.window_days, agent_id_hash=agent_id_hash, raised_at=page.as_of
     )
     if not scores:
-        points = history.histories(page.marts, [agent_id_hash], page.window_days).get(agent_id_hash, [])
-        as_ofs = [point.as_of for point in points]
         ways = {
             f"The agent as of {near:%Y-%m-%d %H:%M} UTC": page.served.at(near).agent(
                 agent_id_hash, page.window_days

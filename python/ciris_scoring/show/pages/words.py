@@ -15,7 +15,10 @@ STATUS: Mapping[str, str] = {
     "insufficient_data": "too few traces",
 }
 VERDICTS: Mapping[str, tuple[str, str]] = {
-    "review": ("Review", "An alert or a sign is raised: look into it first, and give no new permission before."),
+    "review": (
+        "Review",
+        "An alert or a sign is raised: look into it first, and give no new permission before.",
+    ),
     "withhold": ("Withhold", "The range lies below the bound: take the permission away, or do not give it."),
     "keep": (
         "Keep",
