@@ -755,7 +755,7 @@ def test_an_alert_says_since_when_it_stands(client, marts):
         page = client.get("/agent?agent_id=Link").text
         assert "broken chain since 12 June" in page
         # Before the gap it stood since the first as-of, at the left.
-        bars = re.findall(r"<rect class=critical x=(\S+) width=(\S+)>", page)
+        bars = re.findall(r"<rect class=critical x=(\S+) width=([^>]+)>", page)
         assert bars == [("0%", "88.6%"), ("93.2%", "6.8%")]
         assert "since 2026-06-12" in client.get("/alerts?kind=broken_chain").text
 
