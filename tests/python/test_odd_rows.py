@@ -347,7 +347,7 @@ MARTS = {
 
 
 def without_limits(row: dict[str, Any]) -> dict[str, Any]:
-    """A row without its limits and what follows from them: correlations of the whole fleet decide those."""
+    """A row but for its limits and what they say, which depend on the fleet's correlations, odd agents included."""
     of_limits = ("_low", "_high", "design_effect", "interval_driver", "_certainty", "verdict", "review_for")
     return {column: value for column, value in row.items() if not column.endswith(of_limits)}
 
