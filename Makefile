@@ -9,7 +9,7 @@ INSTALLED := $(VENV)/.installed
 FOR_TESTS := $(VENV)/.installed-for-tests
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 SUPERSET := .bi/venv/.installed
-# A throw-away PostgreSQL and a dbt profile for it, for what needs a database to look at.
+# Runs a command with a throw-away PostgreSQL and a dbt profile for it.
 WITH_DATABASE := $(BIN)/python -m ciris_scoring.trial.embedded exec --
 
 .DEFAULT_GOAL := help
@@ -28,7 +28,7 @@ $(INSTALLED): pyproject.toml
 	@touch $@
 
 $(FOR_TESTS): $(INSTALLED)
-	@echo 'Installing what checks and measures it, once; it takes about a minute.' >&2
+	@echo 'Installing the tools for tests and benchmarks, once; it takes about a minute.' >&2
 	$(PIP_INSTALL) -e '.[dev]'
 	@touch $@
 
@@ -43,7 +43,7 @@ stop: $(INSTALLED) ## Stop the embedded PostgreSQL.
 
 test: lint parse pytest ## Everything CI checks.
 
-lint: $(FOR_TESTS) parse ## Check the style of Python and SQL, Python's types, the workflow and the conventions of the dbt project.
+lint: $(FOR_TESTS) parse ## Check style, types, the workflow and the conventions of the dbt project.
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
@@ -64,13 +64,13 @@ parse: $(INSTALLED) ## Check that dbt can read the project.
 pytest: $(FOR_TESTS) ## Run the tests, on real PostgreSQL servers of their own.
 	$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder
 
-test-citus: $(FOR_TESTS) ## Hold a Citus cluster against plain PostgreSQL; CIRIS_CITUS_URL names the coordinator (about 15 minutes).
+test-citus: $(FOR_TESTS) ## Compare a Citus cluster with plain PostgreSQL; CIRIS_CITUS_URL names the coordinator (about 15 minutes).
 	@test -n "$(CIRIS_CITUS_URL)" || { \
 		echo "Not run: CIRIS_CITUS_URL names no coordinator. For example: make test-citus CIRIS_CITUS_URL=postgresql://me@host/db" >&2; \
 		exit 2; }
 	CIRIS_CITUS_URL='$(CIRIS_CITUS_URL)' $(BIN)/pytest -m citus tests/python/test_citus.py
 
-soak: $(FOR_TESTS) ## Make 165 mistakes, replay 60 daily and 24 hourly runs, kill 40, go on from 160 unfinished ones, score long and odd histories (about 2 hours).
+soak: $(FOR_TESTS) ## Mutants, replays, killed and unfinished runs, long and odd histories (about 2 hours).
 	$(BIN)/python tests/programs/mutants.py
 	FLEETS=10 $(BIN)/pytest -q tests/python/test_generated_fleets.py
 	$(BIN)/python tests/python/replay.py
@@ -80,18 +80,18 @@ soak: $(FOR_TESTS) ## Make 165 mistakes, replay 60 daily and 24 hourly runs, kil
 	ODD_TRACES=10000 $(BIN)/pytest -q tests/python/test_odd_rows.py
 	FUZZ_CASES=100000 $(BIN)/pytest -q tests/python/test_signatures.py
 
-bi: $(FOR_TESTS) $(SUPERSET) ## Hold the Superset dashboard against SQL, in a real Superset (about 5 minutes, 825 MB for .bi).
+bi: $(FOR_TESTS) $(SUPERSET) ## Compare the Superset dashboard with SQL, in a real Superset (about 5 minutes, 825 MB for .bi).
 	$(BIN)/python tests/python/superset_check.py
 
 $(SUPERSET):
 	$(PYTHON) -m venv .bi/venv
 	.bi/venv/bin/python -m pip install --quiet --disable-pip-version-check 'apache-superset>=6.1,<6.2' psycopg2-binary \
-		flask-caching==2.3.1 cachetools rich # which it needs and does not name
+		flask-caching==2.3.1 cachetools rich # it needs these and does not name them
 	@touch $@
 
 bench: $(FOR_TESTS) ## Measure a million traces on a throw-away PostgreSQL (about 5 minutes, 5 GB of disk).
 	$(BIN)/python -m benchmarks $(if $(filter coverage signs,$(firstword $(BENCH))),,--embedded) $(BENCH)
 
-clean: ## Stop the embedded PostgreSQL and delete everything that was made, the environment included.
+clean: ## Stop the embedded PostgreSQL and delete everything made here, the environment too.
 	@test ! -x $(BIN)/ciris-scoring || $(BIN)/ciris-scoring stop --delete
 	rm -rf .bi .ciris target logs $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,11 +1,11 @@
-"""Python models on PostgreSQL: they run in dbt's own process, in the session and transaction of their materialization.
+"""Runs Python models on PostgreSQL in dbt's own process, in the session and transaction of their materialization.
 
-dbt imports every installed module whose name begins with ``dbt_``, in every project of the environment. This one gives
-the adapter for PostgreSQL the three properties that dbt asks for before it runs a Python model, and adds the method
-``ciris_scoring_version``, by which the project's checks see that the package is installed. It imports nothing but dbt.
+dbt imports every installed module named ``dbt_...``, in every project of the environment, so this one imports only dbt.
+It gives the PostgreSQL adapter the three properties that dbt needs to run a Python model, and
+``ciris_scoring_version``, by which the project's checks see the package.
 
-``model(dbt, session)`` gets dbt's own connection to PostgreSQL (DB-API) as ``session``, may fill temporary tables
-there, and returns the query of its rows. The materialization finds the query in the response of the statement.
+``model(dbt, session)`` gets dbt's connection (DB-API) as ``session``, may fill temporary tables, and returns the query
+of its rows, which the materialization finds in the response of the statement.
 """
 
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ _VERSION = "ciris_scoring_version"
 
 @dataclass
 class QueryResponse(AdapterResponse):
-    """What a Python model answers: the query of its rows."""
+    """The answer of a Python model: the query of its rows."""
 
     query: str = ""
 

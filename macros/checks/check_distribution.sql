@@ -1,4 +1,4 @@
-{#- Before anything is built: what a cluster of Citus must have. -#}
+{#- Before anything is built: is the cluster fit? -#}
 {% macro check_distribution() %}
   {%- set distribution = setting('distribution') -%}
   {%- if distribution not in ['none', 'citus'] -%}
@@ -9,7 +9,7 @@
   {%- do check_places() -%}
 {% endmacro %}
 
-{#- The extension, and sources beside which our tables can stand. -#}
+{#- The extension, and sources that our tables can be placed beside. -#}
 {% macro check_cluster() %}
   {%- if run_query("select to_regproc('create_distributed_table')")[0][0] is none -%}
     {{ refuse(
@@ -60,8 +60,8 @@
   {%- endfor -%}
 {% endmacro %}
 
-{#- Tables that an earlier run has left must stand where this one takes them to stand. A full refresh brings them to a
-    cluster, but not back: Citus does not let a view be turned from a table of the cluster to one of the coordinator. -#}
+{#- Tables of earlier runs must be where this run expects them. A full refresh moves them to a cluster, but not back:
+    Citus cannot turn a view of a distributed table into one of a local table. -#}
 {% macro check_places() %}
   {%- set places = {} if flags.FULL_REFRESH and is_distributed() else places_found() -%}
   {%- set words = {

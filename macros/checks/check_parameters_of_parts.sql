@@ -1,8 +1,8 @@
-{#- A part of the project is built with the parameters, windows, categories and outcomes of the last run: else scores of two
-    parameter sets mix. They differ where variables do, or where a run that was refused has written its own. -#}
+{#- A part of the project needs the parameters, windows, categories and outcomes of the last run; else scores of two
+    parameter sets mix. They differ if variables changed, or if a refused run has written its own. -#}
 {% macro check_parameters_of_parts(models) %}
   {%- set last = last_run() -%}
-  {#- dbt retry names no model: it begins with int_scoring_run where that failed, and then the last run is another one. -#}
+  {#- dbt retry names no model. It begins with int_scoring_run if that failed, and then the last run is an older one. -#}
   {%- if last is none or 'model.ciris_scoring.int_scoring_run' in models or (last['has_ended'] and not models) -%}
     {{ return('') }}
   {%- endif -%}
@@ -24,8 +24,8 @@
       ) as is_the_same") -%}
   {%- if not rows[0][0] -%}
     {%- do refuse(
-      "What would be built in schema " ~ target.schema ~ " rests on the last run, whose parameters (parameter_set_id "
-      ~ last['parameter_set_id'] ~ ") are not those in force or those of a run that was refused since. Go back to those of "
+      "A part of schema " ~ target.schema ~ " can only be built with the parameters of the last run (parameter_set_id "
+      ~ last['parameter_set_id'] ~ "), but they have changed since, or a refused run has written others. Go back to those of "
       ~ "the last run, and run from the beginning: ciris-scoring run (in plain dbt: dbt build).") -%}
   {%- endif -%}
 {% endmacro %}

@@ -1,5 +1,5 @@
-{#- A part of the project may be built by itself, and a failed run gone on with (dbt retry), where it rests on nothing but
-    what the last run has built: else a score would be made of parts of two runs. -#}
+{#- A part of the project (--select), or the rest of a failed run (dbt retry), may be built if everything it rests on
+    was built by the last run; else a score would mix two runs. -#}
 {% macro check_parts(models) %}
   {%- set last = last_run() -%}
   {%- if last is none or last['has_ended'] or 'model.ciris_scoring.int_scoring_run' in models -%} {{ return('') }} {%- endif -%}
@@ -8,18 +8,18 @@
   {%- for unique_id in ancestors(models) + failed_tests if unique_id not in built + selected_resources -%}
     {%- do missing.append(unique_id.split('.')[2]) -%}
   {%- endfor -%}
-  {#- dbt retry names nothing: it builds all that failed, which is known where that run came to its end. -#}
+  {#- dbt retry selects nothing and builds whatever failed, which is only known if that run came to its end. -#}
   {%- if missing and selected_resources or not (built or models) -%}
     {%- do refuse(
       "The run that began at " ~ shown_time(last['started_at']) ~ " did not end, so what would be built in schema "
-      ~ target.schema ~ " is part old, part new" ~ (" (" ~ missing[0] ~ " is from before)" if missing else "")
+      ~ target.schema ~ " is part old, part new" ~ (" (" ~ missing[0] ~ " is from an earlier run)" if missing else "")
       ~ ". Run again from the beginning: " ~ command_of(last)
       ~ ("." if last['is_full_refresh'] or last['backfill_first'] else " (in plain dbt: dbt build).")) -%}
   {%- endif -%}
 {% endmacro %}
 
-{#- Unique ids of the tables that each run writes and that these models are made of, but for them. They all descend from
-    int_scoring_run; what it is made of was built before it, maybe by another command. -#}
+{#- Unique ids of the tables that each run writes and that these models, but not themselves, are made of. All descend
+    from int_scoring_run; its own parents may have been built by another command. -#}
 {% macro ancestors(models) %}
   {%- set found = models | list -%}
   {%- for unique_id in found if unique_id in graph.nodes -%}
@@ -37,8 +37,8 @@
   {{ return(tables) }}
 {% endmacro %}
 
-{#- Notes in int_scoring_run what this invocation has built, and which blocking tests failed; what ciris-scoring found
-    unchanged counts as built. -#}
+{#- Notes in int_scoring_run which nodes this invocation built and which blocking tests failed. Nodes that ciris-scoring
+    skipped as unchanged count as built. -#}
 {% macro note_parts(built, failed) %}
   {%- set scoring_run = relation_as_left('int_scoring_run') -%}
   {%- if scoring_run is none or not (built or failed) -%} {{ return('') }} {%- endif -%}
@@ -49,7 +49,7 @@
   {%- for result in failed if result.node.resource_type == 'test' -%}
     {%- do failed_tests.append(literal(result.node.unique_id)) -%}
   {%- endfor -%}
-  {#- A run that has lost its lock notes nothing: an error here would hide the one of the model that stopped it. -#}
+  {#- A run that lost its lock notes nothing: an error here would hide the one that stopped it. -#}
   {%- set holders = run_query(run_lock_holders()).columns[0].values() | list -%}
   {%- set holder = setting('lock_holder_pid') -%}
   {%- if (holders if holder is none else holder not in holders) -%} {{ return('') }} {%- endif -%}

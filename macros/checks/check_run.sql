@@ -1,5 +1,4 @@
-{#- Called before anything is built: stops a run that cannot end well, with a line that names the thing, its value and
-    the remedy. -#}
+{#- Called before anything is built: refuses a run that cannot end well, naming the setting, its value and the remedy. -#}
 {% macro check_run() %}
   {%- if is_run_of_ours() -%}
     {%- set models = [] -%}
@@ -10,7 +9,7 @@
   {%- endif -%}
 {% endmacro %}
 
-{#- The same for a run of these models; it writes nothing. -#}
+{#- The same for these models. Writes nothing. -#}
 {% macro check_run_of(models) %}
   {%- do check_package() -%}
   {%- do check_earlier_state() -%}
@@ -27,7 +26,7 @@
   {%- do check_settings() -%}
 {% endmacro %}
 
-{#- The Python models run in dbt's own process, which the package extends (python/dbt_postgres_python.py). -#}
+{#- Python models need the package, which extends dbt's adapter (python/dbt_postgres_python.py). -#}
 {% macro check_package() %}
   {%- set version = graph.nodes['model.ciris_scoring.int_run_attempts'].config.meta['package_version'] -%}
   {%- set install = "pip install 'ciris-scoring==" ~ version ~ "'" -%}
@@ -40,8 +39,7 @@
   {%- endif -%}
 {% endmacro %}
 
-{#- What ciris-scoring check asks for: the sources, the parameters in force but for secret ones, and up to when scores are
-    published. -#}
+{#- For ciris-scoring check: sources, parameters in force except secret ones, and the newest published as-of. -#}
 {% macro fitness() %}
   {%- set parameters = {} -%}
   {%- for name, definition in scoring_parameter_definitions().items() if not definition.get('secret') -%}
@@ -53,7 +51,7 @@
              'published_until': published['published_until'] if published else none}) }}
 {% endmacro %}
 
-{#- No release came before 1.0.0: tables of an earlier state of the project have other columns. -#}
+{#- 1.0.0 is the first release: tables of earlier states have other columns. -#}
 {% macro check_earlier_state() %}
   {%- set node = graph.nodes['model.ciris_scoring.int_scoring_run'] -%}
   {%- set schemas = [] -%}
@@ -67,7 +65,7 @@
   {%- endif -%}
 {% endmacro %}
 
-{#- Text is cleaned of characters that only Unicode has, and names are in any script. -#}
+{#- Agents' names are in any script, and the cleaning SQL holds characters that only Unicode has. -#}
 {% macro check_encoding() %}
   {%- set encoding = run_query("show server_encoding")[0][0] -%}
   {%- if encoding != 'UTF8' -%}
@@ -77,8 +75,7 @@
   {%- endif -%}
 {% endmacro %}
 
-{#- Scores are published for the past, never for an as-of before the newest published one (scoring.md §9), or before any
-    trace. -#}
+{#- The as-of is not in the future, not before the newest published one (scoring.md §9) and not before every trace. -#}
 {% macro check_as_of() %}
   {%- set as_of = as_of_datetime() -%}
   {%- if as_of > modules.pytz.utc.localize(modules.datetime.datetime.utcnow()) -%}
@@ -108,7 +105,7 @@
   {%- endif -%}
 {% endmacro %}
 
-{#- One run at a time: ciris-scoring holds an advisory lock on a connection of its own for a whole run. -#}
+{#- One run at a time: ciris-scoring holds an advisory lock for the whole run, on its own connection. -#}
 {% macro check_lock() %}
   {%- set others = run_query(run_lock_holders()).columns[0].values() | reject('equalto', setting('lock_holder_pid')) | list -%}
   {%- if others | length > 0 -%}
@@ -118,7 +115,7 @@
   {%- endif -%}
 {% endmacro %}
 
-{#- Settings that would otherwise fail in the middle of a run. -#}
+{#- Settings that would fail in the middle of a run. -#}
 {% macro check_settings() %}
   {%- if target.get('autocommit') -%}
     {{ refuse(
@@ -136,13 +133,13 @@
   {%- endif -%}
 {% endmacro %}
 
-{#- A full refresh scores again what was published: only when somebody says so. -#}
+{#- A full refresh replaces published scores only if somebody asks for it. -#}
 {% macro check_full_refresh(models) %}
   {%- if flags.FULL_REFRESH and not setting('allow_rescoring') and last_publication() is not none -%}
     {%- set incremental = [] -%}
     {%- for unique_id in models -%}
       {%- set model = graph.nodes[unique_id] -%}
-      {#- int_scoring_run is no incremental model, but it tells them how much to rewrite. -#}
+      {#- int_scoring_run is not incremental, but tells the incremental models how much to rewrite. -#}
       {%- set keeps_history = model.config.materialized == 'replace_range' and 'rewritten' not in model.config.meta -%}
       {%- if keeps_history or model.name == 'int_scoring_run' -%}
         {%- do incremental.append(model.name) -%}
@@ -150,14 +147,14 @@
     {%- endfor -%}
     {%- if incremental | length > 0 -%}
       {{ refuse(
-        "A full refresh would score again what is published in schema " ~ target.schema ~ " (it would rebuild "
+        "A full refresh would replace the scores published in schema " ~ target.schema ~ " (it would rebuild "
         ~ incremental | sort | join(', ') ~ "). If that is what you want, add --vars 'ciris_allow_rescoring: true' (with "
         ~ "ciris-scoring: --allow-rescoring); else leave --full-refresh out, or publish under another schema.") }}
     {%- endif -%}
   {%- endif -%}
 {% endmacro %}
 
-{#- What a run that did not end allows the next one to be; where nothing is published, anything. -#}
+{#- Which runs an unfinished run allows next; any, if nothing is published. -#}
 {% macro check_last_run(models) %}
   {%- do check_parts(models) -%}
   {%- do check_parameters_of_parts(models) -%}
@@ -170,7 +167,7 @@
   {%- endif -%}
 {% endmacro %}
 
-{#- The command that brings a run to its end which did not. -#}
+{#- The command that finishes an unfinished run. -#}
 {% macro command_of(last) %}
   {%- if last['is_full_refresh'] -%} {{ return('ciris-scoring run --full-refresh --allow-rescoring') }} {%- endif -%}
   {%- if last['backfill_first'] is none -%} {{ return('ciris-scoring run') }} {%- endif -%}
@@ -178,8 +175,7 @@
             ~ ' --allow-rescoring') }}
 {% endmacro %}
 
-{#- A full refresh that did not end leaves part of the old history and part of the new in the tables that scores are
-    made of. Only its repetition can follow. -#}
+{#- An unfinished full refresh leaves tables part old, part new: only its repetition may follow. -#}
 {% macro refuse_after_full_refresh(last) %}
   {%- if last['is_full_refresh'] -%}
     {{ refuse(
@@ -189,7 +185,8 @@
   {%- endif -%}
 {% endmacro %}
 
-{#- A backfill that did not end has judged some traces again and not those after them. It has to come to its end. -#}
+{#- An unfinished backfill has judged some traces again, but not those after them: it must be repeated, or a full
+    refresh made. -#}
 {% macro refuse_after_backfill(last) %}
   {%- set backfill = setting('backfill') or {} -%}
   {%- set first, last_as_of = shown_time(last['backfill_first']), shown_time(last['backfill_last']) -%}

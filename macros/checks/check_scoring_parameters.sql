@@ -1,5 +1,4 @@
-{#- Stops the run at once when a parameter is unknown, of the wrong kind or out of its range. All that are wrong are said
-    at once. -#}
+{#- Refuses unknown parameters, wrong kinds and values out of range, all at once. -#}
 {% macro check_scoring_parameters() %}
   {%- set definitions = scoring_parameter_definitions() -%}
   {%- set given = setting('scoring_parameters') -%}

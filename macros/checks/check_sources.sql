@@ -1,4 +1,4 @@
-{#- Every table and column that the models read must be there, of a type that they can read (scoring.md §10). -#}
+{#- Every table and column that the models read exists and has a readable type (scoring.md §10). -#}
 {% macro check_sources() %}
   {%- if setting('source') not in [none, 'traces', 'events'] -%}
     {{ refuse(
@@ -14,7 +14,7 @@
   {%- endfor -%}
 {% endmacro %}
 
-{#- What a person should know of the sources that a run reads: that others stand beside them, and what they lack. -#}
+{#- Remarks about the sources: others exist beside them, or some are missing. -#}
 {% macro source_remarks() %}
   {%- set remarks = [] -%}
   {%- set schema = setting('source_schema') ~ "." -%}
@@ -38,7 +38,7 @@
   {{ return(remarks) }}
 {% endmacro %}
 
-{#- Each source table that is read: its columns as declared, what is read from them, and all that is wrong with it in one sentence. -#}
+{#- Each source table read: its columns, what they are read as, and all faults in one sentence. -#}
 {% macro source_report() %}
   {%- set report = [] -%}
   {%- for node in graph.sources.values() if node.unique_id.startswith('source.ciris_scoring.') -%}
@@ -88,12 +88,12 @@
   {{ return(report) }}
 {% endmacro %}
 
-{#- Columns of the sources that this configuration does not look at. -#}
+{#- Source columns that this configuration does not read. -#}
 {% macro unread_columns() %}
   {{ return([] if scoring_parameter('replay_enabled') else trace_components()) }}
 {% endmacro %}
 
-{#- Newer lenses call three of the tables accord_*: the option to paste, where those stand and the configured do not. -#}
+{#- Newer lenses call three tables accord_*: the option to paste if only those exist. -#}
 {% macro accord_variables() %}
   {%- set found = [] -%}
   {%- for name in ['covenant_traces', 'covenant_public_keys', 'covenant_trace_batches'] -%}
@@ -105,7 +105,7 @@
   {{ return(", here --vars '{" ~ found | join(', ') ~ "}'" if found else '') }}
 {% endmacro %}
 
-{#- By the data_type that the sources' columns are declared with, which is production's: the kinds that can stand in. -#}
+{#- By the declared data_type, which is production's: the kinds of types that can be read too. -#}
 {% macro readable_kinds() %}
   {{ return({
     'text': ['text', 'uuid'],
@@ -119,7 +119,7 @@
   }) }}
 {% endmacro %}
 
-{#- What a view has to select in place of a column of another kind. -#}
+{#- What a view must select instead of a column of another kind. -#}
 {% macro source_cast(wanted, kind, column) %}
   {%- set is_number = kind in ['int2', 'int4', 'int8', 'numeric', 'float4', 'float8'] -%}
   {%- if wanted in ['text', 'uuid'] and kind == 'bytea' -%} {{ return("encode(" ~ column ~ ", 'hex')") }}

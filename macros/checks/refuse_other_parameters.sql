@@ -1,5 +1,5 @@
-{#- Post-hook of int_scoring_run: scores made with other parameters, windows, categories or outcomes never mix with
-    those that are published. Everything that a score is made of descends from that model, so nothing is changed. -#}
+{#- Post-hook of int_scoring_run: scores of two parameter sets never mix. All inputs of a score descend from that model,
+    so nothing has changed yet. -#}
 {% macro refuse_other_parameters(scoring_run) %}
   {%- set rows = run_query("select parameter_set_id, published_parameter_set_id from " ~ scoring_run
       ~ " where parameter_set_id <> published_parameter_set_id and not is_full_refresh") if execute else [] -%}

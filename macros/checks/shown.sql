@@ -1,4 +1,4 @@
-{#- A value as a message shows it, much as YAML has it: text in quotes, so that '6' is not taken for 6. -#}
+{#- A value as a message shows it: text in quotes, so that '6' differs from 6. -#}
 {% macro shown(value) %}
   {%- if value is string -%} {{ return("'" ~ value ~ "'") }}
   {%- elif value is none -%} {{ return('null') }}

@@ -1,6 +1,5 @@
-{#- An action's bare name (scoring.md §2): trimmed, upper case, without a leading HANDLERACTIONTYPE. The first two tests
-    settle what CIRIS agents send; the third does the work for whatever else there is. No more than a million
-    characters are looked at, as in blank_to_null, and no more than 200 are kept of the name. -#}
+{#- An action's name (scoring.md §2): trimmed, upper case, without HANDLERACTIONTYPE. The first two tests settle what
+    CIRIS agents send. At most a million characters are read (as in blank_to_null) and 200 kept. -#}
 {% macro clean_action(column) -%}
   {%- set actions = ['SPEAK', 'TOOL', 'OBSERVE', 'REJECT', 'PONDER', 'DEFER', 'MEMORIZE', 'RECALL', 'FORGET',
                      'TASK_COMPLETE'] -%}

@@ -3,9 +3,8 @@
   case when {{ column }}::numeric between 0 and 1 then {{ cut_decimals(column, type) }} end
 {%- endmacro %}
 
-{#- A number as numeric, no finer than 30 decimals: sums keep every decimal of every number in them, and a single one
-    of 16,000 would swell each later running total of its agent. Cutting off, unlike rounding, moves no score into
-    another bin. Numbers declared with few decimals are taken as they are. -#}
+{#- A number with at most 30 decimals: sums keep every decimal, and one number of 16,000 would swell all later totals of
+    its agent. Cutting off, unlike rounding, keeps a score in its bin. -#}
 {% macro cut_decimals(column, type) -%}
   {%- if type.kind in ['int2', 'int4', 'int8'] or modules.re.match('numeric[(][0-9]+,[0-9][)]$', type.declared | default('')) -%}
   {{ column }}::numeric
@@ -19,8 +18,7 @@
   case when {{ column }}::numeric >= 0 and {{ column }}::numeric < 'Infinity' then {{ column }}::numeric end
 {%- endmacro %}
 
-{#- A whole number as bigint; one with a fraction or beyond the bounds, NaN or infinite becomes null. Whole numbers of
-    production's type cost nothing. -#}
+{#- A whole number as bigint; null if it has a fraction, is out of bounds, NaN or infinite. bigint needs no check. -#}
 {% macro clean_whole_number(column, type, lowest=none, highest=none) -%}
   {%- set is_whole = type.kind in ['int2', 'int4', 'int8'] -%}
   {%- if is_whole and lowest is none -%}

@@ -1,5 +1,5 @@
-{#- For the freshness of a source: when its last row came. A time that is none, or in the future, says nothing of that,
-    and Python reads no years BC. A table that is not read is never stale. -#}
+{#- For source freshness: when the newest row came. Times in the future say nothing about that, and Python reads no
+    years BC. A table that is not read is never stale. -#}
 {% macro last_loaded_at(name, column, condition='true') %}
   {%- set is_needed = tables_of_shape(source_shape()).get(name) -%}
   {%- if is_needed is none or not (is_needed or source_types(name)) -%} {{ return('select now()') }} {%- endif -%}

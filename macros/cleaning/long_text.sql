@@ -19,8 +19,8 @@
   end
 {%- endmacro %}
 
-{#- What stands for a long text that is compared and shown, and means nothing else: its beginning and its MD5. As
-    different from others as before, and cheap to store again with each later trace and score. -#}
+{#- A long text shortened, if it is only compared and shown: its beginning and its MD5, as different from others as
+    before, and cheap to store again with each later trace and score. -#}
 {% macro shorten(column) -%}
   case when octet_length({{ column }}) > {{ longest_text() }} then {{ stand_in(column) }} else {{ column }} end
 {%- endmacro %}
@@ -34,7 +34,7 @@
   end
 {%- endmacro %}
 
-{#- What stands for a long text. -#}
+{#- The shortened form of a long text. -#}
 {% macro stand_in(column) -%}
   left({{ column }}, 100) || '... (MD5 ' || md5({{ column }}) || ')'
 {%- endmacro %}

@@ -1,14 +1,12 @@
-{#- A json value as jsonb; null where jsonb refuses it, which would stop the run: json keeps any text of the right
-    form, jsonb only what it can read. PostgreSQL 15 has no pg_input_is_valid, and no version's foresees nesting that
-    exhausts its stack. -#}
+{#- A json value as jsonb, or null if jsonb refuses it, which would stop the run. PostgreSQL 15 has no
+    pg_input_is_valid, and no version foresees nesting that exhausts its stack. -#}
 {% macro readable_json(column) -%}
   case when {{ is_readable_json(column ~ '::text') }} then {{ column }}::jsonb end
 {%- endmacro %}
 
-{#- Whether jsonb can hold a text that json holds already, so that only these remain: the character U+0000, halves of
-    surrogate pairs, numbers beyond numeric's 131072 digits before the point and 16383 after it, nesting of many
-    thousands, and sizes of hundreds of megabytes. The last two have no exact bound; these are far below it. The first
-    tests settle nearly every value. -#}
+{#- Whether jsonb can hold a valid json text. It refuses U+0000, halves of surrogate pairs, numbers with more than
+    131072 digits before the point or 16383 after it, deep nesting and huge sizes. The last two have no exact bound;
+    these are far below it. The first tests settle nearly every value. -#}
 {% macro is_readable_json(text) -%}
   case
     when octet_length({{ text }}) > 16777216 then false

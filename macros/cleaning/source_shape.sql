@@ -1,5 +1,5 @@
-{#- How the lens stores what it records: traces, one row each in covenant_traces, or events, several rows a trace in
-    trace_events. Where both stand, older traces go on being read until the variable ciris_source says otherwise. -#}
+{#- What the lens stores: traces, one row each in covenant_traces, or events, several rows per trace in trace_events. If
+    both tables exist, traces are read unless the variable ciris_source says otherwise. -#}
 {% macro source_shape() %}
   {%- set wanted = setting('source') -%}
   {%- if wanted is not none -%} {{ return(wanted) }} {%- endif -%}
@@ -12,17 +12,17 @@
   {{ return(graph['source_shape'].shape) }}
 {% endmacro %}
 
-{#- Name of a source table in the database. Tables of the engine that stores events have always the same. -#}
+{#- Name of a source table in the database. The tables of the engine that stores events have fixed names. -#}
 {% macro source_table(name) %}
   {{ return(name if name in engine_tables() else setting(name ~ '_table')) }}
 {% endmacro %}
 
-{#- Source tables that only a lens has that stores events. -#}
+{#- Source tables of the engine that stores events. -#}
 {% macro engine_tables() %}
   {{ return(['trace_events', 'federation_keys', 'federation_revocations', 'accord_public_keys']) }}
 {% endmacro %}
 
-{#- The source tables that are read of a shape, and whether a run needs them. -#}
+{#- The source tables of a shape, and whether a run needs each. -#}
 {% macro tables_of_shape(shape) %}
   {%- if shape == 'traces' -%}
     {{ return({'covenant_traces': true, 'wbd_deferrals': true, 'covenant_public_keys': true, 'covenant_trace_batches': true}) }}
@@ -31,8 +31,7 @@
              'wbd_deferrals': false, 'covenant_trace_batches': false}) }}
 {% endmacro %}
 
-{#- A source table that a lens of this shape may lack; none where it does. At parsing, when no database is asked, dbt
-    learns here that the model reads it. -#}
+{#- A source table, or none if the lens has none. While parsing it is always named, so that dbt knows the dependency. -#}
 {% macro source_if_there(name, shape) %}
   {%- if not execute -%} {{ return(source('cirislens', name)) }} {%- endif -%}
   {%- if tables_of_shape(shape).get(name) or (name in tables_of_shape(shape) and source_types(name) | length > 0) -%}
@@ -41,8 +40,8 @@
   {{ return(none) }}
 {% endmacro %}
 
-{#- Where the columns of a trace stand in events and batches: the meta of covenant_traces' columns, by column, with its
-    data_type. audit/fields.py reads the same. -#}
+{#- Where each column of a trace is found in events and batches, from the meta of covenant_traces' columns.
+    audit/fields.py reads the same. -#}
 {% macro trace_fields() %}
   {%- set fields = {} -%}
   {%- if not execute -%} {{ return(fields) }} {%- endif -%}
@@ -62,7 +61,7 @@
   {{ return(fields) }}
 {% endmacro %}
 
-{#- The types of events that columns stand in; events of other types, such as LLM_CALL, take no part in a trace. -#}
+{#- The event types that make up a trace. Others, such as LLM_CALL, do not. -#}
 {% macro trace_event_types() %}
   {%- set types = [] -%}
   {%- for field in trace_fields().values() -%}
@@ -71,10 +70,10 @@
   {{ return(types | sort) }}
 {% endmacro %}
 
-{#- Whether an event takes part in a trace. -#}
+{#- Whether an event is part of a trace. -#}
 {% macro is_part_of_trace(event) -%}
   {{ event }}.event_type in ('{{ trace_event_types() | join("', '") }}')
 {%- endmacro %}
 
-{#- The event that ends a trace, and by whose time it is dated. -#}
+{#- The event that ends a trace and dates it. -#}
 {% macro outcome_event() -%} 'ACTION_RESULT' {%- endmacro %}

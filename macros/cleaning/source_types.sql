@@ -1,11 +1,11 @@
-{#- The columns of a source table as it stands. -#}
+{#- The columns of a source table, as columns_of. -#}
 {% macro source_types(table) %}
   {{ return(columns_of(setting('source_schema'), source_table(table))) }}
 {% endmacro %}
 
-{#- The columns of a table or view: name to the type as declared and its kind; nothing where there
-    is no such table. Read from pg_catalog, because dbt's own look at columns (information_schema) does not see
-    materialized views. A domain is of its base type's kind, and every kind of string, enums too, is 'text'. -#}
+{#- The columns of a table or view: name to declared type and kind; empty if there is none. Read from pg_catalog,
+    because information_schema has no materialized views. A domain has its base type's kind; all strings and enums are
+    'text'. -#}
 {% macro columns_of(schema, table) %}
   {%- set types = {} -%}
   {%- if not execute -%} {{ return(types) }} {%- endif -%}
@@ -36,8 +36,8 @@
   {{ return(types) }}
 {% endmacro %}
 
-{#- The column of covenant_traces that names the signing key: the lens's migrations call it signer_key_id, its code
-    signature_key_id, which counts where both are there. -#}
+{#- The column that names the signing key: signer_key_id in the lens's migrations, signature_key_id in its code. The
+    second counts if both exist. -#}
 {% macro signing_key_column(types) %}
   {{ return('signer_key_id' if 'signer_key_id' in types and 'signature_key_id' not in types else 'signature_key_id') }}
 {% endmacro %}

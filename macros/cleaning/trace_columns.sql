@@ -26,8 +26,7 @@
             + (trace_components() if scoring_parameter('replay_enabled') else [])) }}
 {% endmacro %}
 
-{#- Every repair of a trace that fct_data_quality counts, as issue name (scoring.md §8); the staging model flags each in
-    a column is_<issue>. -#}
+{#- Every repair that fct_data_quality counts (scoring.md §8). The staging model flags each as is_<issue>. -#}
 {% macro trace_repairs() %}
   {%- set repairs = [] -%}
   {%- for column in trace_text_columns() + ['selected_action'] -%}

@@ -1,15 +1,15 @@
-{#- The column of the traces and their verdicts by which they are distributed: the agent as it was recorded, since a blank
-    one has to stand somewhere too. Elsewhere, and on plain PostgreSQL, agent_id_hash. -#}
+{#- The column that distributes traces and verdicts on a cluster: the agent as recorded, because a blank one needs a
+    place too. On plain PostgreSQL agent_id_hash. -#}
 {% macro agent_key() -%}
   {{ 'agent_key' if is_distributed() else 'agent_id_hash' }}
 {%- endmacro %}
 
-{#- In a list of columns: the same, where it is a column of its own. -#}
+{#- In a list of columns: agent_key, on a cluster only. -#}
 {% macro agent_key_column() -%}
   {%- if is_distributed() %}agent_key,{% endif -%}
 {%- endmacro %}
 
-{#- At the head of a window's partition by the cleaned agent: lets workers do what is of one agent. -#}
+{#- First in a window's partition by agent, so that workers compute it. -#}
 {% macro within_agent(alias=none) -%}
   {%- if is_distributed() %}{{ alias ~ '.' if alias }}agent_key, {% endif -%}
 {%- endmacro %}

@@ -1,5 +1,4 @@
-{#- Hook of tables that dbt keeps through a full refresh, and of seeds: SQL that brings one, with its rows, to where
-    placement has it on a cluster. -#}
+{#- Hook of seeds and of tables that a full refresh keeps: SQL that moves one, with its rows, to its place on a cluster. -#}
 {% macro move_to_its_place(relation) %}
   {%- set place = placement(model.name) -%}
   {%- if not execute or place == 'local' -%} {{ return('') }} {%- endif -%}
@@ -16,7 +15,7 @@
   {%- endif -%}
 {% endmacro %}
 
-{#- SQL that spreads the table of a model over the workers, each agent beside its traces. -#}
+{#- SQL that distributes the table of a model, each agent beside its traces. -#}
 {% macro distribute_by_agent(relation) -%}
   select create_distributed_table(
     {{ literal(relation) }},
@@ -25,8 +24,8 @@
   );
 {%- endmacro %}
 
-{#- Where each table of the database stands, in the words of placement, by schema and name; apart where it is cut up
-    otherwise than the traces; nothing where the database has no Citus. -#}
+{#- Where each table of the database is, in the words of placement, by schema and name; apart: distributed otherwise
+    than the traces. Empty without Citus. -#}
 {% macro places_found() %}
   {%- set places = {} -%}
   {%- if run_query("select to_regclass('pg_dist_partition')")[0][0] is not none -%}

@@ -1,6 +1,5 @@
-{#- Where the tables of a model stand on a cluster of Citus: agent, cut up by agent over the workers, so that all that is
-    known of an agent is in one place; reference, whole on every worker; or local, on the coordinator. This is the one
-    place that says so. On plain PostgreSQL everything is local. -#}
+{#- Where each table is on a Citus cluster: agent, distributed by agent, so that all rows of an agent are in one place;
+    reference, whole on every machine; local, on the coordinator. On plain PostgreSQL all are local. -#}
 {% macro placement(name) %}
   {%- if not is_distributed() -%} {{ return('local') }} {%- endif -%}
   {%- set by_agent = [
@@ -20,12 +19,12 @@
   {{ return('agent' if name in by_agent else 'reference' if name in whole else 'local') }}
 {% endmacro %}
 
-{#- The column by which a table that is cut up by agent is. -#}
+{#- The column that distributes a table. -#}
 {% macro distribution_column(name) %}
   {{ return('agent_key' if name == 'int_trace_verdicts' else 'agent_id_hash') }}
 {% endmacro %}
 
-{#- Whether the tables go to a cluster of Citus. -#}
+{#- Whether the tables are on a Citus cluster. -#}
 {% macro is_distributed() %}
   {{ return(setting('distribution') == 'citus') }}
 {% endmacro %}

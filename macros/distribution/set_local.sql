@@ -1,5 +1,5 @@
-{#- Statements that set something until the end of the transaction. The workers of a cluster get them too: one by one, as
-    Citus passes on all that stands beside a setting. -#}
+{#- Settings until the end of the transaction, on the workers of a cluster too: one statement each, because Citus passes
+    on the whole text around a setting. -#}
 {% macro set_local(settings) -%}
   {%- if not is_distributed() -%}
     {%- for name, value in settings.items() %}

@@ -70,9 +70,9 @@
 {#- When a sign is raised; docs/signs.md has how often honest agents do. found: least number of what is counted. chance:
     greatest probability that chance finds as many. excess: least difference of the shares. z: least number of standard
     errors of it. ratio: least logarithm of the ratio of traces per day. of: least number of traces; over_chance and
-    over_median: how many times as much as chance gives, and as the fleet's median, at least. Where only found is given, no honest agent has
-    one. A share that nobody else has needs three traces to be no accident; a key may be replaced now and then; a fleet
-    that grows is no sign, unless by trivial traces. -#}
+    over_median: how many times as much as chance gives, and as the fleet's median, at least. Where only found is given, no
+    honest agent has one. A share that nobody else has needs three traces to be no accident; a key may be replaced now and
+    then; a fleet that grows is no sign, unless by trivial traces. -#}
 {% macro sign_thresholds() %}
   {{ return({
     'contradicted_null': {'found': 1},

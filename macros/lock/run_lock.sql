@@ -1,14 +1,14 @@
-{#- The keys of the two advisory locks of a target schema (taken in python/ciris_scoring/basics/run_lock.py too). -#}
+{#- The key of a run's lock on a target schema; Python takes it too (basics/run_lock.py). -#}
 {% macro run_lock_key() -%}
   hashtext('ciris_scoring'), hashtext('{{ target.schema | replace("'", "''") }}')
 {%- endmacro %}
 
-{#- The second of them, which the transactions that write share. -#}
+{#- The key of a second lock, which the transactions that write share. -#}
 {% macro writers_lock_key() -%}
   hashtext('ciris_scoring_writers'), hashtext('{{ target.schema | replace("'", "''") }}')
 {%- endmacro %}
 
-{#- SQL query for the database processes that hold the lock of a run. -#}
+{#- SQL for the processes that hold the lock of a run. -#}
 {% macro run_lock_holders() -%}
   select l.pid
   from pg_locks as l
@@ -23,11 +23,10 @@
     )
 {%- endmacro %}
 
-{#- Pre-hook of everything that writes, in its transaction, so that no two runs ever mix. A run of ciris-scoring holds
-    its lock on a connection of its own, and may lose that connection while its models are at work: then no further
-    one begins, and by the lock that its writers share, the next run finds and ends those that have begun. Plain dbt
-    shares the run's lock itself, from transaction to transaction. Before it comes what the session is not to inherit,
-    in the same call; the transaction is begun anew for that, because its own settings are fixed with its first query. -#}
+{#- Pre-hook of everything that writes, in its transaction, so that two runs never mix. ciris-scoring holds its lock on
+    its own connection and may lose it while models are at work: then no further model begins, and the next run finds
+    those at work by the writers' lock and ends them. Plain dbt shares the run's lock itself, one transaction at a time.
+    The transaction is begun anew, because its isolation is fixed by its first query; session_settings come first in it. -#}
 {% macro write_under_lock() %}
   {%- if execute -%}
     {%- set holder = setting('lock_holder_pid') -%}

@@ -1,7 +1,6 @@
-{#- Settings that a session may have inherited from its role, its database or the server, and that must not decide what
-    is written: the same as in python/ciris_scoring/basics/connection.py. For the rest of the session, because a model
-    goes on after its transaction. PostgreSQL's own functions and scratch tables come first in the search path; views of
-    the sources may need the rest of it. -#}
+{#- Settings inherited from role, database or server that must not decide what is written; the same as in
+    basics/connection.py. For the whole session, because a model goes on after its transaction. pg_catalog and scratch
+    tables come first in the search path; views of the sources may need the rest. -#}
 {% macro session_settings() %}
       {%- for name, value in settings_of_values().items() %}
       set {{ name }} to '{{ value }}';
@@ -12,7 +11,7 @@
       {%- if is_distributed() %}
       set citus.enable_local_execution to 'off';
       set citus.multi_shard_modify_mode to 'sequential';
-      {#- Citus walks every order of joins that the coordinator has thought of again and again; workers choose theirs anew. #}
+      {#- Citus walks every join order of the coordinator again; workers choose their own. #}
       set join_collapse_limit to 1;
       {%- endif %}
       select pg_catalog.set_config(
@@ -22,7 +21,7 @@
       );
 {%- endmacro %}
 
-{#- Those of them by which values are read and written, which workers of a cluster need as well. -#}
+{#- The settings that change how values are parsed or printed; Citus workers need them too. -#}
 {% macro settings_of_values() %}
   {{ return({
       'datestyle': 'ISO,MDY', 'intervalstyle': 'postgres', 'extra_float_digits': '1', 'bytea_output': 'hex',

@@ -1,4 +1,4 @@
-{#- A text, or the name of a relation, as a literal of SQL. -#}
+{#- A text, or a relation's name, as an SQL literal. -#}
 {% macro literal(text) %}
   {{ return("'" ~ text | string | replace("'", "''") ~ "'") }}
 {% endmacro %}

@@ -1,6 +1,5 @@
-{#- The descriptions as comments on a relation and its columns, where they have changed: a comment waits for an autovacuum of
-    the table, and an increment would write hundreds that are there already. dbt's own also asks which columns there
-    are; here a described column that is not there is an error. -#}
+{#- Writes descriptions as comments on a relation and its columns if they changed: each comment waits for an autovacuum
+    of the table. A described column that does not exist is an error here, unlike in dbt's own macro. -#}
 {% macro describe(relation) %}
   {%- set descriptions = {'': model.description} -%}
   {%- for column in model.columns.values() -%}
@@ -25,7 +24,7 @@
   {%- endif -%}
 {% endmacro %}
 
-{#- dbt's macro, for views. Other projects' models are left to dbt's own. -#}
+{#- Overrides dbt's macro for this project's views only. -#}
 {% macro postgres__persist_docs(relation, model, for_relation, for_columns) %}
   {%- if model.package_name == 'ciris_scoring' and model.resource_type == 'model' -%} {%- do describe(relation) -%}
   {%- else -%} {{ return(dbt.default__persist_docs(relation, model, for_relation, for_columns)) }}

@@ -1,17 +1,15 @@
-{#- How a table of this project is written, all of it in this file. In one transaction, under the lock and settings that the
-    pre-hook of everything that writes begins it with (write_under_lock):
-    a table that is not there is made with the columns, types and rules of its YAML, filled and indexed; in a full refresh
-    it is made beside the old one and takes its name, but for marts, and what views of marts stand on (meta.keeps_views):
-    their rows are all deleted and inserted again, so that the views stay, unless the table moves to a cluster;
-    any other run adds what an upgrade brings to columns and rules, deletes the rows of its range, and inserts what the model
-    selects straight into the table. Then come grants, descriptions and statistics.
-    A model says its range in its meta: scored_range, a column of as-ofs; judged_range, a column of times; or rewritten: whole;
-    constant (whole, but the same at every run with the same code, seeds and variables: ciris-scoring runs it only after a
-    change of one); anew (made at every run); appended; or nothing, for tables whose rows others write. With kept_by, a
-    model and columns of it, rows of the range stay that agree with a row of that model.
-    A model in Python returns the query of its rows, on temporary tables that it has filled in this transaction. It is told
-    the range as dbt.rewritten_range, a condition of SQL, and the table of which it rewrites that range as
-    dbt.rewritten_table, None where the table is made anew. -#}
+{#- Writes every table of this project, in one transaction, under the lock and settings of its pre-hook
+    (write_under_lock).
+    A new table gets the columns, types and rules of its YAML, and indexes. In a full refresh it is built beside the old
+    one and takes its name. Marts, and tables under views of marts (meta.keeps_views), are emptied and filled in place
+    instead, so that views stay, unless the table moves to a cluster. Any other run adds new columns and rules, deletes
+    its range and inserts the model's rows. Grants, descriptions and statistics follow.
+    A model's meta says what is rewritten. scored_range: a column of as-ofs; judged_range: a column of times; rewritten:
+    whole; constant (whole, but equal while code, seeds and variables are, so ciris-scoring skips it); anew (a new table
+    in each run); appended; nothing (others write its rows). kept_by, a model and columns: rows of the range that agree
+    with one of its rows stay.
+    A Python model returns a query over temporary tables that it filled in this transaction. It knows its range as
+    dbt.rewritten_range, a condition, and its table as dbt.rewritten_table, None if the table is new. -#}
 {% materialization replace_range, adapter='postgres', supported_languages=['sql', 'python'] %}
   {%- set table = this.incorporate(type='table') -%}
   {%- set old = load_cached_relation(this) -%}
@@ -58,7 +56,7 @@ dbtObj.rewritten_table = {{ tojson(table | string) if is_incremental() else 'Non
   {{ return({'relations': [table]}) }}
 {% endmaterialization %}
 
-{#- Whether the model's table is there and only a range of it is rewritten. dbt's own knows dbt's materialization alone. -#}
+{#- Whether the table exists and only a range is rewritten. dbt's own macro knows dbt's materialization only. -#}
 {% macro is_incremental() %}
   {%- if not execute or config.get('materialized') != 'replace_range' or config.get('meta').get('rewritten') == 'anew' -%}
     {{ return(false) }}
@@ -67,10 +65,9 @@ dbtObj.rewritten_table = {{ tojson(table | string) if is_incremental() else 'Non
   {{ return(old is not none and old.type == 'table' and not should_full_refresh()) }}
 {% endmacro %}
 
-{#- SQL that deletes the range of the run and inserts what the model selects. With meta.in_parallel it is selected into a
-    scratch table first, because PostgreSQL works out nothing in parallel that it inserts. With meta.only_differences as
-    well, rows that are selected as they stand are left; the scratch table has the model's key, of one column, so that no two
-    are taken for one. -#}
+{#- SQL that deletes the run's range and inserts the model's rows. meta.in_parallel: rows go through a scratch table,
+    because PostgreSQL runs no INSERT … SELECT in parallel. meta.only_differences: rows that did not change stay; the
+    scratch table has the model's one-column key, so that duplicates fail. -#}
 {% macro rewrite_range(table, select) %}
   {%- set meta = config.get('meta') -%}
   {%- set rewritten = meta.get('rewritten') -%}
@@ -111,8 +108,8 @@ dbtObj.rewritten_table = {{ tojson(table | string) if is_incremental() else 'Non
   ) as selected;
 {% endmacro %}
 
-{#- SQL that empties a table, at once where nobody reads it: what a deletion leaves, after a full history a gigabyte of
-    dead rows, is gone through by every reading until a vacuum. -#}
+{#- SQL that empties a table, by truncate if nobody reads it: after a full history a delete leaves a gigabyte of dead
+    rows, which every read passes until a vacuum. -#}
 {% macro empty_at_once(table) %}
   do $empty$
   begin
@@ -125,9 +122,8 @@ dbtObj.rewritten_table = {{ tojson(table | string) if is_incremental() else 'Non
   $empty$;
 {% endmacro %}
 
-{#- SQL that makes a table with the columns and rules of the YAML and fills it: from the query itself, which PostgreSQL
-    works out in parallel, as it does not what is inserted. On a cluster it is made empty and put in its place first, so that
-    rows go from worker to worker. -#}
+{#- SQL that makes and fills a table: CREATE TABLE AS can run in parallel; INSERT … SELECT cannot. On a cluster it is
+    made empty and distributed first, so that rows go from worker to worker. -#}
 {% macro make_table(table, select) %}
   {%- set place = placement(model.name) -%}
   {%- set columns = [] -%}
@@ -146,7 +142,7 @@ dbtObj.rewritten_table = {{ tojson(table | string) if is_incremental() else 'Non
   {%- endif %}
 {% endmacro %}
 
-{#- Columns of a table with their types: those of the YAML, and on a cluster the one by which verdicts are distributed. -#}
+{#- Columns and types from the YAML; on a cluster also the one that distributes verdicts. -#}
 {% macro columns_of_model() %}
   {%- set columns = {} -%}
   {%- if is_distributed() and distribution_column(model.name) == 'agent_key' -%}
@@ -158,9 +154,9 @@ dbtObj.rewritten_table = {{ tojson(table | string) if is_incremental() else 'Non
   {{ return(columns) }}
 {% endmacro %}
 
-{#- The rules that the YAML has for a table's rows, in dbt's terms: constraints of a model, of types primary_key, whose columns
-    are not null either, not_null and check. The expression of a check follows each of its columns, or stands for itself
-    where it names none. Each rule has its name, its column, its condition, and the clause of alter table that makes it. -#}
+{#- The rules of a table, from the constraints of its YAML: primary_key (also not null), not_null and check. A check's
+    expression follows each of its columns, or is complete if it names none. Each rule has a name, column, condition,
+    and clause of alter table. -#}
 {% macro rules_of_model() %}
   {%- set rules = [] -%}
   {%- for column in model.constraints | rejectattr('type', 'equalto', 'check') | map(attribute='columns') | sum(start=[]) | unique -%}
@@ -186,8 +182,8 @@ dbtObj.rewritten_table = {{ tojson(table | string) if is_incremental() else 'Non
   {{ return(rules) }}
 {% endmacro %}
 
-{#- SQL that gives a table that is filled its rules and its key. Of a rule that a row breaks PostgreSQL says its name and not
-    the row: it is looked up. A row is shown by its key and the rule's column; where there is no key, whole. -#}
+{#- SQL that adds rules and key to a filled table. PostgreSQL names the broken rule but not the row, so the row is
+    looked up and shown by its key and the rule's column; whole, without a key. -#}
 {% macro give_rules(table) %}
   {%- set name = literal(this.schema ~ '.' ~ this.identifier) -%}
   {%- set rules = rules_of_model() -%}
@@ -240,8 +236,8 @@ dbtObj.rewritten_table = {{ tojson(table | string) if is_incremental() else 'Non
   {%- endif %}
 {% endmacro %}
 
-{#- SQL that gives a table the key of its YAML. On a cluster a key holds the column that the table is distributed by; an agent
-    as it was recorded may be longer than an index takes, and there the key is a test's. -#}
+{#- SQL that adds the key. On a cluster it must include the distribution column; agent_key may be longer than an index
+    takes, so there a test checks the key. -#}
 {% macro make_key(table) %}
   {%- for constraint in model.constraints if constraint.type == 'primary_key' -%}
     {%- set by_agent = placement(model.name) == 'agent' -%}
@@ -255,8 +251,8 @@ dbtObj.rewritten_table = {{ tojson(table | string) if is_incremental() else 'Non
   {%- endfor %}
 {% endmacro %}
 
-{#- SQL that gives a table what its YAML has and it has not, because an earlier version made it: columns, null in older
-    rows, and rules, which older rows need not keep. -#}
+{#- SQL that adds the columns and rules that an earlier version's table lacks: null in older rows, and rules that older
+    rows need not keep. -#}
 {% macro bring_up_to_date(table) %}
   {%- set found = tables_as_found().get((table.schema, table.identifier), {'columns': [], 'rules': []}) -%}
   {%- set changes = [] -%}
@@ -271,7 +267,7 @@ dbtObj.rewritten_table = {{ tojson(table | string) if is_incremental() else 'Non
   {%- endif %}
 {% endmacro %}
 
-{#- The columns and rules of every table of the database in the schemas of our models, looked up once per invocation. -#}
+{#- The columns and rules of every table in our models' schemas, looked up once per invocation. -#}
 {% macro tables_as_found() %}
   {%- if graph.get('tables_as_found', {}).get('invocation_id') != invocation_id -%}
     {%- set tables = {'invocation_id': invocation_id} -%}

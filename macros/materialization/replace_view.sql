@@ -1,5 +1,5 @@
-{#- A mart that is a view. It is replaced in place, so that views that others have made of it stay. Where its columns have
-    changed otherwise than by new last ones it is dropped with them, and made again. -#}
+{#- A mart that is a view, replaced in place so that views of others stay. If its columns changed other than by new last
+    ones, it is dropped with those views and made again. -#}
 {% materialization replace_view, adapter='postgres' %}
   {%- set view = this.incorporate(type='view') -%}
   {%- set old = load_cached_relation(this) -%}

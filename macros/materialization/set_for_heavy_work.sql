@@ -1,10 +1,9 @@
-{#- Settings for the sorts, hashes and indexes of one large model, until the end of its own transaction. Compiling its
-    expressions (jit) takes seconds and saves less.
-    costly_rows: a row costs far more than the planner believes, as unpacking JSON does, so that even an increment is
-    worth a second process. What is looked up for it is not kept for another, which would ask for something else.
-    joins_by_key: it joins by agent, as-of and window, which the planner takes for independent and so expects one row
-    where there are tens of thousands. Nested loops would never end, and merges compare each row of an agent with each
-    other; hashes of the whole key do neither. -#}
+{#- Settings of one large model's transaction. jit is off: compiling such long expressions costs more than it saves.
+    costly_rows: rows cost more than the planner believes (unpacking JSON), so even an increment is worth a second
+    process; memoize is off, as no look-up repeats.
+    joins_by_key: joins by agent, as-of and window, which the planner takes for independent, expecting one row where
+    there are tens of thousands. Nested loops would never end, merges would compare all rows of an agent; hashes of the
+    whole key do neither. -#}
 {% macro set_for_heavy_work(costly_rows=false, joins_by_key=false) -%}
   {%- set memory = setting('scoring_work_mem') -%}
   {%- set settings = {'work_mem': memory, 'maintenance_work_mem': memory, 'jit': 'off'} -%}

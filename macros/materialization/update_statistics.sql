@@ -1,6 +1,6 @@
-{#- SQL for the planner's statistics of a table that was just written, of the columns by which it is read, those of its key and
-    indexes; of one that is made anew, all. The others can wait for autovacuum. An increment takes a tenth of the usual
-    sample, whose reading is most of the cost, and waits for no autovacuum. Nothing where there is nothing to count. -#}
+{#- SQL that analyses a table just written: the columns of its key and indexes; all, if the table is made anew. An
+    increment takes a tenth of the usual sample, whose reading is most of the cost, and skips a table that autovacuum
+    locks. -#}
 {% macro update_statistics() -%}
   {%- set columns = config.get('indexes', []) | map(attribute='columns') | sum(start=[]) -%}
   {%- for constraint in model.constraints if constraint.type == 'primary_key' -%}

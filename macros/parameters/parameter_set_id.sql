@@ -1,5 +1,5 @@
-{#- The id of everything that decides a number, one line each, in a fixed order, as an SQL expression. The arguments are
-    relations: int_scoring_parameters and the three seeds. -#}
+{#- SQL for the hash of everything that decides a number, one line each in a fixed order. Arguments:
+    int_scoring_parameters and the three seeds. -#}
 {% macro parameter_set_id(parameters, windows, categories, outcomes) -%}
   (
     select left(md5(string_agg(deciding.item || '=' || deciding.setting, E'\n' order by deciding.item collate "C")), 12)

@@ -1,5 +1,5 @@
-{#- The one list of parameters: default, allowed range and meaning. Users override values, never this list,
-    in the dictionary variable `ciris_scoring_parameters`. kind: number | integer | boolean | text. -#}
+{#- The one list of parameters. Users override values in the variable ciris_scoring_parameters. kind: number, integer,
+    boolean, text. -#}
 {% macro scoring_parameter_definitions() %}
   {{ return({
     'lambda_c': {'kind': 'number', 'default': 5, 'minimum': 2, 'maximum': 10, 'section': '3',

@@ -1,4 +1,4 @@
-{#- What a parameter may be, in words, for messages and for the published table. -#}
+{#- The allowed range in words, for messages and the published table. -#}
 {% macro scoring_parameter_range(name) %}
   {%- set definition = scoring_parameter_definitions()[name] -%}
   {%- if definition['kind'] == 'boolean' -%} {{ return('true or false') }}

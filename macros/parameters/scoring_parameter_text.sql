@@ -1,5 +1,4 @@
-{#- One spelling per value (5 and 5.0 are the same parameter set), for publishing and hashing. By default
-    of the value in force. -#}
+{#- One spelling per value, for publishing and hashing: 5 and 5.0 are the same. Default: the value in force. -#}
 {% macro scoring_parameter_text(name, value=none) %}
   {%- set kind = scoring_parameter_definitions()[name]['kind'] -%}
   {%- set value = scoring_parameter(name) if value is none else value -%}

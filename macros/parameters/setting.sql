@@ -1,4 +1,4 @@
-{#- A variable of the project, by its name without the prefix that keeps it apart from other projects' variables. -#}
+{#- A variable of the project, named without its prefix ciris_. -#}
 {% macro setting(name) %}
   {{ return(var('ciris_' ~ name)) }}
 {% endmacro %}

@@ -1,4 +1,4 @@
-{#- For tests: which verdict on a trace each counter of periods and windows counts. -#}
+{#- For tests: the verdict that each counter of periods and windows counts. -#}
 {% macro counted_verdicts() %}
   {{ return({
     'n_identity_changes': 'is_identity_change',

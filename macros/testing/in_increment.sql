@@ -1,7 +1,6 @@
-{#- For tests: the rows of a model that this run has written, so that no test scans years of history. They are the
-    range that the run rewrites (the model's meta.scored_range or meta.judged_range), and rows outside any range. All rows
-    of a model without a range, or when the run scored everything. Literals, so that the planner sees how few they
-    are. -#}
+{#- For tests: the rows that this run wrote, so that no test scans years of history. They lie in the model's
+    meta.scored_range or meta.judged_range, or have a null there; all rows, if the model has no range or the run scored
+    everything. Literals show the planner how few they are. -#}
 {% macro in_increment(relation, alias=none) %}
   {%- set scoring_run = ref('int_scoring_run') -%}
   {%- if not execute or load_cached_relation(scoring_run) is none -%} {{ return('true') }} {%- endif -%}

@@ -1,36 +1,34 @@
-{#- Where an increment starts (scoring.md §9), as an SQL literal: every model by as-of scores the as-ofs after it, and
-    reads further back only what its windows need. -infinity for a model that is built from nothing.
-    A literal, not a subquery, so that the planner sees how little an increment reads. -#}
+{#- Where an increment starts (scoring.md §9): models score the as-ofs after it. -infinity for a model that is built
+    from nothing. A literal, not a subquery, so that the planner sees how little is read. -#}
 {% macro cutoff() %}
   {{ return(bound_of_run('cutoff')) }}
 {% endmacro %}
 
-{#- From when on a run judges the traces again: the cutoff, but for a backfill, which judges more than it scores. -#}
+{#- From when on traces are judged again: the cutoff or later, but in a backfill earlier. -#}
 {% macro rejudged_from() %}
   {{ return(bound_of_run('rejudged_from')) }}
 {% endmacro %}
 
-{#- Where an ordinary run would begin: traces before it that nobody has judged are late. -#}
+{#- Where an ordinary run would begin: traces before it that nobody judged are late. -#}
 {% macro lookback_from() %}
   {{ return(bounds_of_run().get('lookback_from', "timestamptz '-infinity'")) }}
 {% endmacro %}
 
-{#- Up to where a run judges and scores: as int_scoring_run has it, because a part that is built later (dbt retry) may be
-    called without the run's as-of, or days after it. -#}
+{#- The run's as-of, from int_scoring_run: dbt retry may be called without the as-of, or days later. -#}
 {% macro run_as_of() %}
   {%- if model.resource_type == 'unit_test' -%} {{ return(as_of()) }} {%- endif -%}
   {{ return(bounds_of_run().get('as_of', as_of())) }}
 {% endmacro %}
 
-{#- One of them, or -infinity for a model that is built from nothing. -#}
+{#- A column of int_scoring_run, or -infinity for a model that is built from nothing. -#}
 {% macro bound_of_run(column) %}
   {%- set bounds = bounds_of_run() -%}
   {%- set is_from_nothing = config.get('materialized') == 'replace_range' and not is_incremental() and config.get('meta').get('rewritten') != 'anew' -%}
   {{ return("timestamptz '-infinity'" if is_from_nothing else bounds.get(column, "timestamptz '-infinity'")) }}
 {% endmacro %}
 
-{#- The bounds in int_scoring_run, as SQL literals; none before it is built. Looked up once per invocation, in which it does
-    not change once it can be read, and kept in dbt's graph: a run asks more than a hundred times. -#}
+{#- The times in int_scoring_run as SQL literals; empty before it is built. A run asks more than a hundred times, so
+    they are looked up once per invocation and kept in dbt's graph. -#}
 {% macro bounds_of_run() %}
   {%- set scoring_run = ref('int_scoring_run') -%}
   {%- if not execute or load_cached_relation(scoring_run) is none -%} {{ return({}) }} {%- endif -%}
@@ -53,18 +51,17 @@
   {{ return(graph['bounds_of_run']) }}
 {% endmacro %}
 
-{#- Before the cutoff by the longest scoring window: no window that this run scores begins earlier. -#}
+{#- Before the cutoff by the longest window: no window of this run begins earlier. -#}
 {% macro windows_from() %}
   {{ return(cutoff() ~ " - " ~ length_in_run('longest_window')) }}
 {% endmacro %}
 
-{#- Before the cutoff by the longest memory a score has: the scoring window plus its baseline or its coherence
-    window. -#}
+{#- Before the cutoff by the longest memory of a score: window plus baseline or coherence window. -#}
 {% macro read_from() %}
   {{ return(cutoff() ~ " - " ~ length_in_run('longest_memory')) }}
 {% endmacro %}
 
-{#- A length of time in int_scoring_run. Workers of a cluster take no subquery there, and so a literal. -#}
+{#- A length of time in int_scoring_run; a literal on a cluster, whose workers take no subquery there. -#}
 {% macro length_in_run(column) %}
   {%- set scoring_run = ref('int_scoring_run') -%}
   {%- if execute and is_distributed() and load_cached_relation(scoring_run) is not none -%}

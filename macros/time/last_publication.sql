@@ -1,5 +1,4 @@
-{#- The relation of a model or seed by name, or none where it was never built. For looking at what an earlier run left, where
-    ref() would turn the look into a cycle. -#}
+{#- The table of a model or seed as an earlier run left it, or none. ref() would make a cycle. -#}
 {% macro relation_as_left(name) %}
   {%- if not execute -%} {{ return(none) }} {%- endif -%}
   {%- set model = graph.nodes.get('model.ciris_scoring.' ~ name) or graph.nodes.get('seed.ciris_scoring.' ~ name) -%}
@@ -7,9 +6,8 @@
   {{ return(adapter.get_relation(model.database, model.schema, model.alias)) }}
 {% endmacro %}
 
-{#- What was published last, from the log: a row of newest_published_as_of (the newest as-of with a score), published_until
-    (the run's as-of, up to which there is nothing left to score), parameter_set_id and published_at, times as text
-    (utc_text); none where nothing is published. -#}
+{#- The last publication, or none: newest_published_as_of (newest as-of with a score), published_until (the run's as-of:
+    nothing before it is left to score), parameter_set_id, published_at. Times are text (utc_text). -#}
 {% macro last_publication() %}
   {%- set scores = relation_as_left('fct_capacity_scores') -%}
   {%- set publications = relation_as_left('int_score_publications') -%}
@@ -27,9 +25,8 @@
   {{ return(rows[0] if rows | length > 0 else none) }}
 {% endmacro %}
 
-{#- The run that int_scoring_run describes, as the one before this left it: its row, times as text (utc_text), with
-    has_ended, whether it was published (a backfill: to its end), and what it has built as lists of JSON. None before the
-    first run. -#}
+{#- The row of int_scoring_run that an earlier run left, or none; times are text (utc_text), lists JSON. has_ended: the
+    run was published (a backfill: to its end). -#}
 {% macro last_run() %}
   {%- set left_behind = relation_as_left('int_scoring_run') -%}
   {%- if left_behind is none -%} {{ return(none) }} {%- endif -%}
@@ -52,8 +49,7 @@
   {{ return(rows[0] if rows | length > 0 else none) }}
 {% endmacro %}
 
-{#- Up to which as-of the scores are final, as an SQL literal: the newest cutoff of an ordinary run since the last one
-    that scored everything. -#}
+{#- The as-of up to which scores are final: the newest cutoff of an ordinary run since the last full refresh. -#}
 {% macro final_until() %}
   {%- if last_publication() is none -%} {{ return('null::timestamptz') }} {%- endif -%}
   {%- set log = relation_as_left('int_score_publications') -%}

@@ -1,4 +1,4 @@
-{#- Periods before the newest scored as-of that a run reads and scores again (scoring.md §9). -#}
+{#- Periods before the newest published as-of that a run scores again (scoring.md §9). -#}
 {% macro lookback_periods() %}
   {%- set given = setting('lookback_periods') -%}
   {%- if given is none -%} {{ return(3 if period_hours() == 24 else 48) }} {%- endif -%}

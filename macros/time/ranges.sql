@@ -1,18 +1,16 @@
-{#- The as-ofs that a run scores: those after its cutoff, which is final. Bounded on both sides, because a backfill leaves
-    what lies behind it. -#}
+{#- The as-ofs that a run scores, after its cutoff. Bounded above, because a backfill keeps later rows. -#}
 {% macro in_scored_range(column) -%}
   ({{ column }} > {{ cutoff() }} and {{ column }} <= {{ run_as_of() }})
 {%- endmacro %}
 
-{#- The times (or starts of periods and hours) whose traces a run judges. -#}
+{#- The times (or starts of periods and hours) of the traces that a run judges. -#}
 {% macro in_judged_range(column) -%}
   ({{ column }} >= {{ rejudged_from() }} and {{ column }} < {{ run_as_of() }})
 {%- endmacro %}
 
-{#- The rows of a model that a run rewrites. A model names the column that says so in its meta: scored_range for as-ofs,
-    judged_range for times. What lies behind a run's as-of was left by one that did not end, unless it is a backfill's;
-    where each row rests on those before it (carried_on), the later ones are rewritten all the same. event_range is a column
-    of times too, of what is found before the run knows its bounds. -#}
+{#- The rows of a model that a run rewrites; meta names the column: scored_range (as-ofs) or judged_range (times). Rows
+    after the as-of are leftovers of a dead run and are deleted, except during a backfill (unless each row builds on
+    earlier ones: carried_on). event_range: times of rows that are found before the run knows its bounds. -#}
 {% macro in_rewritten_range(meta) -%}
   {%- if 'event_range' in meta -%}
     {{ 'true' if events_from() is none else meta['event_range'] ~ ' >= ' ~ events_from() }}
@@ -25,7 +23,7 @@
   {%- endif -%}
 {%- endmacro %}
 
-{#- From when on a run looks through events, as SQL: the lookback, or what a backfill judges. None for all of them. -#}
+{#- From when on a run searches events: the lookback, or what a backfill judges. None: all events. -#}
 {% macro events_from() %}
   {%- set published = last_publication() if is_incremental() else none -%}
   {%- if published is none -%} {{ return(none) }} {%- endif -%}

@@ -1,11 +1,11 @@
-{#- Where the lookback begins (scoring.md §9), which an ordinary run judges and scores again. -#}
+{#- The start of the lookback (scoring.md §9). -#}
 {% macro lookback_start(newest_published_as_of, as_of) -%}
   least({{ newest_published_as_of }}, {{ as_of }}) - {{ lookback_periods() }} * {{ period_length() }}
 {%- endmacro %}
 
-{#- Number that no edit leaves as it was, for a row of a source table: PostgreSQL writes a changed row to another place
-    (ctid) under another transaction (xmin). Null where the rows of a relation are not the stored ones (views, foreign
-    tables), so that nothing is taken to be unchanged. row: its name in the query, where that is not the table's. -#}
+{#- A number that changes with every edit of a source row: PostgreSQL writes a changed row to another place (ctid) under
+    another transaction (xmin). Null for views and foreign tables, which then always count as changed. row: the name of
+    the row in the query, by default the table's. -#}
 {% macro row_version(relation, row=none) %}
   {%- set name = "to_regclass('" ~ relation | string | replace("'", "''") ~ "')" -%}
   {%- set rows = run_query("
@@ -20,8 +20,8 @@
   {{ return('null::bigint') }}
 {% endmacro %}
 
-{#- Digest of all that decides a verdict, but for the sources: the models that clean, judge and sum what they judged, every
-    macro, the seeds, the parameters and the package's version. After a change the lookback is judged anew. -#}
+{#- Digest of everything that decides a verdict except the sources: the models that clean, judge and sum, every macro,
+    seeds, parameters, version. When it changes, the lookback is judged again. -#}
 {% macro judging_code() %}
   {%- if not execute -%} {{ return('') }} {%- endif -%}
   {%- set codes = [] -%}
@@ -43,8 +43,8 @@
   {{ return(local_md5(codes | sort | join('\n'))) }}
 {% endmacro %}
 
-{#- Pre-hook of int_trace_verdicts: what another invocation has read of the source says nothing about verdicts that this
-    one makes without reading it first (as dbt's --select can). -#}
+{#- Pre-hook of int_trace_verdicts: with --select the source was read by another invocation, which says nothing about
+    these verdicts. -#}
 {% macro forget_other_readings(source_periods) -%}
   delete from {{ source_periods }} where invocation_id <> '{{ invocation_id }}'
 {%- endmacro %}

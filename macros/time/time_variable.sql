@@ -1,5 +1,5 @@
-{#- A variable that holds a time, as a Python datetime in UTC. ISO 8601, or what YAML has made of it; without an offset it
-    is taken as UTC. Python cannot be asked whether it is one, because Jinja catches no errors. -#}
+{#- A time variable as a Python datetime: ISO 8601, or what YAML made of it; UTC without an offset. A regular expression
+    decides, because Jinja catches no errors. -#}
 {% macro time_variable(name) %}
   {%- set given = setting(name) -%}
   {%- set iso_8601 = '^[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])'

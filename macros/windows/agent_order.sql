@@ -1,6 +1,5 @@
-{#- The order of an agent's traces (scoring.md §2), for a window. Periods follow from times, but naming them spares the
-    sort by period that comes after. The last key settles complete ties, which production's key excludes, as everywhere.
-    alias: of the relation whose columns they are, if needed. -#}
+{#- An agent's traces in order (scoring.md §2), for a window function. Naming the period spares a later sort by it; the
+    last key settles complete ties. alias: of the relation, if needed. -#}
 {% macro agent_order(alias=none) -%}
   {%- set prefix = '' if alias is none else alias ~ '.' -%}
   partition by {{ within_agent(alias) }}{{ prefix }}agent_id_hash collate "C"

@@ -1,11 +1,11 @@
-{#- The order of an agent's traces (scoring.md §2), for `order by`. key: the trace_verdict_id, under whatever name,
-    which settles complete ties the same everywhere. alias: of the relation whose columns they are, if needed. -#}
+{#- An agent's traces in order (scoring.md §2), for `order by`. key: the trace_verdict_id, under any name. alias: of the
+    relation, if needed. -#}
 {% macro oldest_first(key, alias=none) -%}
   {%- set prefix = '' if alias is none else alias ~ '.' -%}
   {{ prefix }}traced_at, {{ prefix }}audit_sequence_number, {{ prefix }}trace_id collate "C", {{ prefix }}{{ key }}
 {%- endmacro %}
 
-{#- The same, the newest first. -#}
+{#- The same, newest first. -#}
 {% macro newest_first(key, alias=none) -%}
   {%- set prefix = '' if alias is none else alias ~ '.' -%}
   {{ prefix }}traced_at desc, {{ prefix }}audit_sequence_number desc nulls first, {{ prefix }}trace_id collate "C" desc nulls first,

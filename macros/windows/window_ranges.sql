@@ -1,6 +1,6 @@
-{#- Stretches of time [T - days_from, T - days_until) that a score at T looks at, per scoring window: the window; the steady
-    days, in which deferrals and episodes are averaged for capacity_score_steady, at least the window (certainty.md §4b);
-    and as many days before the window, with which the alert episode compares (certainty.md §4). -#}
+{#- The ranges [T - days_from, T - days_until) of a score at T: the window; steady, over which capacity_score_steady
+    averages (certainty.md §4b), at least the window; before, as many days before the window, with which the alert
+    episode compares (certainty.md §4). -#}
 {% macro window_ranges() %}
   {%- set steady_days = scoring_parameter('steady_days') -%}
   (
@@ -19,7 +19,7 @@
   )
 {%- endmacro %}
 
-{#- Before the cutoff by the longest window and the steady days: nothing that is averaged or compared begins earlier. -#}
+{#- Before the cutoff by the longest window and the steady days: nothing averaged or compared begins earlier. -#}
 {% macro ranges_from() %}
   {{ return(windows_from() ~ " - " ~ days(scoring_parameter('steady_days'))) }}
 {% endmacro %}

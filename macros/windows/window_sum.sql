@@ -1,6 +1,6 @@
-{#- Sum over the half-open stretch between two period ends, from totals since the agent's first trace: the total at the
-    end less the one at the start, which is 0 before the agent began. Totals are integers or exact numerics, so nothing
-    is lost in the difference. name: a column of int_agent_totals; until, since: the aliases of its rows at both ends. -#}
+{#- The sum over a half-open range: the total at its end less the one at its start, 0 before the agent's first trace.
+    Totals are integers or exact decimals, so nothing is lost. name: a column of int_agent_totals; until, since: aliases
+    of the rows. -#}
 {% macro window_sum(name, until, since) -%}
   {%- set places = window_arrays().get(name) -%}
   {%- if places is none -%}
@@ -10,8 +10,7 @@
   {%- endif -%}
 {%- endmacro %}
 
-{#- Lateral subquery: an agent's row of a table of totals before a moment, the start of a period. No row before the agent's
-    first trace. -#}
+{#- Lateral subquery: an agent's last row of totals before a moment. No row before its first trace. -#}
 {% macro totals_before(table, agent_id_hash, moment) -%}
   (
         select totals.*

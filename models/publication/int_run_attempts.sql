@@ -6,8 +6,8 @@
     contract={'enforced': true},
   )
 }}
-{#- Grain: one row per run. Runs write their rows themselves (macros/checks/run_log.sql), so that what was refused,
-    failed or was killed is known too; a full refresh keeps them. -#}
+{#- Grain: one row per run. Runs write their rows themselves (macros/checks/run_log.sql), so that refused, failed and
+    killed runs are known too; a full refresh keeps them. -#}
 select
     null::uuid as run_attempt_id,
     null::timestamptz as started_at,

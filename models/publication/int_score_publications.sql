@@ -6,9 +6,8 @@
     contract={'enforced': true},
   )
 }}
-{#- Grain: one row per run whose marts were all built: the log that says up to when scores are final, with which
-    parameters, and when somebody rescored. Last of all, so that a run that died on the way starts over from where
-    the last whole one ended. -#}
+{#- Grain: one row per run that built all its marts: up to when scores are final, with which parameters, and rescores.
+    Built last, so that after a run that died the next starts from where the last whole one ended. -#}
 -- depends_on: {{ ref('fct_capacity_alerts') }}
 -- depends_on: {{ ref('fct_fleet_capacity') }}
 -- depends_on: {{ ref('fct_fleet_coherence_hourly') }}

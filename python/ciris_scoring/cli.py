@@ -296,9 +296,9 @@ def explain(
 @main.command()
 @click.argument("folder", type=click.Path(file_okay=False, path_type=Path), default=".")
 def init(folder: Path) -> None:
-    """Unfold the dbt project into FOLDER, which has none yet. [default: this folder]
+    """Create the dbt project in FOLDER. [default: this folder]
 
-    With a profile to fill in and an example of a schedule, for those who have installed the package alone.
+    With a profile to fill in and an example of a schedule, for installations without a checkout.
 
     \b
     Examples:
@@ -443,13 +443,13 @@ def audit(
     for_machines: bool,
     place: Place,
 ) -> None:
-    """Hold what the database says of an agent's traces against the raw batches in PATHS.
+    """Check the database against the raw batches in PATHS.
 
-    Signatures are verified by the keys of --keys alone, every column is made anew, and so is the order of the chain.
-    Whatever differs is named, trace by trace; nothing in the database is changed.
+    Signatures are verified by the keys of --keys only; every column and the order of the chain are made again from the
+    files. Every difference is named, trace by trace; nothing in the database is changed.
 
-    Needs the extra: pip install 'ciris-scoring[audit]'. The exit code is 0 when the database says what the files say, 1
-    when it does not, and 2 when it does but something in the files was rejected or did not verify.
+    Needs the extra: pip install 'ciris-scoring[audit]'. Exit code 0: database and files agree; 1: they differ; 2: they
+    agree, but something in the files was rejected or did not verify.
 
     \b
     Examples:

@@ -5,8 +5,8 @@
     pre_hook="{{ set_for_heavy_work() }}",
   )
 }}
-{#- Grain: one row per agent and UTC hour with a signal or a coherence level: the hour is the unit of corroboration
-    (scoring.md §7), whatever the scoring period. -#}
+{#- Grain: one row per agent and UTC hour with a signal or a coherence level. Agents corroborate each other by the hour,
+    whatever the scoring period (scoring.md §7). -#}
 with verdicts as (
 
     select
@@ -39,7 +39,7 @@ hours as {{ inlined() }}(
 
 ),
 
--- What all agents have in common: a row per hour.
+-- The fleet, a row per hour.
 fleet_hours as {{ worked_out_once() }}(
 
     select

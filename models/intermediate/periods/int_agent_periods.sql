@@ -6,13 +6,12 @@
     pre_hook="{{ set_for_heavy_work() }}",
   )
 }}
-{#- Everything that is summed of an agent's period: numerators and denominators, never ratios; integers or exact
-    numerics, never floats. Histograms and calibration are arrays of ten, an element per bin (scoring.md §5 and 6); what the
-    signs of a polished record count by field (certainty.md §5) are arrays in the order of record_sign_fields.
-    Grain and key: agent and period with a trace that counts. replay_success_weight is null where nothing was sampled,
+{#- All sums of an agent's period: numerators and denominators, never ratios; integers or exact decimals, never floats.
+    Arrays by bin have ten elements (scoring.md §5 and 6), those by field follow record_sign_fields (certainty.md §5).
+    Grain and key: agent and period with a counted trace. Null: replay_success_weight where nothing was sampled,
     judged_keys and score_triples where there are none. -#}
 {%- set fields = record_sign_fields() -%}
--- An offset of 0 makes PostgreSQL work each bin out once, not once per use.
+-- The offset makes PostgreSQL compute each bin once, not once per use.
 with verdicts as (
 
     select
@@ -103,7 +102,7 @@ replay_sums as (
 
 ),
 
--- Few combinations of letters and keys in a period: each is looked into once.
+-- A period has few combinations of letters and keys: each is looked into once.
 reported_alike as (
 
     select

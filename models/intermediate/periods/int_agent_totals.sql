@@ -6,10 +6,9 @@
     pre_hook="{{ set_for_heavy_work() }}",
   )
 }}
-{#- What an agent's periods add up to since its first trace, to the end of each one: any window is the difference of two
-    rows, however long it is. A run carries on from the totals before what it judges, up to the newest period there is,
-    since every later total rests on those before.
-    Grain and key: agent and period with a trace that counts. Nothing is null. -#}
+{#- An agent's sums from its first trace to the end of each period: any window is the difference of two rows. A run
+    carries totals on from before what it judges up to the newest period, since later totals build on earlier ones.
+    Grain and key: agent and period with a counted trace. Nothing is null. -#}
 with periods as (
 
     select

@@ -1,5 +1,5 @@
 {{ config(materialized='replace_range', meta={'rewritten': 'constant'}) }}
-{#- Grain: one row per parameter. Generated from the definitions, so that Python and people read what SQL used. -#}
+{#- Grain: one row per parameter, from the definitions, so that Python and people read what SQL used. -#}
 {% for name, definition in scoring_parameter_definitions().items() %}
 {%- set default_text = scoring_parameter_text(name, definition['default']) %}
 select

@@ -5,18 +5,18 @@
     post_hook=["{{ refuse_other_parameters(this) }}", "{{ refuse_larger_lookback(this) }}"],
   )
 }}
-{#- Grain: one row, the run at work or the last one. Everything incremental descends from it, so that one as-of and one
-    cutoff hold for the whole run. A run that is refused leaves the row of the one before it. -#}
+{#- Grain: one row, the run at work or the last one. Everything incremental descends from it, so one as-of and one
+    cutoff hold for the whole run. A refused run leaves the previous row. -#}
 {%- set published = last_publication() or {} -%}
 {%- set backfill = setting('backfill') -%}
 {%- set last = last_run() or {} -%}
-{#- What a run that did not end had begun to judge and score again, this one brings to its end. -#}
+{#- If the last run did not finish, start no later than it did. -#}
 {%- set begun = last if published and not (last.get('has_ended') or last.get('backfill_first')) else {} -%}
 {%- if published and not flags.FULL_REFRESH and backfill is none and last.get('judging_code') != judging_code() -%}
   {%- do log(
-    "What judges traces has changed since the last run (models, macros, seeds or the version of this project): those of "
-    ~ "the lookback are judged again. Older ones keep their verdicts, so that scores which reach back to them may not be "
-    ~ "those of a full refresh: ciris-scoring run --full-refresh --allow-rescoring.", info=true) -%}
+    "What judges traces has changed since the last run (models, macros, seeds or the version of this project): the traces "
+    ~ "of the lookback are judged again. Older ones keep their verdicts, so scores that reach back to them may differ from "
+    ~ "a full refresh: ciris-scoring run --full-refresh --allow-rescoring.", info=true) -%}
 {%- endif -%}
 
 with scoring_windows as (

@@ -1,9 +1,8 @@
 {{ config(materialized='replace_range', meta={'rewritten': 'anew'}) }}
-{#- What the source holds of the periods inside the lookback, and which of them have changed since the last whole run
-    judged them: the others need not be judged again (scoring.md §9). Read before anything is judged, so that what
-    arrives meanwhile counts as a change of the next run.
-    Grain and key: period of the lookback, also one without traces: its last one may be gone. row_versions is null where
-    the source does not show any. -#}
+{#- Which periods of the lookback have changed since the last whole run judged them; the others need not be judged again
+    (scoring.md §9). Read before anything is judged, so that rows that arrive meanwhile are a change for the next run.
+    Grain and key: period of the lookback, also without traces, since its last one may be gone. row_versions is null
+    where the source shows none. -#}
 {%- set published = last_publication() or {} -%}
 {%- set last_run = relation_as_left('int_scoring_run') -%}
 {%- set last_read = relation_as_left('int_source_periods') -%}
@@ -50,7 +49,7 @@ source_periods as (
 
 ),
 
--- What else a verdict depends on: the registry of keys, and the models that judge and sum.
+-- Verdicts also depend on the registry of keys and on the judging code.
 judges as (
 
     select
@@ -65,8 +64,8 @@ judges as (
 
 ),
 
--- As read by the last run, where it has ended and was an ordinary one: else what it left may be of any state. A full
--- refresh, which judges everything, asks nothing of tables that may stand elsewhere than it will put them.
+-- As the last run read it, if that was an ordinary run and finished; else the tables may be in any state. A full
+-- refresh judges everything and reads nothing here, since tables may be elsewhere on a cluster.
 judged_before as (
 
     {% if last_read is not none and last_run is not none and published and not flags.FULL_REFRESH %}

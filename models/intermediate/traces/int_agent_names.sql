@@ -1,6 +1,5 @@
-{#- Which name an agent bore when (scoring.md §1): from a trace that named it to the next that named it otherwise. At an
-    as-of T it bears the name with named_from < T that did not end before T: named_until >= T, or null, if it bears it still.
-    Grain: agent and naming. Key: identity_event_id. -#}
+{#- Which name an agent bore when (scoring.md §1). Its name at T: named_from < T, and named_until >= T or null. Grain:
+    agent and naming. Key: identity_event_id. -#}
 select
     identity_event_id,
     agent_id_hash,

@@ -1,8 +1,7 @@
 {{ config(materialized='replace_range', meta={'rewritten': 'whole', 'keeps_views': true}) }}
-{#- Every agent with a trace that counts, when its first one was (scoring.md §1), and a label that is the agent's alone
-    and
-    stays: the name that its first trace bore and the beginning of its hash; of agents that have both in common, the
-    first one's, and the others' with the whole hash and a number. Grain and key: agent. Nothing is null. -#}
+{#- Every agent with a trace that counts (scoring.md §1), and a label of its own that stays: the name of its first trace
+    and the beginning of its hash. Of agents that share both, all but the first have the whole hash and a number. Grain
+    and key: agent. Nothing is null. -#}
 with identity_events as (
 
     select

@@ -6,9 +6,8 @@
     pre_hook="{{ set_for_heavy_work() }}",
   )
 }}
-{#- Grain: one row per source row of wbd_deferrals created before the latest as-of, or never dated. To which agent it
-    belongs, judged by what preceded it, and how good it was (scoring.md §6, Q_deferral). Rebuilt at every run:
-    deferrals are few and are read as they are. -#}
+{#- Whose a deferral is, by what preceded it, and how good it was (scoring.md §6, Q_deferral). Grain: source row of
+    wbd_deferrals created before the latest as-of, or undated. Rebuilt in every run, because deferrals are few. -#}
 with scoring_run as (
 
     select latest_as_of
@@ -83,8 +82,7 @@ by_hash as (
 
 ),
 
--- The hashes in use have few lengths (those below 8 characters do not count); a prefix of each length makes the prefix
--- rule an equality.
+-- Hashes have few lengths (those below 8 characters do not count), so the prefix rule is an equality per length.
 hash_lengths as (
 
     select distinct hash_length
@@ -93,7 +91,7 @@ hash_lengths as (
 
 ),
 
--- The offset keeps PostgreSQL from comparing each deferral with each agent.
+-- Without the offset PostgreSQL compares each deferral with each agent.
 sha256_prefixes as (
 
     select

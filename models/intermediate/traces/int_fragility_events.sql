@@ -6,8 +6,8 @@
     pre_hook="{{ set_for_heavy_work() }}",
   )
 }}
-{#- Grain: one row per detection of a fragile episode and one per recovery (scoring.md §5). A recovery carries its
-    detection's time and failure mode, so that no row ever has to change when an episode ends. -#}
+{#- Grain: one row per detection of a fragile episode and per recovery (scoring.md §5). A recovery carries its
+    detection's time and failure mode, so no row changes when an episode ends. -#}
 with events as (
 
     select
@@ -42,7 +42,7 @@ paired as (
 ),
 
 {% if is_incremental() %}
--- The detection of an episode that was open when the increment begins.
+-- Episodes open where the increment begins.
 carried_in as (
 
     select

@@ -5,8 +5,7 @@
     indexes=[{'columns': ['agent_id_hash', 'traced_at']}],
   )
 }}
-{#- Grain: one row per trace at which an agent appeared, was first named, or changed its name. Sparse: the few facts
-    about identity that every later as-of needs. -#}
+{#- Grain: one row per trace at which an agent appeared, was first named, or changed its name. -#}
 with verdicts as (
 
     select

@@ -6,9 +6,8 @@
     pre_hook="{{ set_for_heavy_work() }}",
   )
 }}
-{#- Grain: agent and signing key, at the first trace that counts and names the key: whether the agent had signed with
-    another one before, and whether another agent had signed with this one. Sparse, like the identity events, and
-    settled by what precedes it. Nothing is null. -#}
+{#- Grain: agent and signing key, at the first counted trace with the key: had the agent signed with another key before,
+    and had another agent signed with this one? Nothing is null. -#}
 with first_uses as (
 
     select

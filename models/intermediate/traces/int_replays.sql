@@ -5,10 +5,10 @@
     pre_hook="{{ set_for_heavy_work(costly_rows=true) }}",
   )
 }}
-{#- Whether the decisions in the replay sample follow from what was recorded of them (scoring.md §4, I_replay). Of the
-    wide rows it reads those of the sample alone, known by the key that int_trace_verdicts gave them.
-    Grain and key: trace_verdict_id, a trace in the sample. Empty with replay_enabled false. -#}
--- Worked out at each of its two readings: where PostgreSQL does so once, nothing that reads it runs in parallel.
+{#- Do the sampled decisions follow from their recorded inputs (scoring.md §4, I_replay)? Reads the wide source rows of
+    the sample alone, by the keys in int_trace_verdicts. Grain and key: trace_verdict_id, a sampled trace. Empty with
+    replay_enabled false. -#}
+-- Not materialized: a materialized CTE makes everything that reads it serial.
 with sampled as not materialized (
 
     select
@@ -24,7 +24,7 @@ with sampled as not materialized (
 
 ),
 
--- An empty path unpacks a whole component once, where every look-up would unpack it again.
+-- The empty path unpacks each component once, not once per look-up.
 unpacked as (
 
     select

@@ -6,10 +6,9 @@
     pre_hook=["{{ forget_other_readings(ref('int_source_periods')) }}", "{{ set_for_heavy_work(costly_rows=true) }}"],
   )
 }}
-{#- Every verdict a score needs, once per trace, but for replay's, which int_replays has of the traces sampled here.
-    Sets nothing aside silently: rows that do not count stay, with is_counted false. An offset of 0 makes PostgreSQL
-    work a step out before the next one: each value is cleaned once, and only narrow rows reach the sorts.
-    Grain: source row dated in [traces_from, as-of). Key: traced_at, trace_verdict_id. Null is what was not sent. -#}
+{#- Every verdict that a score needs, once per trace; those of replay are in int_replays. Rows that do not count stay,
+    with is_counted false. An offset of 0 separates steps: each value is cleaned once, and only narrow rows are sorted.
+    Grain: source row dated in [traces_from, as-of). Key: traced_at, trace_verdict_id. Null: not sent. -#}
 {%- set salt = scoring_parameter('replay_sample_salt') | replace("'", "''") -%}
 with public_keys as (
 
@@ -90,10 +89,9 @@ looked_up as (
 
 ),
 
--- One narrow row per source row. Hashes stand in for the text that is sorted below: delivery_hash brings rows of one
--- delivery (agent, trace_id, audit_sequence_number) together; sampling_hash orders as its hexadecimal digits do;
--- content_hash settles complete ties. Sort keys of fixed length come first, where PostgreSQL finds them without looking
--- at what stands before.
+-- One narrow row per source row, with hashes for the text that is sorted below: delivery_hash brings rows of one
+-- delivery (agent, trace_id, audit_sequence_number) together; sampling_hash sorts like its hexadecimal digits;
+-- content_hash settles complete ties. Columns of fixed length come first, where PostgreSQL finds them fastest.
 judged as (
 
     select
@@ -158,7 +156,7 @@ identified as (
 
 ),
 
--- In which state each agent was left before what the run judges: nothing is, when it judges everything.
+-- The state of each agent before what the run judges; none if the run judges everything.
 carried_in as (
 
     {% if is_incremental() %}
@@ -192,8 +190,8 @@ carried_in as (
 
 ),
 
--- Three passes over one sort: where each trace stands, where the last known value of a trace that counts stood before
--- it, and what that value was.
+-- Three passes over one sort: the place of each trace, the place of the last known value of a counted trace before it,
+-- and that value.
 numbered as (
 
     select

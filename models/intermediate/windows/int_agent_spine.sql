@@ -1,8 +1,8 @@
 {{ config(materialized='replace_range', meta={'rewritten': 'anew'}) }}
-{#- Every period at which a window of some score may end: from a period with a trace to the last as-of whose windows
-    hold it, without gaps. Where an agent was silent for longer than any score remembers, a new span begins, in which the
-    sums of int_sustained_coherence start over: years of silence cost nothing.
-    Grain and key: agent, period. Nothing is null. -#}
+{#- Every period at whose end a window may end: from a period with a trace, and after the last trace as long as some
+    window still contains it, without gaps. After a silence longer than any score remembers a new span begins, in which
+    the sums of int_sustained_coherence start over: years of silence cost nothing. Grain and key: agent, period. Nothing
+    is null. -#}
 with scoring_run as (
 
     select
@@ -28,7 +28,8 @@ traced_periods as (
 
 ),
 
--- From each period with a trace to the one before the next, or to the last whose end has a window that holds it.
+-- From each period with a trace to the one before the next, and after the last trace as long as some window still
+-- contains it.
 stretches as (
 
     select

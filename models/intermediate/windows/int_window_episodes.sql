@@ -6,11 +6,10 @@
     pre_hook="{{ set_for_heavy_work(joins_by_key=true) }}",
   )
 }}
-{#- What no sum over periods tells of fragile episodes (scoring.md §5): the one that is open at T, and from how many
-    failure modes the agent recovered in [T - W, T), as of n recoveries n - n_modes + n_modes_open were followed by
-    another episode of their mode: all but the last of each mode, and that one too where the open episode is of its
-    mode. Grain and key: agent, as-of, window with an open episode or a recovery. open_detected_at is null where none is
-    open. -#}
+{#- What sums over periods cannot say about fragile episodes (scoring.md §5): the episode open at T, and the failure
+    modes of the recoveries in [T - W, T). Of n recoveries, n - n_modes + n_modes_open were followed by another episode
+    of their mode: all but the last of each mode, and that one too if the open episode is of its mode. Grain and key:
+    agent, as-of, window with an open episode or a recovery. open_detected_at is null where none is open. -#}
 with scored_windows as (
 
     select
@@ -22,7 +21,7 @@ with scored_windows as (
 
 ),
 
--- The as-ofs of each agent that the run scores, by span: an episode may stay open through years of silence between.
+-- The as-ofs of the run per agent, by span: an episode may stay open through years of silence.
 spans as {{ inlined() }}(
 
     select
@@ -79,7 +78,7 @@ last_events as (
 
 ),
 
--- Those that are open at some as-of of the run.
+-- Episodes open at some as-of of the run.
 episodes as (
 
     select
@@ -119,7 +118,7 @@ open_stretches as (
 
 ),
 
--- One at most per agent and as-of: detected before it, not recovered before it.
+-- At most one per agent and as-of: detected before it, not recovered before it.
 open_episodes as {{ inlined() }}(
 
     select

@@ -6,11 +6,10 @@
     pre_hook="{{ set_for_heavy_work() }}",
   )
 }}
-{#- The rows of every factor (scoring.md §1): the as-ofs T that this run scores, those after the cutoff, and windows [T
-    - W, T) that hold a trace. Each with who the agent was at T and what its traces add up to in the window and, where
-    drift and the signs compare, in the baseline before it: differences of running totals. And what episodes ended in the
-    steady days and in as many before the window (certainty.md §4 and 4b).
-    Grain and key: agent, as-of, window. agent_name is null while the agent has sent no name. -#}
+{#- The rows of every factor (scoring.md §1): the as-ofs T after the cutoff and the windows [T - W, T) with a trace.
+    Each has the agent's name at T, its sums in the window and, for drift and the signs, in the baseline: differences of
+    running totals; and the episodes that ended in the steady days, and in as many before the window (certainty.md §4
+    and 4b). Grain and key: agent, as-of, window. agent_name is null while the agent has sent none. -#}
 {%- set totals = ref('int_agent_totals') -%}
 with scored_windows as (
 

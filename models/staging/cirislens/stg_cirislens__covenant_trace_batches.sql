@@ -23,7 +23,7 @@ with source as (
 
 ),
 
--- Counts beyond production's integer come from no batch, and a sum of two of them would not fit any whole number.
+-- Larger counts than production's integer come from no batch, and their sums could overflow.
 cleaned as (
 
     select

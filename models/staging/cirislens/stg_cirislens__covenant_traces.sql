@@ -1,7 +1,6 @@
-{#- Grain: one row of the source, or one trace put together from its events. Clean row by row, no window functions and
-    no CTE, so that PostgreSQL merges the view into the query that reads it: a filter on traced_at reaches the source's
-    index, and a column that nobody needs is not computed. What a column goes through depends on its type in the source;
-    production's types need least. -#}
+{#- Grain: one row of the source, or one trace put together from its events. No window functions and no CTE, so that
+    PostgreSQL merges the view into its reader: a filter on traced_at reaches the source's index, and unused columns
+    cost nothing. How a column is cleaned depends on its type in the source; production's types need least. -#}
 {%- set whole = source_if_there('covenant_traces', source_shape()) -%}
 {%- set put_together = ref('stg_cirislens__event_traces') if whole is none or not execute -%}
 {%- set types = {} if whole is none else source_types('covenant_traces') -%}
@@ -65,7 +64,7 @@ select
     {% endfor %}
 from {{ whole or put_together }}
 {% if json_components and scoring_parameter('replay_enabled') %}
--- The offset makes PostgreSQL check and read each component once, however often it is looked into.
+-- The offset makes PostgreSQL read each component once.
 cross join lateral (
     select
         {% for component in json_components %}

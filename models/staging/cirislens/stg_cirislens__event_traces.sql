@@ -1,10 +1,9 @@
-{#- Traces put together from the events of today's lens, in the columns and types of covenant_traces. The last event of
-    each type counts, by attempt_index, then time.
-    A filter on timestamp must reach the events' index (event_type, ts), and a column that nobody asks for must cost
-    nothing. So each step is a subquery that PostgreSQL does not merge with the next, because clock_timestamp() is
-    volatile, but through which it hands down filters: a CTE or an offset would let none through. A trace's other events
-    come by left joins of one row each, looked up by the index (trace_id, ts): PostgreSQL leaves those out whose columns
-    nobody asks for.
+{#- Traces of today's lens, put together from their events in the columns and types of covenant_traces. Of each event
+    type the last counts, by attempt_index, then time.
+    A filter on timestamp must reach the events' index (event_type, ts), and unused columns must cost nothing. So each
+    step is a subquery that PostgreSQL does not merge, because clock_timestamp() is volatile, but hands filters down to,
+    unlike a CTE or an offset. Other events come by left joins of one row, by the index (trace_id, ts), which PostgreSQL
+    drops if unused.
     Grain and key: agent and trace_id. Empty where the source holds whole traces. -#}
 {%- set fields = trace_fields() -%}
 {%- set json_types = {

@@ -6,11 +6,10 @@
     pre_hook="{{ set_for_heavy_work() }}",
   )
 }}
-{#- The traces whose time is not simply that of their one ACTION_RESULT: those without, and those with several. They are
-    few, and so found in the lookback once per run, where stg_cirislens__event_traces would look at each of a trace's
-    events at every reading. A trace that stands here without being odd is put together all the same.
-    Grain: trace (agent and trace_id), as often as it was found with later events. Nothing but the agent is null. Empty
-    where the source holds whole traces. -#}
+{#- Traces without ACTION_RESULT, and traces with several: their time is not that of one event. They are few and are
+    found once per run, in the lookback; otherwise stg_cirislens__event_traces would look at all events of a trace at
+    each read. A trace that is here without being odd is put together all the same. Grain: trace (agent and trace_id),
+    as often as later events were found. Only the agent is nullable. Empty where the source holds whole traces. -#}
 {%- if source_if_there('trace_events', source_shape()) is none -%}
 select
     null::text as agent_id_hash,

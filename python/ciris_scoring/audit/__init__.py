@@ -1,4 +1,4 @@
-"""Raw trace batches: read them, verify their signatures, load them, and hold a database against them.
+"""Raw trace batches: read, verify and load them, and check a database against them.
 
 Needs the extra ``audit``; nothing else imports this package.
 """

@@ -7,7 +7,7 @@ import binascii
 def decode(text: str) -> bytes:
     """Decode standard or URL-safe base64, padded or not.
 
-    Nothing is skipped and no bit is ignored, so that a text with one bit changed never means the same.
+    Strict: a text with one bit changed never means the same.
 
     :raises ValueError: it is neither.
     """

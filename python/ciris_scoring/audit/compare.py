@@ -1,4 +1,4 @@
-"""Hold what a database claims against the raw batches: every trace, its signature, its place in the chain."""
+"""Check a database against raw batches: every trace, its signature, its place in the chain."""
 
 import json
 from collections import Counter
@@ -23,7 +23,7 @@ from ciris_scoring.basics.statements import column_list, one_transaction
 from ciris_scoring.basics.terminal import aligned, fitted, plural, printable
 
 KEPT = 10_000
-"""Discrepancies that are named; more are counted."""
+"""Discrepancies listed; more are only counted."""
 SHOWN = 50
 PREVIOUS = "previous_audit_sequence_number"
 """Of the agent's trace before, in the order of the score."""
@@ -36,7 +36,7 @@ MEANINGS = {
     KEY_DIFFERS: "the registered public key is another one, or missing",
 }
 
-# What is compared of a trace. Two spellings of an action are one, as they are for the score.
+# The compared columns. Two spellings of an action are equal, as for the score.
 _COMPARED = """
     {others},
     coalesce(signature_verified, false) as signature_verified,
@@ -46,7 +46,7 @@ _COMPARED = """
         order by "timestamp" asc, audit_sequence_number asc nulls last, trace_id collate "C" asc
     ) as previous_audit_sequence_number
 """
-# How a trace finds its raw form: by its name and time, or where those were altered by what else marks it.
+# A trace is matched by name and time, or if those were altered by its other marks.
 _MATCHES = (
     'raw.trace_id = claimed.trace_id and raw."timestamp" = claimed."timestamp"',
     "raw.signature = claimed.signature",
@@ -57,14 +57,14 @@ _MATCHES = (
 
 @dataclass(frozen=True)
 class Discrepancy:
-    """A trace, or a key, of which the database says something else than the files."""
+    """A trace or key that differs between database and files."""
 
     kind: str
     agent_id_hash: str | None
     trace_id: str | None
     timestamp: datetime | None
     differences: dict[str, dict[str, Any]]
-    """What each column is in the database, and what it should be."""
+    """Per column its value in the database, and the right one."""
 
 
 @dataclass
@@ -79,11 +79,11 @@ class Audit:
     in_database: int = 0
     verified: int = 0
     chain: dict[str, int] = field(default_factory=dict)
-    """Breaks of the raw chain itself, by kind: they cost score, and are no discrepancies."""
+    """Breaks of the raw chain, by kind: they lower the score, but are no discrepancies."""
     counts: Counter[str] = field(default_factory=Counter)
     """Discrepancies by kind."""
     found: list[Discrepancy] = field(default_factory=list)
-    """The first of them."""
+    """The first discrepancies."""
 
     @property
     def is_confirmed(self) -> bool:
@@ -107,7 +107,7 @@ def audit(
     *,
     every_problem: bool = False,
 ) -> Audit:
-    """Verify raw batches by the keys given, and compare them with what the database claims; change nothing.
+    """Verify raw batches by the given keys, and compare them with the database; change nothing.
 
     :param agent: hash of an agent, the beginning of one, or a name; None for every agent in the files.
     :param window: from, and up to but without; None for no bound.
@@ -148,7 +148,7 @@ def _read(
     keys: dict[str, Key],
     summary: Summary,
 ) -> None:
-    """Have the traces of the files in the table ``incoming``."""
+    """Fill the table ``incoming`` with the traces of the files."""
     agents_of_keys: dict[str, str] = {}
     copy_incoming(connection, traces, [])
     for batches in read_batches(paths, {name: key.content for name, key in keys.items()}, summary):
@@ -187,7 +187,7 @@ def _set_side_by_side(
     agents: list[str],
     window: tuple[datetime | None, datetime | None],
 ) -> None:
-    """Make the tables ``raw`` and ``claimed``, of the agents and the window, alike in everything that is compared."""
+    """Make the tables ``raw`` and ``claimed``, with the agents and window to compare."""
     others = [name for name in TRACE_COLUMNS if name not in ("signature_verified", "selected_action")]
     names = {"compared": sql.SQL(_COMPARED).format(others=column_list(others)), "traces": traces}
     among = """

@@ -1,4 +1,4 @@
-"""From the text of a batch to rows: everything that needs no database, so that other processes can do it."""
+"""Turns the text of a batch into rows, without a database, so that other processes can do it."""
 
 import hashlib
 import time
@@ -16,9 +16,9 @@ from ciris_scoring.audit.traces import Row, checked, row
 
 TRACE_EVENT, DEFERRAL_EVENT = "complete_trace", "wbd_deferral"
 NO_GENERATION = "none"
-"""Of what was not understood so far that its generation could be told."""
+"""Of documents too faulty to tell their generation."""
 _OUR_IDS = uuid.UUID("5b2d3a9e-2c1f-4c0e-9a53-6b1f0d7a7e11")
-"""Namespace of the ids that are made of what they name, so that the same always gets the same."""
+"""Namespace of ids that are hashes of content."""
 
 
 class Document(NamedTuple):
@@ -29,7 +29,7 @@ class Document(NamedTuple):
 
     @property
     def batch_id(self) -> uuid.UUID:
-        """Made of the content, so that a batch that comes again is known."""
+        """Hash of the content, by which a repeated batch is known."""
         return uuid.uuid5(_OUR_IDS, hashlib.sha256(self.content).hexdigest())
 
 
@@ -44,7 +44,7 @@ class Deferral(NamedTuple):
 
 @dataclass
 class Batch:
-    """What a document came to."""
+    """The result of a document."""
 
     batch_id: uuid.UUID
     origin: str
@@ -62,12 +62,12 @@ class Batch:
     """Whether it is a file of public keys, not all of which are registered."""
     is_batch: bool = True
     verifying: float = 0.0
-    """Seconds of a processor, and all that the batch took with it."""
+    """Processor seconds of verification; ``seconds`` are those of the whole batch."""
     seconds: float = 0.0
 
 
 def read_document(document: Document, verifier: Verifier) -> Batch:
-    """Read a batch, verify its traces, and make rows of them; what cannot be loaded is among its problems."""
+    """Read a batch, verify its traces and make rows of them; the rest are problems."""
     started = time.process_time()
     batch = Batch(document.batch_id, document.origin)
     try:
@@ -92,7 +92,7 @@ def _events(content: Any) -> list[Any]:
 
 
 def _read_pieces(batch: Batch, content: bytes, why: Rejected, verifier: Verifier) -> None:
-    """Read the events of a batch that as a whole is not what it should be, each by itself."""
+    """Read the events of a faulty batch one by one."""
     pieces = None if why.reason == NOT_A_BATCH else take_apart(content)
     if pieces is None:
         batch.is_batch = False

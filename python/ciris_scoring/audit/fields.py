@@ -1,4 +1,4 @@
-"""Where the columns of a trace stand in what agents send: the meta of the source's columns, which dbt reads as well."""
+"""Where agents' batches have the columns of a trace: the meta of the source's columns, which dbt reads too."""
 
 from collections.abc import Mapping
 from functools import cache
@@ -15,9 +15,9 @@ class Field(NamedTuple):
     """A column of covenant_traces in a trace. A place begins with `trace` or a component's event type."""
 
     places: tuple[tuple[str, ...], ...]
-    """The first of them that is there counts."""
+    """The first that exists counts."""
     event_column: str | None
-    """Where it stands in the rows of trace_events, beside or in place of a payload."""
+    """Its column in trace_events, beside or in place of a payload."""
     zero_needs: tuple[str, ...] | None
     """The place without which 0 says that nothing was measured."""
 

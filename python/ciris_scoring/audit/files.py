@@ -20,7 +20,7 @@ STDIN = Path("-")
 ENDINGS = (".json", ".jsonl", ".json.gz", ".jsonl.gz")
 MB = 2**20
 WHOLE_LIMIT = 16 * MB
-"""A document up to this size is read as a whole, a larger one in parts of whole events."""
+"""Documents up to this size are read whole, larger ones in parts of whole events."""
 EVENT_LIMIT = 16 * MB
 PART_SIZE = 4 * MB
 UNPACKED_LIMIT = 4096 * MB
@@ -66,7 +66,7 @@ def size(path: Path) -> int:
 
 
 def documents(path: Path) -> Iterator[Found]:
-    """Yield the documents of a file, and what is wrong with it; never fails on what a file holds."""
+    """Yield the documents and faults of a file; no content makes it fail."""
     try:
         if path == STDIN:
             yield from _read_pipe(sys.stdin.buffer, "standard input")

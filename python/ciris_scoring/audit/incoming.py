@@ -59,10 +59,10 @@ def refuse_foreign_keys(
     agents_of_keys: dict[str, str],
     learn: Callable[[set[str]], None] = lambda key_ids: None,
 ) -> list[Found]:
-    """A key signs for one agent: the one whose trace it was the first to verify. Others' traces by it do not verify.
+    """A key signs for one agent, whose trace it verified first. Others' traces by it do not verify.
 
     :param agents_of_keys: those of the keys met so far; those met first now are added.
-    :param learn: is told the keys that are not among them, to add what is known of them.
+    :param learn: gets the keys that are not among them, and adds their agents.
     """
     uses = {
         (row.verified_by, row.agent_id_hash): None

@@ -1,4 +1,4 @@
-"""Load batches into the source tables: whatever was not loaded before, in pieces that are each kept or not."""
+"""Load new batches into the source tables, in pieces, each in one transaction."""
 
 import json
 import time
@@ -29,12 +29,12 @@ GENERATIONS = {
     UNKNOWN_GENERATION: "unknown schema",
     NO_GENERATION: "not understood",
 }
-"""What people call the generations of agents, by the rule that they sign by."""
+"""Names of the generations of agents, by their signing rule."""
 
 
 @dataclass
 class Summary:
-    """What a load came to."""
+    """The result of a load."""
 
     files: int = 0
     batches: int = 0
@@ -55,7 +55,7 @@ class Summary:
     keys_files: list[str] = field(default_factory=list)
     n_problems: int = 0
     problems: list[Problem] = field(default_factory=list)
-    """The first of them."""
+    """The first problems."""
     most_problems: int | None = SHOWN_PROBLEMS
     """How many of them are kept; None for all."""
     seconds: float = 0.0
@@ -81,7 +81,7 @@ class Summary:
                 self.problems.append(problem)
 
     def add(self, batch: Batch) -> None:
-        """Count a batch, but for what the database says of it."""
+        """Count a batch, without the results that only the database knows."""
         self.batches += batch.is_batch
         self.received += batch.received
         self.rejected += batch.rejected.total()
@@ -198,7 +198,7 @@ def _chunks(documents: Iterable[Document]) -> Iterator[list[Document]]:
 
 
 def _unknown(chunks: Iterable[list[Document]], store: Store, summary: Summary) -> Iterator[list[Document]]:
-    """Leave out what was loaded before."""
+    """Skip batches loaded before."""
     for chunk in chunks:
         known = store.known([document.batch_id for document in chunk])
         for found in known.values():
@@ -259,7 +259,7 @@ def report(summary: Summary) -> list[str]:
 
 
 def _traces(summary: Summary) -> str:
-    """Say what the traces of batches that were not loaded before came to."""
+    """Summarise the traces of new batches."""
     counts = {
         "new": summary.new,
         "verified now and not before": summary.replaced,

@@ -49,7 +49,7 @@ class Verdict(NamedTuple):
     reason: str | None
     detail: str | None
     content_sha256: str
-    """Of what was signed, and of what was sent with it: two traces that differ in anything loaded differ here."""
+    """Hash of the signed bytes and of everything sent with them: traces that differ in a loaded value differ here."""
 
 
 def _components(trace: Trace) -> bytes:
@@ -155,7 +155,7 @@ class Verifier:
     def _against(
         self, trace: Trace, rule: str, key_id: str, signature: bytes, message: bytes
     ) -> tuple[str, str] | None:
-        """What speaks against a trace although the key signed it."""
+        """Why a trace does not verify although the key signed it."""
         agent = str(trace.get("agent_id_hash"))
         if agent in self._agents_of_keys and self._fingerprints[key_id] != agent:
             return FOREIGN_KEY, "the agent's hash is the fingerprint of another registered key"
@@ -181,7 +181,7 @@ def _signature(trace: Trace) -> bytes:
 
 
 def _unconfirmed(trace: Trace) -> str | None:
-    """Name a field outside the signature that is not what follows from what is inside; 1.9 signs components alone."""
+    """Name a field outside the signature that contradicts it; 1.9 signs components alone."""
     moments = [component.get("timestamp") for component in trace["components"]]
     if not moments or trace.get("completed_at") != moments[-1]:
         return "completed_at"

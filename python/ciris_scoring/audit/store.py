@@ -1,4 +1,4 @@
-"""The tables that batches are loaded into: what was received, once each, and how every trace was verified."""
+"""The tables that batches are loaded into: each trace once, and how it was verified."""
 
 import json
 import uuid
@@ -33,7 +33,7 @@ _VERIFIED = (
     *("trace_id", "timestamp", "content_sha256", "agent_id_hash", "signature_key_id", "trace_schema_version"),
     *("rule", "reason", "detail", "batch_id"),
 )
-"""What its table says of how a trace was verified, but for whether it is loaded."""
+"""The columns of covenant_trace_verification, without is_loaded."""
 
 _VERIFICATION_DDL = """
 create table if not exists {verification} (
@@ -71,7 +71,7 @@ comment on column {verification}.batch_id is 'The first batch that brought it, i
 
 
 def statements(project: Project) -> Iterator[str]:
-    """Yield the statements that make the tables of a project where there are none."""
+    """Yield the statements that create the tables."""
     tables = project.source_tables
     names = _names(project.source_schema, tables)
     for statement in (*ddl(project.source_schema, tables), *_verification_ddl(names)):
@@ -142,7 +142,7 @@ class Store:
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
-        """Have a transaction, and other loaders wait until it is over."""
+        """Open a transaction that other loaders wait for."""
         with self._connection.transaction():
             lock = "select pg_advisory_xact_lock(hashtext(%s), hashtext(%s))"
             self._connection.execute(lock, [LOAD_LOCK, self._schema])
@@ -213,7 +213,7 @@ class Store:
         return Written(n_new, n_replaced, len(conflicts), problems)
 
     def analyze(self) -> None:
-        """Renew the planner's statistics."""
+        """Analyse the tables."""
         for name in SOURCE_TABLES:
             analyze(self._connection, table_identifier(name, self._schema, self._tables))
 

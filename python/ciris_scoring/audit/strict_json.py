@@ -1,4 +1,4 @@
-"""JSON as batches must be, and its events one by one where a document as a whole is not."""
+"""Strict JSON for batches, and the events of a faulty document one by one."""
 
 import json
 import mmap
@@ -60,7 +60,7 @@ _DECODER = json.JSONDecoder(object_pairs_hook=_no_duplicates, parse_constant=_no
 
 
 class Pieces(NamedTuple):
-    """A batch taken apart: the text around its events, and where each of them stands."""
+    """A batch taken apart: the text around its events, and the place of each."""
 
     before: bytes
     after: bytes
@@ -74,7 +74,7 @@ class Pieces(NamedTuple):
 def take_apart(document: bytes | mmap.mmap, longest_around: int = 2**63) -> Pieces | None:
     """Find the events of a batch by its brackets alone; None where it has no list of events.
 
-    A last event that is cut off is there as far as it goes. What stands between events, and is none, comes as one.
+    A cut-off last event is included as far as it goes; so is text between events that is no event.
 
     :param longest_around: bytes around the events beyond which it is no batch either.
     """
@@ -124,6 +124,6 @@ def _events(document: bytes | mmap.mmap, start: int, end: int) -> Iterator[slice
 
 
 def _between(document: bytes | mmap.mmap, start: int, end: int) -> Iterator[slice]:
-    """What stands between events where there should be commas alone."""
+    """Text between events, where only commas belong."""
     if junk := _JUNK.search(document, start, end):
         yield slice(junk.start(), end)

@@ -1,4 +1,4 @@
-"""What of a trace goes into which column of covenant_traces, in the text format of COPY."""
+"""Turns a trace into a row of covenant_traces, in the text format of COPY."""
 
 import json
 import math
@@ -41,7 +41,7 @@ class Row(NamedTuple):
 
 
 def checked(trace: Any) -> dict[str, Any]:
-    """See that something is a trace at all, and return it.
+    """Return a value if it is a trace.
 
     :raises Rejected: it is not.
     """
@@ -95,7 +95,7 @@ def _value(found: Mapping[str, Any], column: str, field: Field) -> Any:
 
 
 def _at(found: Mapping[str, Any], place: tuple[str, ...]) -> Any:
-    """What stands at a place; None where there is no such place."""
+    """Return the value at a place; None if there is none."""
     value: Any = found
     for name in place:
         value = value.get(name) if isinstance(value, dict) else None
@@ -192,7 +192,7 @@ def _is_deep(value: Any) -> bool:
 
 
 def _converter(column: str, type_: str) -> Converter:
-    """How a value becomes the text of a column, by the column's type in the source contract."""
+    """Conversion of a value to the text of a column, by the column's type."""
     name, *arguments = re.findall(r"\w+", type_.removesuffix(" not null"))
     match name:
         case "varchar" | "text":

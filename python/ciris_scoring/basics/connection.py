@@ -1,4 +1,4 @@
-"""A psycopg connection to the target of a project, and what the database says, for people."""
+"""A psycopg connection to the target of a project, and its errors in words for people."""
 
 import contextlib
 from collections.abc import Iterator, Mapping
@@ -13,8 +13,8 @@ from ciris_scoring.basics.errors import DatabaseError, one_line
 from ciris_scoring.basics.project import Project
 
 APPLICATION_NAME = "ciris-scoring"
-# What a session may inherit from its role, its database or the server, and must not depend on; dbt's sessions neither
-# (macros/lock/session_settings.sql sets the same in plain dbt). Values without spaces, but the isolation's.
+# Settings that a session may inherit from role, database or server, and must not depend on; the same as in
+# macros/lock/session_settings.sql. Only the isolation has a space in its value.
 SETTINGS_NOT_TO_INHERIT: Mapping[str, str] = MappingProxyType(
     {
         "datestyle": "ISO,MDY",
@@ -37,9 +37,9 @@ SESSION_SETTINGS: Mapping[str, str] = MappingProxyType(
         "client_connection_check_interval": "1s",  # the server ends its query when this process was killed
     }
 )
-# Citus walks every order of joins that the coordinator has thought of again and again; workers choose theirs anew.
+# Citus walks every join order of the coordinator again; workers choose their own.
 SETTINGS_ON_CLUSTER: Mapping[str, str] = MappingProxyType({"join_collapse_limit": "1"})
-# PostgreSQL's own functions and our scratch tables first; views of the sources may need the rest.
+# PostgreSQL's functions and our scratch tables first; views of the sources may need the rest.
 SEARCH_PATH = """
 pg_catalog.set_config(
     'search_path',
@@ -72,7 +72,7 @@ def schema_right(connection: psycopg.Connection, schema: str, right: str) -> boo
 
 
 def has_right(connection: psycopg.Connection, schema: str, table: str, right: str = "select") -> bool:
-    """Return whether there is a table or view to which the role has a right, in a schema that it may look into."""
+    """Return whether a table or view exists, in a schema that the role may use, and the role has a right to it."""
     if not schema_right(connection, schema, "usage") or not table_exists(connection, schema, table):
         return False
     quoted = sql.Identifier(schema, table).as_string(connection)
@@ -80,7 +80,7 @@ def has_right(connection: psycopg.Connection, schema: str, table: str, right: st
 
 
 def where(project: Project) -> str:
-    """What the project's target connects to, for messages."""
+    """Name the target's database, for messages."""
     credentials = project.credentials
     return f"database {credentials.database!r} at {credentials.host}:{credentials.port}"
 
@@ -113,7 +113,7 @@ def connect(project: Project) -> Iterator[psycopg.Connection]:
 
 
 def connection_options(project: Project) -> dict[str, Any]:
-    """What psycopg needs to connect to the target, the password among it."""
+    """Return psycopg's options for the target, with the password."""
     credentials = project.credentials
     options = {
         "host": credentials.host,
@@ -137,7 +137,7 @@ def connection_options(project: Project) -> dict[str, Any]:
 def prepare_session(
     connection: psycopg.Connection, project: Project, settings: Mapping[str, str] = SESSION_SETTINGS
 ) -> None:
-    """Give the session the settings and the role that it is to have."""
+    """Set the session's settings and role."""
     calls = [
         sql.SQL("pg_catalog.set_config({}, {}, false)").format(name, value)
         for name, value in {**settings, **settings_of_cluster(project)}.items()
@@ -148,7 +148,7 @@ def prepare_session(
 
 
 def settings_of_cluster(project: Project) -> Mapping[str, str]:
-    """What a session needs besides where the project's tables are spread over a cluster."""
+    """Return the settings that a session needs on a cluster."""
     return SETTINGS_ON_CLUSTER if project.is_distributed else {}
 
 
@@ -162,7 +162,7 @@ def _check_encoding(connection: psycopg.Connection, project: Project) -> None:
         )
 
 
-# --- What the database says, for people ----------------------------------------------------------------------------
+# --- Errors in words for people --------------------------------------------------------------------------------------
 
 _LOGIN_HINTS = {
     "password authentication failed": "Correct user and password of the target in {profiles}.",
@@ -202,7 +202,7 @@ def _login_error(project: Project, error: psycopg.OperationalError) -> DatabaseE
 
 
 def _database_error(project: Project, error: psycopg.Error) -> DatabaseError:
-    """Every statement of ours is a transaction or inside one, so that what failed has left nothing behind."""
+    """Every statement is, or is in, a transaction, so a failed one leaves nothing behind."""
     state = error.sqlstate or ""
     lost = isinstance(error, psycopg.OperationalError) and (not state or state[:3] in ("57P", "08"))
     hint = LOST_HINT if lost else _HINTS_BY_STATE.get(state, "Nothing was changed by the failed step.")

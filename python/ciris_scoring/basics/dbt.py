@@ -1,4 +1,4 @@
-"""dbt in this process: a command on a project, what it makes of the project, and what its failures mean.
+"""dbt in this process: commands, the manifest, and failures in words for people.
 
 dbt is imported inside the functions: it takes a second, which `--help` should not cost.
 """
@@ -17,7 +17,7 @@ from ciris_scoring.basics.relations import Relations, relations_of
 
 CHECK_INTERVAL = "client_connection_check_interval"
 _LONG_ROW = re.compile(r"(Failing row contains \(.{160})[^$]*\)")
-"""What PostgreSQL shows of a row that breaks a rule: its key comes first."""
+"""The row that PostgreSQL shows where a rule is broken; its key comes first."""
 _PLACE = ("> ", "CONTEXT:  PL/pgSQL function inline_code_block")
 _BEFORE_MARTS = "The marts stay as they were."
 _AMONG_MARTS = "Each mart is whole, some already of this run; the next run brings them together."
@@ -33,11 +33,10 @@ _OTHER_HINT = "{marts} `{sql}` is its code; correct the cause, then run again."
 
 @without_garbage_collection()
 def parse(project: Project) -> Any:
-    """Return dbt's manifest of a project: what it makes of it when it parses it.
+    """Parse a project and return dbt's manifest.
 
-    It is parsed without those of our variables that only decide what its SQL says: dbt keeps what it has parsed from
-    run to run, but throws it away when a variable has changed, and parsing again takes seconds. What another project's
-    variables decide is not known.
+    Our variables that only change the SQL are left out: dbt parses again, for seconds, whenever a variable has changed.
+    Other projects' variables may decide anything, so they are given.
 
     :raises DbtFailed: the project does not parse.
     """
@@ -50,7 +49,7 @@ def parse(project: Project) -> Any:
 
 
 def read_relations(project: Project) -> Relations:
-    """Return where the models of a project are; its manifest, a hundred megabytes, is let go.
+    """Return where the models of a project are, without keeping the manifest of a hundred megabytes.
 
     :raises DbtFailed: the project does not parse.
     """
@@ -58,7 +57,7 @@ def read_relations(project: Project) -> Relations:
 
 
 def forget_compiled(manifest: Any) -> None:
-    """Have dbt compile a parsed project anew: what is ephemeral it compiles once, and each run has times of its own."""
+    """Have dbt compile a parsed project again: it would keep the ephemeral models of the run before, with its times."""
     for node in manifest.nodes.values():
         if node.resource_type != "seed" and getattr(node, "compiled", False):
             node.compiled = node.extra_ctes_injected = False
@@ -93,7 +92,7 @@ def invoke(project: Project, command: list[str], variables: Mapping[str, Any], *
             "--quiet",
             "--no-send-anonymous-usage-stats",
         ),
-        # Writing dbt's JSON artefacts is a tenth of a run: they are for those who ask for them.
+        # Writing dbt's JSON artefacts is a tenth of a run.
         *([] if os.environ.get("DBT_WRITE_JSON") else ["--no-write-json"]),
     ]
     with environment_of_sessions(project):
@@ -101,7 +100,7 @@ def invoke(project: Project, command: list[str], variables: Mapping[str, Any], *
     if isinstance(outcome.exception, KeyboardInterrupt | SystemExit):
         raise outcome.exception
     if outcome.exception is not None:
-        # Hooks that check are compiled before anything is built.
+        # The checks are hooks, compiled before anything is built.
         kind = RunRefused if isinstance(outcome.exception, CompilationError) else DbtFailed
         hint = _FOLDERS_HINT if isinstance(outcome.exception, OSError) else _log_hint(project)
         raise kind(f"dbt stopped: {core(str(outcome.exception))}", hint)
@@ -116,13 +115,13 @@ def _failure(project: Project, results: list[Any]) -> DbtFailed:
         return DbtFailed("dbt reports a failure without naming a node.", _log_hint(project))
     first, node = failed[0], failed[0].node
     others = f" ({len(failed) - 1} more failed)" if len(failed) > 1 else ""
-    # A compilation error at this point is the project's own word on what is wrong and what to do.
+    # A compilation error here is the project's own message, with the remedy.
     speaks = "Compilation Error" in str(first.message) and first.status == "error"
     hint = ("{marts}" if speaks else _HINTS.get(node.resource_type, _OTHER_HINT)).format(
         marts=_AMONG_MARTS if "marts" in node.fqn else _BEFORE_MARTS,
         sql=getattr(node, "compiled_path", None) or node.original_file_path,
     )
-    # The models of models/intermediate/run check what they are told before any trace is looked at.
+    # models/intermediate/run checks its settings before any trace is read.
     is_refused = node.resource_type == "operation" or (speaks and "run" in node.fqn)
     kind = RunRefused if is_refused else DbtFailed
     return kind(
@@ -139,7 +138,7 @@ def _log_hint(project: Project) -> str:
 
 
 def core(message: str) -> str:
-    """Return dbt's message on one line, without its heading and the place below it in macros, or in SQL of theirs."""
+    """Return dbt's message on one line, without heading and stack of macros or SQL."""
     lines = [line.strip() for line in str(message).splitlines()]
     stack = next((i for i, line in enumerate(lines) if line.startswith(_PLACE)), len(lines))
     lines = [line for line in lines[:stack] if line and not line.startswith("compiled code at ")]
@@ -150,10 +149,9 @@ def core(message: str) -> str:
 
 @contextmanager
 def environment_of_sessions(project: Project) -> Iterator[None]:
-    """Give dbt's sessions the settings that they are not to inherit, through the environment that libpq reads.
+    """Set the settings of dbt's sessions by PGOPTIONS; those of the caller come later and win.
 
-    And have the server end the queries of a dbt whose process was killed, so that they do not meet the next run's.
-    What the caller's PGOPTIONS say comes after, and holds.
+    client_connection_check_interval has the server end the queries of a killed dbt, before the next run.
     """
     settings = {**SETTINGS_NOT_TO_INHERIT, **settings_of_cluster(project), CHECK_INTERVAL: "1s"}
     options = [

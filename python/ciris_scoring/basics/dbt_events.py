@@ -1,4 +1,4 @@
-"""dbt's events, most of which nobody reads.
+"""Drops dbt's debug events, which nobody reads.
 
 Imports dbt, so it is imported where dbt is to run.
 """
@@ -13,8 +13,7 @@ from dbt_common.events.event_manager_client import ctx_set_event_manager
 
 
 class _WithoutDebug(EventManager):
-    """Passes no debug message on but the one that shows progress: dbt has several for each statement, and putting them
-    together for a log that leaves them out is a tenth of a run."""
+    """Passes on no debug message but the one for progress: formatting several per statement is a tenth of a run."""
 
     def fire_event(
         self, e: BaseEvent, level: EventLevel | None = None, *arguments: Any, **options: Any
@@ -24,6 +23,6 @@ class _WithoutDebug(EventManager):
 
 
 def leave_out_debug_messages() -> None:
-    """Have dbt put no debug messages together, unless DBT_DEBUG asks for them."""
+    """Drop debug messages, unless DBT_DEBUG asks for them."""
     if not os.environ.get("DBT_DEBUG"):
         ctx_set_event_manager(_WithoutDebug())

@@ -1,13 +1,13 @@
-"""Numbers for people: cut and not rounded, for 0.848 must not look like 0.85, which is another category.
+"""Numbers for people: cut, not rounded, because 0.848 must not look like 0.85, another category.
 
-Scores, factors, points and components have three decimals, limits of their intervals two, wherever they are shown.
+Scores, factors, points and components have three decimals, limits of intervals two.
 """
 
 from decimal import ROUND_DOWN, Decimal
 
 
 def cut(value: float, places: int) -> str:
-    """Write a number with so many decimal places, without the rest of its digits."""
+    """Write a number with so many decimals, cut off."""
     return f"{Decimal(repr(value)).quantize(Decimal(1).scaleb(-places), ROUND_DOWN):f}"
 
 

@@ -43,7 +43,7 @@ class DbtFailed(CirisError):
 
 
 class RunRefused(DbtFailed):
-    """The checks at the start of a run refused it: no trace was looked at."""
+    """The checks at the start of a run refused it: no trace was read."""
 
 
 class StepError(CirisError):
@@ -60,7 +60,7 @@ def one_line(error: BaseException | str) -> str:
 
 
 def shown(value: object) -> str:
-    """Write a value as a message shows it, much as YAML does: text in quotes, so that '6' is not taken for 6."""
+    """Write a value as a message shows it: text in quotes, so that '6' differs from 6."""
     if isinstance(value, str):
         return repr(value)
     if value is None or isinstance(value, bool):

@@ -21,7 +21,7 @@ from ciris_scoring.basics.relations import PACKAGE
 from ciris_scoring.basics.source_schema import SOURCE_TABLES
 
 PREFIX = "ciris_"
-"""What the names of the project's variables begin with, so that no other project's are taken for them."""
+"""Prefix of the project's variables, so that they differ from other projects'."""
 STATE_FOLDER = Path(".ciris")
 """In the project: the embedded PostgreSQL, and the profile for the sample in it."""
 BATCHES_FOLDER = STATE_FOLDER / "batches"
@@ -30,8 +30,7 @@ PARSED_VARIABLES = frozenset(
     f"{PREFIX}{name}"
     for name in ("source_schema", "time_spine", *(f"{name}_table" for name in SOURCE_TABLES))
 )
-"""Those of our variables that decide how dbt parses the project: what is in it, and where the sources are. The others
-decide what its SQL says."""
+"""Our variables that decide how dbt parses the project; the others only change its SQL."""
 
 SET_BY_US = frozenset(
     f"{PREFIX}{name}" for name in ("attempt", "backfill", "lock_holder_pid", "unchanged_nodes")
@@ -92,7 +91,7 @@ def parse_vars(text: str | None) -> dict[str, Any]:
 
 
 def own_project() -> Path:
-    """Return the folder of the dbt project that this package brings, or of the checkout that it was installed from."""
+    """Return the folder of the dbt project in this package, or of the checkout it was installed from."""
     package = Path(__file__).parents[1]
     return package / "dbt_project" if (package / "dbt_project").is_dir() else package.parents[1]
 
@@ -116,7 +115,7 @@ def find_project(project_dir: Path | None = None) -> Path:
 
 @contextlib.contextmanager
 def without_garbage_collection() -> Iterator[None]:
-    """Leave garbage where it is: importing dbt and parsing make a million objects, nearly all of which stay."""
+    """Collect no garbage: importing dbt and parsing make a million objects, nearly all of which stay."""
     gc.disable()
     try:
         yield
@@ -191,7 +190,7 @@ def load_project(
 
 
 def _profiles_of_embedded(project_dir: Path) -> str:
-    """Say by which option a command finds what was scored on the embedded PostgreSQL; nothing where nothing was."""
+    """Name the options for the embedded PostgreSQL, if something was scored on it."""
     folders = {STATE_FOLDER: "the sample", BATCHES_FOLDER: "your batches"}
     options = [
         f"--profiles-dir {shlex.quote(os.path.relpath(project_dir / folder))} for {what}"
@@ -202,7 +201,7 @@ def _profiles_of_embedded(project_dir: Path) -> str:
 
 
 def _example(project_dir: Path) -> Path:
-    """Name the example of a profile, which another project has where dbt has put the package."""
+    """Path of the example profile; in another project it is in dbt_packages."""
     own = project_dir / "profiles.yml.example"
     return own if own.is_file() else project_dir / "dbt_packages" / PACKAGE / own.name
 
@@ -233,9 +232,9 @@ def _dependency(project: Any, profile: Any) -> Any:
 def _check_names(
     given: Mapping[str, Any], own: Mapping[str, Any], set_there: Mapping[str, Any], *, is_root: bool
 ) -> None:
-    """Refuse what dbt ignores: a variable that no model reads, because its name is misspelt.
+    """Refuse misspelt variables, which dbt ignores.
 
-    Another project's variables are its own affair, but for names that look as if ours were meant.
+    In another project only names that look like ours.
     """
     known = {*own, *set_there}
     for name in given:

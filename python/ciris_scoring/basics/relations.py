@@ -1,4 +1,4 @@
-"""Where the models of the project stand in the database: as dbt's manifest has it, never put together from names."""
+"""Where the models are in the database, according to dbt's manifest."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -34,13 +34,10 @@ class _Places(dict[str, Place]):
 
 @dataclass(frozen=True)
 class Relations(Mapping[str, sql.Identifier]):
-    """The relation of each model and seed, by its name; for queries, as they are quoted there.
-
-    One that the project has disabled is a :class:`ProfileError`.
-    """
+    """The quoted relation of each model and seed, by name; a disabled one raises :class:`ProfileError`."""
 
     target_schema: str
-    """The target's own: it names the lock of a run, and stands for all of them in messages."""
+    """Schema of the target: it names the lock of a run, and all schemas in messages."""
     places: Mapping[str, Place]
 
     def __getitem__(self, name: str) -> sql.Identifier:

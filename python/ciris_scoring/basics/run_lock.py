@@ -1,7 +1,7 @@
 """The lock of a run: one run at a time per target schema.
 
-The lock belongs to the session, so it is gone with the process, however that ends. The models, in sessions of dbt's,
-look at the same key before they write, and share a second one while they do (macros/lock/run_lock.sql).
+The lock belongs to the session and ends with the process. Models, in dbt's sessions, check it before they write, and
+share a second lock while they do (macros/lock/run_lock.sql).
 """
 
 import contextlib
@@ -24,18 +24,18 @@ HELD = """
 """
 
 LOCK_SECONDS = 5
-"""How long to wait for a lock: a killed run's sessions are ended by the server a moment later."""
+"""How long to wait for a lock: the server ends a killed run's sessions a moment later."""
 
 
 @contextlib.contextmanager
 def run_lock(
     connection: psycopg.Connection, schema: str, report: Callable[[str], None] = lambda line: None
 ) -> Iterator[int]:
-    """Hold the lock of a target schema; gives the backend pid that holds it.
+    """Hold the lock of a target schema; yields the backend pid that holds it.
 
-    Nobody else writes there then: what an earlier run still had at work, having lost the lock, is ended first.
+    Ends first whatever an earlier run, which lost the lock, still has at work there.
 
-    :param report: is given a line for each database process that was ended.
+    :param report: gets a line for each database process that was ended.
     :raises RunInProgress: another session holds it, and keeps it for longer than ``LOCK_SECONDS``.
     """
     deadline = time.monotonic() + LOCK_SECONDS
@@ -53,7 +53,7 @@ def run_lock(
 
 def is_held(connection: psycopg.Connection, lock: str, schema: str) -> bool:
     """Whether a session holds a lock of a target schema."""
-    # Not from pg_stat_activity, which stays the same within a transaction.
+    # pg_stat_activity would stay the same within a transaction.
     query = f"select exists (select 1 from pg_locks as locks where {HELD})"
     return bool(one_row(connection.execute(query, {"lock": lock, "schema": schema}))[0])
 
@@ -64,7 +64,7 @@ def _execute_on_lock(connection: psycopg.Connection, function: str, lock: str, s
 
 
 def _end_writers(connection: psycopg.Connection, schema: str, report: Callable[[str], None]) -> None:
-    """End what a run that has lost the lock still writes: it was killed, or only cut off. More cannot follow."""
+    """End the writers of a run that lost the lock, killed or cut off. No more can begin."""
     deadline = time.monotonic() + LOCK_SECONDS
     while not _execute_on_lock(connection, "pg_try_advisory_lock", WRITERS_LOCK, schema):
         for pid, user, _ in _holders(connection, WRITERS_LOCK, schema):

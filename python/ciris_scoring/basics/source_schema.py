@@ -16,7 +16,7 @@ from psycopg.rows import scalar_row
 
 DEFAULT_SCHEMA = "cirislens"
 DISTRIBUTION_COLUMN = "agent_id_hash"
-"""By which a Citus cluster spreads the traces over its workers."""
+"""Distributes the traces over the workers of a Citus cluster."""
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,7 @@ SOURCE_TABLES: Mapping[str, SourceTable] = MappingProxyType(
 )
 
 ENGINE_TABLES = ("trace_events", "federation_keys", "federation_revocations", "accord_public_keys")
-"""Source tables that only a lens has that stores events (the engine ciris-persist makes them)."""
+"""Source tables of a lens that stores events, made by the engine ciris-persist."""
 
 TRACE_COLUMNS = SOURCE_TABLES["covenant_traces"].column_names
 DEFERRAL_COLUMNS = SOURCE_TABLES["wbd_deferrals"].column_names
@@ -151,7 +151,7 @@ def create_source_tables(
 def create_missing_schema(connection: psycopg.Connection, schema: str = DEFAULT_SCHEMA) -> None:
     """Create the schema if there is none."""
     ask = connection.cursor(row_factory=scalar_row)
-    # `create schema if not exists` demands the right to create even where it has nothing to do: ask first.
+    # `create schema if not exists` needs the right to create even if the schema exists.
     if ask.execute("select to_regnamespace(quote_ident(%s))", [schema]).fetchone() is None:
         ask.execute(sql.SQL("create schema if not exists {}").format(sql.Identifier(schema)))
 
@@ -162,10 +162,9 @@ def create_missing_tables(
     tables: Mapping[str, str] | None = None,
     wanted: Iterable[str] = tuple(SOURCE_TABLES),
 ) -> tuple[str, ...]:
-    """Create what `create_source_tables` does, without keys and indexes; return the logical names created.
+    """Create missing tables without keys and indexes; return the logical names created.
 
-    For bulk loads: an index built after the rows costs a third of one kept up while they arrive. The caller owes
-    the created tables a call of `add_keys`, and wraps both into a transaction.
+    For bulk loads: an index built after the rows costs a third. The caller calls `add_keys` in the same transaction.
 
     :param wanted: logical names of the tables to create. [default: all]
     """
@@ -188,14 +187,14 @@ def add_keys(
     schema: str = DEFAULT_SCHEMA,
     tables: Mapping[str, str] | None = None,
 ) -> None:
-    """Give the named tables, just made by `create_missing_tables`, their primary keys and indexes."""
+    """Add primary keys and indexes to tables made by `create_missing_tables`."""
     for logical_name in logical_names:
         table, name = SOURCE_TABLES[logical_name], table_identifier(logical_name, schema, tables)
         _add_keys_of(connection, table, name, table.key)
 
 
 def ddl(schema: str = DEFAULT_SCHEMA, tables: Mapping[str, str] | None = None) -> Iterator[sql.Composed]:
-    """Yield the statements by which `create_source_tables` makes everything where there is nothing."""
+    """Yield the statements of `create_source_tables` for an empty database."""
     yield sql.SQL("create schema if not exists {}").format(sql.Identifier(schema))
     for logical_name, table in SOURCE_TABLES.items():
         name = table_identifier(logical_name, schema, tables)
@@ -232,15 +231,13 @@ def distribute(
     schema: str = DEFAULT_SCHEMA,
     tables: Mapping[str, str] | None = None,
 ) -> None:
-    """Spread the named tables, just made by `create_missing_tables` and empty, over a Citus cluster, keys and all.
+    """Distribute empty tables made by `create_missing_tables` over a Citus cluster, and add their keys.
 
-    The traces by agent, with the agent in their key and as text, beside which our tables can stand; the others whole
-    on every worker.
+    Our tables need traces distributed by agent, as text and in the key; the others are reference tables.
 
     :raises psycopg.Error: the database is not a coordinator of Citus.
     """
-    # Citus refuses reference tables in a transaction that has worked on several workers at once, and work on
-    # workers in one that has worked on a table's copy here.
+    # Citus refuses reference tables after parallel work on workers, and work on workers after work on a local copy.
     connection.execute("set local citus.multi_shard_modify_mode to 'sequential'")
     connection.execute("set local citus.enable_local_execution to off")
     for logical_name in sorted(logical_names, key="covenant_traces".__eq__):

@@ -1,7 +1,4 @@
-"""In which of two shapes a lens stores what it records: whole traces, or their events.
-
-What dbt makes of it is in macros/cleaning/source_shape.sql.
-"""
+"""A lens stores whole traces, or their events; for dbt see macros/cleaning/source_shape.sql."""
 
 import psycopg
 from psycopg import sql
@@ -15,7 +12,7 @@ _OF_EITHER = ("wbd_deferrals", "covenant_trace_batches")
 
 
 def source_shape(connection: psycopg.Connection, project: Project) -> str:
-    """TRACES or EVENTS: as the variable ciris_source says, else events where they stand alone."""
+    """TRACES or EVENTS: as the variable ciris_source says, else events if only these exist."""
     wanted = project.variables.get("source")
     if wanted is not None:
         return str(wanted)

@@ -1,7 +1,7 @@
 """Score a closed range of as-ofs, in steps that are each a whole run (scoring.md §9).
 
-The traces that a score of the range can see are judged again, and those after them up to the newest published as-of,
-because what precedes a trace decides about it. Only the as-ofs of the range are scored; all others stay.
+Judged again are the traces that a score of the range can see, and later ones up to the newest published as-of, because
+earlier traces decide about later ones. Only the as-ofs of the range are scored.
 """
 
 from collections.abc import Iterator
@@ -36,7 +36,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Backfill:
-    """A closed range of as-ofs to score, first and last, and what is left to do for it."""
+    """A closed range of as-ofs to score, and the steps left to do."""
 
     first: datetime
     last: datetime
@@ -45,7 +45,7 @@ class Backfill:
     steps: tuple[Step, ...]
     is_resumed: bool = False
     is_from_nothing: bool = False
-    """Nothing is published: the first step begins anew, whatever a first run that did not end has left."""
+    """Nothing is published: the first step ignores what an unfinished first run left."""
 
     def variables(self, step: Step) -> dict[str, dict[str, str]]:
         """Return the dbt variable that makes a run one step of this backfill."""
@@ -97,7 +97,7 @@ def plan_backfill(
     allow_rescoring: bool,
     restart: bool,
 ) -> Backfill:
-    """Look at what is published and plan what is to be done for the range, or what is left of it.
+    """Plan the steps of a backfill, or those left of an unfinished one.
 
     :param first: first as-of of the range.
     :param last: last as-of of the range.
@@ -141,9 +141,9 @@ def plan_backfill(
 
 
 def unfinished_run(connection: psycopg.Connection, relations: Relations) -> datetime | None:
-    """Return the as-of of an ordinary run that has not published what it scored, upon published scores.
+    """Return the as-of of an unfinished ordinary run on published scores, or None.
 
-    Marts may be of two runs then, and a backfill, which leaves all but its own range, would leave them so.
+    The marts may mix two runs then, and a backfill would leave them so outside its range.
     """
     if not table_exists(connection, *relations.places["int_score_publications"]):
         return None
@@ -165,7 +165,7 @@ def unfinished_run(connection: psycopg.Connection, relations: Relations) -> date
 
 @dataclass(frozen=True)
 class _Stopped:
-    """A backfill that stopped on its way: its range, where it was to end, and where it had got to."""
+    """An unfinished backfill: its range, its end, and how far it came."""
 
     first: datetime
     last: datetime
@@ -175,7 +175,7 @@ class _Stopped:
 
 @dataclass(frozen=True)
 class _State:
-    """What earlier runs left: the newest published as-of, and the backfill that stopped on its way, if one did."""
+    """What earlier runs left: the newest published as-of, and an unfinished backfill."""
 
     newest: datetime | None
     longest_memory: timedelta
@@ -221,7 +221,7 @@ def _refuse_published(
 
 
 def _first_trace(connection: psycopg.Connection, project: Project, last: datetime) -> datetime | None:
-    """Return the time of the first trace that takes part in a score of the range, if there is one."""
+    """Return the time of the first trace that a score of the range can see, or None."""
     query = sql.SQL("select min(traced_at) from {} where traced_at >= %s and traced_at < %s")
     times = [as_of_time.traces_from(project.variables), last]
     earliest: datetime | None = one_row(
@@ -231,7 +231,7 @@ def _first_trace(connection: psycopg.Connection, project: Project, last: datetim
 
 
 def before(moment: datetime, length: timedelta) -> datetime:
-    """Return the time that lies so long before another, or the first that there is."""
+    """Return the time so long before another, or the earliest time."""
     return moment - min(length, moment - datetime.min.replace(tzinfo=UTC))
 
 

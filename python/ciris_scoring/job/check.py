@@ -1,4 +1,4 @@
-"""Whether a database is fit for a run, and what the run would do; found out without writing anything to it."""
+"""Is a database fit for a run, and what would the run do? Writes nothing."""
 
 import json
 import os
@@ -33,14 +33,14 @@ TIME_COLUMNS = {
     "federation_revocations": "effective_at",
     "accord_public_keys": "created_at",
 }
-# A machine with 2 cores: what dbt needs whatever there is to score, and what a trace adds to it (docs/measuring.md).
+# On 2 cores: the fixed time of a run, and the time that a trace adds (docs/measuring.md).
 SECONDS_OF_A_RUN = 12.0
 SECONDS_OF_A_TRACE = 4e-5
 
 
 @dataclass
 class Fitness:
-    """What is known of a target. Times are text in ISO 8601; what could not be looked at is None or missing."""
+    """Facts about a target. Times are text in ISO 8601; facts that could not be read are None or missing."""
 
     place: str
     """The database, for people."""
@@ -56,7 +56,7 @@ class Fitness:
     run: dict[str, Any] | None = None
     """What a run would do: as_of, published_until, traces (in no published score yet), seconds (a rough estimate)."""
     faults: list[dict[str, str | None]] = field(default_factory=list)
-    """What would stop a run: message and hint."""
+    """Faults that would stop a run: message and hint."""
     remarks: list[str] = field(default_factory=list)
 
     @property
@@ -108,7 +108,7 @@ def _look(
             fitness.add_fault(source["fault"])
     if fitness.faults:
         return
-    # The checks at the start of a run, but for those of sources, which are said above, all at once.
+    # The checks at the start of a run; those of the sources were reported above.
     models = [node.unique_id for node in manifest.nodes.values() if node.resource_type == "model"]
     _asked(project, manifest, f"check_run_of({json.dumps(models)}) or 'null'")
     for source in fitness.sources:
@@ -118,7 +118,7 @@ def _look(
 
 
 def _asked(project: Project, manifest: Any, expression: str) -> Any:
-    """The value of an expression of JSON in the language of dbt's macros, in a session that cannot write.
+    """Evaluate a Jinja expression of JSON with the project's macros, in a read-only session.
 
     :raises RunRefused: the macro refuses.
     """
@@ -146,7 +146,7 @@ def _source(project: Project, name: str) -> sql.Identifier:
 
 
 def _rows(connection: psycopg.Connection, project: Project, name: str) -> dict[str, Any]:
-    """Rows of a source table, and the first and last of their times; as text, for they may be infinite."""
+    """Number of rows of a source table, first and last time; as text, because they may be infinite."""
     query = sql.SQL("select count(*), min({0})::text, max({0})::text from {1}").format(
         sql.Identifier(TIME_COLUMNS[name]), _source(project, name)
     )

@@ -1,4 +1,4 @@
-"""What a run does once it has published: show the fleet, write a report, hand new alerts on, sum itself up in JSON."""
+"""The end of a run: the fleet table, a report, new alerts for another program, a summary in JSON."""
 
 import contextlib
 import json
@@ -25,7 +25,7 @@ from ciris_scoring.show.fleet_table import fleet_tables
 
 Severities = dict[tuple[str, int, str], str]
 READ_BEFORE = ("fct_fleet_capacity", "fct_capacity_alerts", "fct_record_signs")
-"""Marts by which alerts are known to be new."""
+"""Marts that show which alerts are new."""
 
 
 @dataclass
@@ -47,7 +47,7 @@ class Closing:
 
     @contextlib.contextmanager
     def summed_up(self) -> Iterator[None]:
-        """Sum the run up at the end of the block, however it ends, for machines; look at the command before it begins.
+        """Check the command, and print the JSON summary at the end of the block, however it ends.
 
         :raises InputError: the command is empty, or has an open quote.
         :raises CirisError: what the block raises.

@@ -38,7 +38,7 @@ class DbtBuild:
         self.relations = relations_of(self.manifest, project.schema)
         self.full_refresh = False
         self._variables = dict(project.cli_vars)
-        # The parsed project is a million objects that stay: looking through them for garbage took a tenth of a run.
+        # The parsed project is a million objects that stay: garbage collection took a tenth of a run.
         gc.freeze()
         gc.set_threshold(20_000)
 
@@ -55,9 +55,9 @@ class DbtBuild:
         return other
 
     def build(self, unchanged: Collection[str] = ()) -> None:
-        """Build and test the project; unit tests, which no data can break, stay out.
+        """Build and test the project, without unit tests, which no data can break.
 
-        :param unchanged: unique ids of what is left as it stands. Tests of it that ask for data are run all the same.
+        :param unchanged: unique ids of nodes to skip. Their tests of data still run.
         :raises DbtFailed: names the first node that failed, dbt's message, and what to do.
         """
         exclude = []
@@ -68,7 +68,7 @@ class DbtBuild:
         command = [
             *("build", "--select", f"package:{PACKAGE}"),
             *(("--exclude", *exclude) if exclude else ()),
-            # Tests go by their own package: another's on the marts stay out, and ours on what is left out stay in.
+            # Tests of this package only, those of skipped nodes too; other projects' tests on the marts stay out.
             *("--indirect-selection", "empty"),
             *("--exclude-resource-type", "unit_test", "--exclude-resource-type", "exposure"),
             *(["--full-refresh"] if self.full_refresh else ()),

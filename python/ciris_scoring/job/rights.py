@@ -24,7 +24,7 @@ def check_rights(connection: psycopg.Connection, project: Project, relations: Re
 def missing_rights(
     connection: psycopg.Connection, project: Project, relations: Relations
 ) -> Iterator[DatabaseError]:
-    """Yield the rights that a run lacks, each as the error that it would be.
+    """Yield each missing right as an error.
 
     A source table that does not exist is left to dbt's own check, which names the variable to set.
     """

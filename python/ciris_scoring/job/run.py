@@ -1,4 +1,4 @@
-"""The main job: one dbt build under the lock of a run, and the fleet it has scored."""
+"""A run: one dbt build under the lock, then the fleet table."""
 
 import time
 from datetime import UTC, datetime
@@ -31,7 +31,7 @@ def run(
     allow_rescoring: bool,
     closing: Closing | None = None,
 ) -> tuple[datetime, Relations]:
-    """Run the whole job once and say at the end how the fleet stands.
+    """Score once and print the fleet table.
 
     :param project: what to build, and where.
     :param as_of: the argument of ``--as-of``, if given.
@@ -67,7 +67,7 @@ def score(
     full_refresh: bool = False,
     allow_rescoring: bool = False,
 ) -> None:
-    """Do the job itself, as of a period end, under the lock of a run; parameters and errors as in :func:`run`.
+    """Score as of a period end, under the lock; parameters and errors as in :func:`run`.
 
     :param attempt: its row in the log of runs.
     """
@@ -89,7 +89,7 @@ def run_variables(moment: datetime, pid: int, attempt: Attempt) -> dict[str, Any
 
 
 def _build(connection: psycopg.Connection, build: DbtBuild, attempt: Attempt) -> None:
-    """Build once, without what is unchanged; where that fails because the server has gone away, the hint is that."""
+    """Build once, without unchanged nodes. If the server has gone away, the hint says so."""
     digest = None if build.full_refresh else unchanged_digest(connection, build, attempt)
     try:
         build.build([] if digest is None else unchanged_nodes(build.manifest))
@@ -99,7 +99,7 @@ def _build(connection: psycopg.Connection, build: DbtBuild, attempt: Attempt) ->
         except psycopg.OperationalError:
             raise DbtFailed(error.message, LOST_HINT) from error
         raise
-    # Where something was left out it is what must be there, whatever somebody did to it meanwhile.
+    # The old digest, if nodes were skipped: a later change of them must not go unseen.
     attempt.state_digest = digest or state_digest(connection, build)
 
 
@@ -120,7 +120,7 @@ def run_backfill(
     :param last: the argument of ``--to``.
     :param step_days: days of traces per step.
     :param allow_rescoring: even where scores are published.
-    :param restart: begin again where an earlier one of the same range stopped on its way.
+    :param restart: begin again if an earlier backfill of this range stopped on its way.
     :param closing: what to do at the end. [default: print the fleet table]
     :raises CirisError: something expected went wrong; the steps before are published, the same command goes on.
     """
@@ -193,12 +193,12 @@ def resolve_as_of(project: Project, given: str | None) -> datetime:
 def _remarks(
     connection: psycopg.Connection, project: Project, relations: Relations, moment: datetime
 ) -> list[str]:
-    """What a person may wonder about: sources that hold nothing, and what came too late for scores that are final."""
+    """Remarks for people: empty sources, and late data."""
     return empty_sources(connection, project, moment) + _late_remarks(connection, relations)
 
 
 def empty_sources(connection: psycopg.Connection, project: Project, moment: datetime) -> list[str]:
-    """Say of each source that holds nothing what that means for a run."""
+    """What each empty source means for a run."""
     schema, tables = project.source_schema, tables_read(connection, project)
     remarks = []
     query = sql.SQL("select exists (select 1 from {} where traced_at < {})")
@@ -222,7 +222,7 @@ def empty_sources(connection: psycopg.Connection, project: Project, moment: date
 
 
 def _late_remarks(connection: psycopg.Connection, relations: Relations) -> list[str]:
-    """What came too late for scores that are final, and the command that scores them again."""
+    """Late data, and the command that scores it."""
     query = sql.SQL(
         """
         select

@@ -1,7 +1,6 @@
-"""The log of the commands that set out to publish, whatever became of them; the mart of it is fct_scoring_runs.
+"""The log of runs; its mart is fct_scoring_runs.
 
-A run enters itself on a connection of its own, when it begins and when it ends, so that what was refused, failed or
-was killed is known to those who read nothing but the marts.
+A run logs its beginning and end on its own connection, so that refused, failed and killed runs are known too.
 """
 
 import contextlib
@@ -48,7 +47,7 @@ class Attempt:
     version: str = field(default_factory=lambda: version("ciris-scoring"))
 
     def end_with(self, error: BaseException) -> None:
-        """Note what ended it; one that has published stays published."""
+        """Note the error that ended it; a published run stays published."""
         kind = "failed"
         self.exit_code, self.message, self.remedy = 1, f"{type(error).__name__}: {error}", None
         if isinstance(error, CirisError):
@@ -62,9 +61,7 @@ class Attempt:
 
 @contextlib.contextmanager
 def logged(project: Project, relations: Relations, attempt: Attempt) -> Iterator[None]:
-    """Enter an attempt to publish in the log, and at the end how it went.
-
-    Where there is no log yet, or it cannot be written, the run goes its way all the same.
+    """Log a run, and at the end its outcome. Without a log, or the right to write it, the run goes on.
 
     :raises CirisError: what the block raises, and what :func:`connect` does.
     """
@@ -93,7 +90,7 @@ def _enter_the_end(project: Project, relations: Relations, attempt: Attempt) -> 
 
 
 def _published(connection: psycopg.Connection, relations: Relations, attempt: Attempt) -> tuple[int, int]:
-    """Scores that the attempt wrote, and late traces that are known after it."""
+    """Count the scores that the run wrote, and the late traces after it."""
     query = sql.SQL(
         """
         select
@@ -106,7 +103,7 @@ def _published(connection: psycopg.Connection, relations: Relations, attempt: At
 
 
 def _enter(connection: psycopg.Connection, relations: Relations, attempt: Attempt) -> None:
-    """Write what is known in the attempt's row; the first run makes the table itself."""
+    """Write the known columns of the run's row; the first run makes the table."""
     if not has_right(connection, *relations.places["int_run_attempts"], "insert"):
         return
     row: dict[str, Any] = {name: value for name, value in asdict(attempt).items() if value is not None}

@@ -1,5 +1,4 @@
-"""What a run need not build again: what follows from code, variables and the columns of the sources, all of them as the
-last run had them, and stands in the database as that run left it."""
+"""Skips whatever has not changed since the last run: code, variables, source columns, and the relations themselves."""
 
 import json
 from collections.abc import Iterable
@@ -18,7 +17,7 @@ from ciris_scoring.job.dbt_build import DbtBuild
 from ciris_scoring.job.run_log import Attempt
 
 VARIABLES_OF_ONE_RUN = SET_BY_US | {f"{PREFIX}allow_rescoring", f"{PREFIX}as_of"}
-"""Variables that differ from run to run; no view says anything of them."""
+"""Variables that differ from run to run; no view depends on them."""
 _VIEWS = ("view", "replace_view")
 _FILLED_BY_OTHERS = "nothing"
 _CONSTANT = "constant"
@@ -50,19 +49,16 @@ _ROWS = """select md5(string_agg(r::text, E'\n' order by r::text collate "C")) f
 
 
 def unchanged_digest(connection: psycopg.Connection, build: DbtBuild, attempt: Attempt) -> str | None:
-    """Return the digest of the last run where it still holds, so that the next may leave out unchanged_nodes.
+    """Return the digest of the last run if it still holds; then the next run may skip unchanged_nodes.
 
-    :param attempt: the next run. Where it has built before, in a step of a backfill, that was the last.
+    :param attempt: the next run; in a backfill, its previous step was the last run.
     """
     known = attempt.state_digest or _digest_of_last_run(connection, build.relations, attempt)
     return known if known is not None and known == state_digest(connection, build) else None
 
 
 def state_digest(connection: psycopg.Connection, build: DbtBuild) -> str | None:
-    """Return the digest of all that decides what is built of the lasting nodes, and of how they stand.
-
-    None where one of them does not stand at all.
-    """
+    """Return the digest of the lasting nodes, and of everything that decides them; None if one does not exist."""
     project, manifest = build.project, build.manifest
     built = _built(connection, manifest)
     if built is None:
@@ -72,8 +68,7 @@ def state_digest(connection: psycopg.Connection, build: DbtBuild) -> str | None:
 
 
 def unchanged_nodes(manifest: Any) -> list[str]:
-    """Return the unique ids of what a run may leave out where nothing has changed: lasting nodes, and tests of them
-    whose answer no data can change."""
+    """Return the unique ids that a run may skip if nothing has changed: lasting nodes, and tests of constants."""
     lasting = lasting_nodes(manifest)
     constants = {node.unique_id for node in _constants(manifest, lasting)}
     tests = [
@@ -88,10 +83,9 @@ def unchanged_nodes(manifest: Any) -> list[str]:
 
 
 def lasting_nodes(manifest: Any) -> list[str]:
-    """Return the unique ids of what no run changes: seeds, tables that are constant or that others fill, and views.
+    """Return the unique ids of nodes that no run changes: seeds, tables that are constant or that others fill, views.
 
-    But for views of tables that every run makes anew, which take their views with them. What a run knows of itself
-    stands in such a table, so that no other view speaks of it.
+    A view of a table that every run makes anew is no such node: it goes with its table.
     """
     return sorted(
         node.unique_id
@@ -128,7 +122,7 @@ def _constants(manifest: Any, lasting: Iterable[str]) -> list[Any]:
 
 
 def _digest_of_last_run(connection: psycopg.Connection, relations: Relations, attempt: Attempt) -> str | None:
-    """The digest that the last run left; none where it did not publish, or plain dbt has published since."""
+    """The digest that the last run left; None if it did not publish, or plain dbt has published since."""
     tables = ("int_run_attempts", "int_score_publications")
     if not all(has_right(connection, *relations.places[name]) for name in tables):
         return None
@@ -155,7 +149,7 @@ def _digest_of_last_run(connection: psycopg.Connection, relations: Relations, at
 
 
 def _code(project: Project, manifest: Any) -> list[Any]:
-    """Every file that dbt reads, the profile's target, environment variables, versions, and the variables in force."""
+    """Every file that dbt reads, the target, environment variables, versions, and the variables in force."""
     lasting = {
         name: value
         for name, value in project.variables.items()
@@ -178,7 +172,7 @@ def _sources(connection: psycopg.Connection, project: Project) -> list[Any]:
 
 
 def _built(connection: psycopg.Connection, manifest: Any) -> list[Any] | None:
-    """The definitions of the lasting relations, and the rows of those that are constant; none where one is missing."""
+    """The definitions of the lasting relations, and the rows of constant ones; None if one is missing."""
     lasting = lasting_nodes(manifest)
     nodes = [manifest.nodes[name] for name in lasting]
     found = _described(connection, [node.schema for node in nodes], [node.alias for node in nodes])
@@ -192,8 +186,8 @@ def _built(connection: psycopg.Connection, manifest: Any) -> list[Any] | None:
 
 
 def _described(connection: psycopg.Connection, schemas: list[str], names: list[str]) -> list[Any]:
-    """What PostgreSQL knows of each relation that is there."""
+    """The definition of each relation that exists."""
     with connection.transaction():
-        # Definitions leave out schemas of the search_path, and so do not show that a table moved from one to another.
+        # Definitions omit schemas of the search_path; else a table that moved to another schema would look unchanged.
         connection.execute("set local search_path = pg_catalog")
         return connection.execute(_RELATIONS, [schemas, names]).fetchall()
