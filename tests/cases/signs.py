@@ -88,13 +88,17 @@ CASES = [
             *traces(ago(1), 50, agent="three of 50", action_success=[None] * 3 + [True] * 47),
             *traces(ago(20), 400, agent="four of 50"),
             *traces(ago(1), 50, agent="four of 50", action_success=[None] * 4 + [True] * 46),
+            *traces(ago(20), 99, agent="24 of 1000"),
+            *traces(ago(6), 1000, agent="24 of 1000", action_success=[None] * 24 + [True] * 976),
             *traces(ago(20), 400, agent="two of 2"),
             *traces(ago(1), 2, agent="two of 2", action_success=None),
         ],
-        # p = 1/401, so of 50 traces 0.125 are expected: three or more have a chance of 0.00029, four of 0.000009.
+        # p = 1/401, so of 50 traces 0.125 are expected: three or more have a chance of 0.00029, four of 0.000009. Where
+        # 10 are expected, exactly 24 have one of 0.00007, 24 or more of 0.00012.
         [
             expects(signs(), agent="three of 50"),
             expects(signs(**{"unreported action_success": 4 / 50}), agent="four of 50"),
+            expects(signs(), agent="24 of 1000"),
             expects(signs(), agent="two of 2"),
         ],
     ),

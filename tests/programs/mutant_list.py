@@ -1124,7 +1124,6 @@ MUTANTS = [
         SIGNS,
         "from generate_series(({{ x }})::bigint, ({{ x }} + 20 + 10 * sqrt({{ x }}))::bigint) as terms (k)",
         "from generate_series(({{ x }})::bigint, ({{ x }})::bigint) as terms (k)",
-        UNIT_TESTS,
     ),
     Mutant(
         "a null that the components contradict is by design",
@@ -1147,10 +1146,10 @@ MUTANTS = [
     ),
     # scoring.md §9: what comes late, and the logs
     Mutant(
-        "what the lookback holds is late",
+        "nobody looks for what came ten days before the lookback",
         LATE,
-        "{%- set late_until = lookback_from() -%}",
-        "{%- set late_until = as_of() -%}",
+        "setting('late_detection_periods') ~ ' * '",
+        "10 ~ ' * '",
         LATE_AND_LOGGED,
     ),
     Mutant(
