@@ -49,9 +49,19 @@ CASES = [
             # The second half came before the window of 7 days.
             *scored_records("earlier", 8, 50),
             *scored_records("earlier", 1.5, 50),
-            # One score is absent in the second half.
-            *scored_records("absent", 5.3, 50),
-            *[row | {"dsdma_domain_alignment": None} for row in scored_records("absent", 1.6, 50)],
+            # Twenty records five times, all without the second score: the other two alone would be 4.9 times chance.
+            *[
+                row
+                for days in (5.3, 4.3, 3.3, 2.3, 1.6)
+                for row in traces(
+                    ago(days),
+                    20,
+                    agent="absent",
+                    csdma_plausibility_score=[n % 10 / 10 for n in range(20)],
+                    dsdma_domain_alignment=None,
+                    coherence_level=[(n + 3 * (n // 10)) % 10 / 10 for n in range(20)],
+                )
+            ],
         ],
         # Each score has 10 * 45 of 4950 pairs in common, so that chance gives 450^3 / 4950^2; there are 50.
         [
