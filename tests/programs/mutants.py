@@ -158,11 +158,20 @@ def unit_tests(server: Server) -> Iterator[str]:
         yield from failing(database)
 
 
+def late_and_logged(server: Server) -> Iterator[str]:
+    """What comes late, and the logs of runs and publications."""
+    import test_late_arrivals
+
+    with tempfile.TemporaryDirectory() as folder:
+        yield from test_late_arrivals.wrong(server, Path(folder))
+
+
 CHECKS: dict[str, Callable[[Server], Iterator[str]]] = {
     "cases by day": lambda server: cases(server, by_hour=False),
     "reference": reference,
     "cases by hour": lambda server: cases(server, by_hour=True),
     "unit tests": unit_tests,
+    "late and logged": late_and_logged,
 }
 """Cheapest first."""
 

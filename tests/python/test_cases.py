@@ -42,7 +42,7 @@ def load(connection: psycopg.Connection) -> None:
     insert_rows(connection, "covenant_public_keys", [key("key"), *keys])
 
 
-EMPTY: dict[str, Any] = {"alerts": {}, "issues": {}, "failed": []}
+EMPTY: dict[str, Any] = {"alerts": {}, "signs": {}, "issues": {}, "failed": []}
 """What an agent has that is not spoken of."""
 
 Found = dict[tuple[str, Any, int], dict[str, Any]]
@@ -70,6 +70,10 @@ def published(connection: psycopg.Connection) -> Found:
         found[place][f"moved.{row['part']}"] = row["points"]
     for place, row in query("select * from {schema}.fct_capacity_alerts where as_of = %(T)s"):
         found[place].setdefault("alerts", {})[row["kind"]] = row["severity"]
+    for place, row in query("select * from {schema}.fct_record_signs where as_of = %(T)s"):
+        found[place].setdefault("signs", {})[" ".join(filter(None, (row["sign"], row["field"])))] = row[
+            "value"
+        ]
     for (agent, *_), row in query(
         "select agent_id_hash, %(T)s as as_of, 0 as window_days, array_agg(distinct failed order by failed) as failed"
         " from {schema}.fct_trace_verdicts cross join unnest(failed_comparisons) as failures (failed) group by 1"
@@ -105,7 +109,9 @@ def expected(row: Row, by_hour: bool) -> Mapping[str, Any]:
 
 
 def is_equal(value: Any, other: Any) -> bool:
-    """Numbers to 1e-9, anything else exactly."""
+    """Numbers to 1e-9, those of a dict too, anything else exactly."""
+    if isinstance(value, dict) and isinstance(other, dict):
+        return value.keys() == other.keys() and all(is_equal(value[name], other[name]) for name in value)
     if isinstance(value, (int, float)) and isinstance(other, (int, float)):
         return abs(value - other) <= TOLERANCE
     return bool(value == other)
