@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ciris_scoring.steps.intervals.inputs import LEAST_LOG_HOURS, METRICS, Floats, Integers, PeriodSums
-from ciris_scoring.steps.resilience import N_BINS
+from ciris_scoring.statistics.inputs import LEAST_LOG_HOURS, METRICS, Floats, Integers, PeriodSums
+from ciris_scoring.statistics.resilience import N_BINS
 
 REPLAY_SAMPLE = 30
 FIELDS = 10

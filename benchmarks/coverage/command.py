@@ -29,14 +29,9 @@ from benchmarks.coverage.targets import (
 )
 from benchmarks.verdicts import Verdict, announce
 from ciris_scoring.basics.terminal import aligned
-from ciris_scoring.steps.intervals import (
-    COMPONENTS,
-    FACTORS,
-    Rows,
-    compute_intervals,
-    fleet_values,
-    sum_fleet,
-)
+from ciris_scoring.statistics.design_effects import fleet_values
+from ciris_scoring.statistics.inputs import Rows
+from ciris_scoring.statistics.intervals import COMPONENTS, FACTORS, compute_intervals, sum_fleet
 
 COVERAGE_HEADINGS = (
     "",

@@ -6,8 +6,8 @@ from typing import NamedTuple
 import numpy as np
 
 from benchmarks.coverage.behaviour import STEADY_DAYS, WORTH
-from ciris_scoring.steps.episodes import Episodes, chance_of_as_many, longer
-from ciris_scoring.steps.intervals.inputs import Booleans, Floats, Integers
+from ciris_scoring.statistics.episodes import Episodes, chance_of_as_many, longer
+from ciris_scoring.statistics.inputs import Booleans, Floats, Integers
 
 EPISODE_Z, EPISODE_CHANCE = 2.935, 0.0017
 """The parameters ``episode_z`` and ``episode_chance``."""

@@ -27,10 +27,9 @@ from benchmarks.coverage.cases import (
 )
 from benchmarks.coverage.measure import PARAMETERS, limits_of_fleets
 from benchmarks.coverage.truth import truth
-from ciris_scoring.steps.intervals import COMPONENTS, Intervals, Window
-from ciris_scoring.steps.intervals.inputs import Booleans, Floats
-from ciris_scoring.steps.intervals.rows import GOOD_SHARES
-from ciris_scoring.steps.resilience import sigmoid
+from ciris_scoring.statistics.inputs import Booleans, Floats, Window
+from ciris_scoring.statistics.intervals import COMPONENTS, GOOD_SHARES, Intervals
+from ciris_scoring.statistics.resilience import sigmoid
 
 LEAST_FALL = 0.15 / 3
 """A third of ``falling_threshold``."""

@@ -6,9 +6,9 @@ import numpy as np
 from benchmarks.coverage.behaviour import EPISODE_SIGMA, WORTH, Facts
 from benchmarks.coverage.cases import DEFERRALS_PER_WEEK, EPISODES, Case
 from benchmarks.coverage.truth import Truth
-from ciris_scoring.steps.intervals import COMPONENTS
-from ciris_scoring.steps.intervals.inputs import Floats, Parameters
-from ciris_scoring.steps.resilience import resilience_score
+from ciris_scoring.statistics.inputs import Floats, Parameters
+from ciris_scoring.statistics.intervals import COMPONENTS
+from ciris_scoring.statistics.resilience import resilience_score
 
 WINDOWS_DRAWN = 400
 """Windows whose mean R counts as the expected one; the score's own error is twenty times that of this mean."""

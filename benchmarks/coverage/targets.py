@@ -7,7 +7,7 @@ from benchmarks.coverage.episode import FalseAlarms
 from benchmarks.coverage.falling import ANY_KIND, Dropped, Unchanged
 from benchmarks.coverage.measure import Measured
 from benchmarks.verdicts import Verdict
-from ciris_scoring.steps.intervals import COMPONENTS, FACTORS
+from ciris_scoring.statistics.intervals import COMPONENTS, FACTORS
 
 CELL = (0.93, 0.98)
 MEAN_OF_CELLS = (0.945, 0.97)

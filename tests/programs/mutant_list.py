@@ -52,8 +52,8 @@ WORSE_EVENTS = "models/intermediate/signs/int_worse_events.sql"
 QUALITY = "models/marts/fct_data_quality.sql"
 STAGED_TRACES = "models/staging/cirislens/stg_cirislens__covenant_traces.sql"
 STAGED_DEFERRALS = "models/staging/cirislens/stg_cirislens__wbd_deferrals.sql"
-DRIFT = "python/ciris_scoring/steps/resilience.py"
-STEADY = "python/ciris_scoring/steps/intervals/steady.py"
+DRIFT = "python/ciris_scoring/statistics/resilience.py"
+STEADY = "python/ciris_scoring/statistics/steady.py"
 WORSE = "models/intermediate/alerts/int_worse_events.sql"
 
 MUTANTS = [

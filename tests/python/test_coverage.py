@@ -30,9 +30,8 @@ from benchmarks.coverage.targets import (
     judge_steady,
 )
 from benchmarks.coverage.truth import truth
-from ciris_scoring.steps.episodes import Episodes, chance_of_as_many, longer
-from ciris_scoring.steps.intervals import COMPONENTS, Intervals
-from ciris_scoring.steps.intervals.rows import GOOD_SHARES
+from ciris_scoring.statistics.episodes import Episodes, chance_of_as_many, longer
+from ciris_scoring.statistics.intervals import COMPONENTS, GOOD_SHARES, Intervals
 
 ROWS = 400
 SEED = 11

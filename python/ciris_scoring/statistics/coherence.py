@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ciris_scoring.steps.intervals.inputs import Floats, Parameters, PeriodSums, Rows, Window
-from ciris_scoring.steps.intervals.rolling import decayed_sum
+from ciris_scoring.statistics.inputs import Floats, Parameters, PeriodSums, Rows, Window
+from ciris_scoring.statistics.rolling import decayed_sum
 
 
 class Coherence(NamedTuple):

@@ -5,19 +5,13 @@ from collections.abc import Mapping
 from psycopg import sql
 
 from ciris_scoring.basics.statements import column_list
-from ciris_scoring.steps.fixed_copy import write_numbers
-from ciris_scoring.steps.intervals import (
-    COMPONENTS,
-    METHOD_VERSION,
-    SCORE_LEVEL,
-    FleetValues,
-    Intervals,
-    Rows,
-)
-from ciris_scoring.steps.intervals.inputs import METRICS, Floats, Integers
-from ciris_scoring.steps.intervals.residuals import EFFECTS
-from ciris_scoring.steps.resilience import Drift
-from ciris_scoring.steps.session import Session
+from ciris_scoring.statistics.design_effects import FleetValues
+from ciris_scoring.statistics.fixed_copy import write_numbers
+from ciris_scoring.statistics.inputs import METHOD_VERSION, METRICS, SCORE_LEVEL, Floats, Integers, Rows
+from ciris_scoring.statistics.intervals import COMPONENTS, Intervals
+from ciris_scoring.statistics.residuals import EFFECTS
+from ciris_scoring.statistics.resilience import Drift
+from ciris_scoring.statistics.session import Session
 
 KEY = ("agent_id_hash", "as_of", "window_days")
 FACTOR_SCORES = ("c_score", "i_int_score", "r_score", "i_inc_score", "s_score")

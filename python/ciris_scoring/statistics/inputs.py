@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ciris_scoring.steps.resilience import N_BINS
+from ciris_scoring.statistics.resilience import N_BINS
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]

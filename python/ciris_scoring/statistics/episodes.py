@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ciris_scoring.steps.intervals.effects import FLEET_WEIGHT
-from ciris_scoring.steps.intervals.inputs import Floats, Integers
+from ciris_scoring.statistics.design_effects import FLEET_WEIGHT
+from ciris_scoring.statistics.inputs import Floats, Integers
 
 
 class Episodes(NamedTuple):

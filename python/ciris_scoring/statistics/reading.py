@@ -8,15 +8,13 @@ from numpy.typing import NDArray
 from psycopg import sql
 
 from ciris_scoring.basics.errors import StepError
-from ciris_scoring.steps.episodes import Episodes
-from ciris_scoring.steps.fixed_copy import Numbers, read_numbers
-from ciris_scoring.steps.intervals import PeriodSums, Rows
-from ciris_scoring.steps.intervals.inputs import METRICS, Integers
-from ciris_scoring.steps.limits.block import Block
-from ciris_scoring.steps.limits.inputs import Inputs
-from ciris_scoring.steps.limits.setting import Setting
-from ciris_scoring.steps.resilience import N_BINS
-from ciris_scoring.steps.session import Session
+from ciris_scoring.statistics.episodes import Episodes
+from ciris_scoring.statistics.fixed_copy import Numbers, read_numbers
+from ciris_scoring.statistics.fleets import Block
+from ciris_scoring.statistics.inputs import METRICS, Integers, PeriodSums, Rows
+from ciris_scoring.statistics.resilience import N_BINS
+from ciris_scoring.statistics.session import Session
+from ciris_scoring.statistics.setting import Setting
 
 KEPT_BYTES = 250_000_000
 """Of a block's sums that are kept between its two passes: 10,000 agents of 67 days take 110 MB."""
@@ -67,6 +65,18 @@ ROW_COLUMNS = {
 """Columns of ``ciris_rows``, as they are read: agent, as-of and window by their places in the block."""
 
 
+class Relations(NamedTuple):
+    """Where the statistics read: the relations of the models behind them, as dbt quotes them."""
+
+    scoring_run: sql.SQL
+    scoring_parameters: sql.SQL
+    scoring_windows: sql.SQL
+    statistics_inputs: sql.SQL
+    resilience_inputs: sql.SQL
+    incompleteness_awareness: sql.SQL
+    agent_periods: sql.SQL
+
+
 class Batch(NamedTuple):
     """Some agents of a block."""
 
@@ -93,7 +103,7 @@ def create_row_tables(session: Session) -> None:
     )
 
 
-def number_rows(session: Session, inputs: Inputs, block: Block) -> int:
+def number_rows(session: Session, relations: Relations, block: Block) -> int:
     """Put the rows of a block into ``ciris_rows`` and its agents into ``ciris_agents``; return how many agents.
 
     :raises StepError: they are not those that the inputs' digests were made from.
@@ -126,8 +136,8 @@ def number_rows(session: Session, inputs: Inputs, block: Block) -> int:
             and awareness.as_of between %(first)s and %(last)s
         """).format(
             histograms=histograms,
-            resilience=inputs.resilience_inputs,
-            awareness=inputs.incompleteness_awareness,
+            resilience=relations.resilience_inputs,
+            awareness=relations.incompleteness_awareness,
         ),
         {"first": block.fleets[0].as_of, "last": block.end},
     )
@@ -139,7 +149,8 @@ def number_rows(session: Session, inputs: Inputs, block: Block) -> int:
     expected = sum(fleet.n_agents for fleet in block.fleets)
     if found != expected:
         raise StepError(
-            f"int_interval_inputs was made from {expected} rows, but there are {found}. Run the whole build: dbt build"
+            f"int_statistics_inputs was made from {expected} rows, but there are {found}. "
+            "Run the whole build: dbt build"
         )
     return int(n_agents)
 
@@ -150,8 +161,8 @@ class BatchReader:
     A block is gone through twice: what is read is kept as far as ``KEPT_BYTES`` go, counts in few bytes.
     """
 
-    def __init__(self, session: Session, inputs: Inputs, setting: Setting, block: Block):
-        self._session, self._inputs, self._setting, self._block = session, inputs, setting, block
+    def __init__(self, session: Session, relations: Relations, setting: Setting, block: Block):
+        self._session, self._relations, self._setting, self._block = session, relations, setting, block
         self._kept: dict[range, Batch] = {}
         self._room = KEPT_BYTES
 
@@ -160,7 +171,7 @@ class BatchReader:
         if agents in self._kept:
             batch = self._kept[agents]
             return batch._replace(sums=PeriodSums._make(map(_widened, batch.sums)))
-        sums = _read_sums(self._session, self._inputs, self._setting, self._block, agents)
+        sums = _read_sums(self._session, self._relations, self._setting, self._block, agents)
         batch = Batch(sums, *_read_rows(self._session, self._setting, self._block, agents))
         narrow = batch._replace(sums=PeriodSums._make(map(_narrowed, sums)))
         self._room -= sum(
@@ -224,7 +235,9 @@ def _read_rows(
     return row_ids, rows, Episodes(n=rows.n_episodes, **compared), histograms
 
 
-def _read_sums(session: Session, inputs: Inputs, setting: Setting, block: Block, agents: range) -> PeriodSums:
+def _read_sums(
+    session: Session, relations: Relations, setting: Setting, block: Block, agents: range
+) -> PeriodSums:
     """Sums of a batch's periods."""
     [(lowest, highest)] = session.rows(
         "select min(agent_id_hash), max(agent_id_hash) from ciris_agents"
@@ -241,7 +254,7 @@ def _read_sums(session: Session, inputs: Inputs, setting: Setting, block: Block,
         "period": setting.period.total_seconds(),
     }
     columns = {"agent": Numbers("int8"), "period": Numbers("int8"), **PERIOD_COLUMNS}
-    found = read_numbers(session, _sums_query(inputs.agent_periods), parameters, columns)
+    found = read_numbers(session, _sums_query(relations.agent_periods), parameters, columns)
     agent, period = found.pop("agent"), found.pop("period")
     shape = (len(agents), block.n_periods(setting))
 
