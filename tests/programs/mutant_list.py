@@ -45,7 +45,6 @@ EPISODES = "models/intermediate/windows/int_window_episodes.sql"
 INTEGRITY = "models/intermediate/factors/int_integrity.sql"
 INCOMPLETENESS = "models/intermediate/factors/int_incompleteness_awareness.sql"
 RESILIENCE = "models/intermediate/factors/int_resilience_inputs.sql"
-COHERENCE = "models/intermediate/factors/int_sustained_coherence.sql"
 SCORES = "models/intermediate/factors/int_capacity_scores.sql"
 ALERTS = "models/marts/fct_capacity_alerts.sql"
 WORSE_EVENTS = "models/intermediate/signs/int_worse_events.sql"
@@ -53,6 +52,7 @@ QUALITY = "models/marts/fct_data_quality.sql"
 STAGED_TRACES = "models/staging/cirislens/stg_cirislens__covenant_traces.sql"
 STAGED_DEFERRALS = "models/staging/cirislens/stg_cirislens__wbd_deferrals.sql"
 DRIFT = "python/ciris_scoring/statistics/resilience.py"
+COHERENCE = "python/ciris_scoring/statistics/coherence.py"
 STEADY = "python/ciris_scoring/statistics/steady.py"
 WORSE = "models/intermediate/alerts/int_worse_events.sql"
 
@@ -684,40 +684,40 @@ MUTANTS = [
     ),
     Mutant(
         "corroborated signals weigh as others",
-        "macros/formulas/signal_weight.sql",
-        "scoring_parameter('w_corroborated')",
-        "scoring_parameter('w_uncorroborated')",
+        COHERENCE,
+        "corroborated, uncorroborated = parameters.w_corroborated,",
+        "corroborated, uncorroborated = parameters.w_uncorroborated,",
     ),
     Mutant(
         "coherence decays by period, whatever its length",
-        "macros/formulas/coherence_growth.sql",
-        "::numeric * {{ period_hours() }})",
-        "::numeric * 24)",
+        COHERENCE,
+        "keep = 1 - parameters.decay_per_day / periods_per_day",
+        "keep = 1 - parameters.decay_per_day",
         "cases by hour",
     ),
     Mutant(
-        "memory reaches a stretch too far",
+        "memory reaches a period too far",
         COHERENCE,
-        "and own.as_of - own.memory = memory_before.as_of",
-        "and own.as_of - own.memory * 2 = memory_before.as_of",
+        "memory = window.coherence_days * periods_per_day",
+        "memory = window.coherence_days * periods_per_day + 1",
     ),
     Mutant(
         "S counts the end at which the window begins",
         COHERENCE,
-        "and window_sums.window_start = at_start.as_of",
-        "and window_sums.window_start - {{ period_length() }} = at_start.as_of",
+        "decayed_sum(values[:, 1:], length)",
+        "decayed_sum(values[:, 1:], length + 1)",
     ),
     Mutant(
         "S is the last ratio",
         COHERENCE,
-        "coalesce((ratio_sum / nullif(n_ratios, 0))::double precision, 0) as s_score",
-        "coalesce(sigma / nullif(sigma_max, 0), 0) as s_score",
+        "share = over_ends(of_sigma_max(sigma)) / counted",
+        "share = of_sigma_max(sigma)[rows.agent, rows.as_of]",
     ),
     Mutant(
         "ends without a signal count as 0",
         COHERENCE,
-        "count(*) filter (where grown_sigma_max > 0) over so_far as n_ratios",
-        "count(*) over so_far as n_ratios",
+        "n_ends = over_ends(measured.astype(np.float64))",
+        "n_ends = over_ends(np.ones(measured.shape))",
     ),
     # scoring.md §8: composites, status and the rest
     Mutant(

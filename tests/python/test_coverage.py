@@ -104,7 +104,9 @@ def behaviour_of(rows: list[dict[str, tuple[float, float, float]]]) -> Losses:
             at = COMPONENTS.index(name)
             value[i, at], low[i, at], high[i, at] = three
     empty = np.zeros(len(rows))
-    return losses(Intervals(*[empty] * 7, *[one] * 3, value, low, high, one, empty.astype(np.int64)))
+    return losses(
+        Intervals(*[empty] * 7, *[one] * 3, value, low, high, one, empty.astype(np.int64), *[empty] * 3)
+    )
 
 
 def test_falling_by_hand():

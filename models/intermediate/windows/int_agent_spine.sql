@@ -1,7 +1,7 @@
 {{ config(materialized='replace_range', meta={'rewritten': 'anew'}) }}
 {#- Every period at which a window of some score may end: from a period with a trace to the last as-of whose windows
-    hold it, without gaps. Where an agent was silent for longer than any score remembers, a new span begins, in which the
-    sums of int_sustained_coherence start over: years of silence cost nothing.
+    hold it, without gaps. Where an agent was silent for longer than any score remembers, a new span begins: years of
+    silence cost nothing.
     Grain and key: agent, period. Nothing is null. -#}
 with scoring_run as (
 

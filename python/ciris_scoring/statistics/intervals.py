@@ -175,6 +175,11 @@ class Intervals(NamedTuple):
     """(n, 11); null for ``mttr_hours``, ``q_deferral``, and what is unmeasured; of drift the metrics' mean."""
     interval_driver: NDArray[np.int64]
     """(n,) index into ``COMPONENTS`` of the one that widens the interval most; −1 where none does, or no score."""
+    sigma: Floats
+    """(n,) the state that S is made of, at the as-of."""
+    sigma_max: Floats
+    s_score: Floats
+    """(n,) S; null where unmeasured."""
 
 
 class _ComponentLimits(NamedTuple):
@@ -257,13 +262,9 @@ def compute_intervals(
     """
     check_inputs(sums, rows, windows, periods_per_day)
     n = len(rows.agent)
-    widths = (*(None,) * 7, 5, 5, 5, 11, 11, 11, 11)
-    result = Intervals._make(
-        [
-            *(np.empty(n if width is None else (n, width)) for width in widths),
-            np.empty(n, dtype=np.int64),
-        ]
-    )
+    widths = (*(None,) * 7, 5, 5, 5, 11, 11, 11, 11, *(None,) * 4)
+    result = Intervals._make([np.empty(n if width is None else (n, width)) for width in widths])
+    result = result._replace(interval_driver=np.empty(n, dtype=np.int64))
     totals = _running_totals(sums, periods_per_day)
     weight = np.divide(
         sums.n_traces,
@@ -550,6 +551,9 @@ def _limits(
         component_high=np.maximum(high, value),
         design_effect=published_effects,
         interval_driver=np.where(is_scored, drivers, -1),
+        sigma=coherent.sigma,
+        sigma_max=coherent.sigma_max,
+        s_score=coherent.s_score,
     )
 
 

@@ -57,6 +57,9 @@ def add_numbers(
         "n_measured_metrics": drift.n_measured.astype("int64"),
         "r_score": r_score,
         "r_score_steady": limits.r_score_steady,
+        "sigma": limits.sigma,
+        "sigma_max": limits.sigma_max,
+        "s_score": limits.s_score,
         **_limits(limits),
         "driver": limits.interval_driver,
         **_fleet_values(fleet, rows),
@@ -109,7 +112,16 @@ def column_names() -> list[str]:
     limited = ["capacity_score", *FACTOR_SCORES, "capacity_score_steady"]
     limited += [component for component in COMPONENTS if component not in FACTOR_SCORES]
     return [
-        *(*DELTAS, "delta_drift", "n_measured_metrics", "r_score", "r_score_steady"),
+        *(
+            *DELTAS,
+            "delta_drift",
+            "n_measured_metrics",
+            "r_score",
+            "r_score_steady",
+            "sigma",
+            "sigma_max",
+            "s_score",
+        ),
         *(f"{name}_{side}" for name in limited for side in ("low", "high")),
         *(f"{name}_design_effect" for name in COMPONENTS if name not in WITHOUT_DESIGN_EFFECT),
         "driver",
