@@ -16,9 +16,8 @@
     ({{ scoring_parameter('mu_c') }}::double precision * {{ value }})
   {%- else -%}
     {%- if part == 'delta_drift' -%}
-      {%- set kept = '1 - ' ~ complement_of_norm(
-          '(1 - ' ~ value ~ ')', scoring_parameter('norm_k'), scoring_parameter('norm_x0')
-      ) -%}
+      {%- set kept = '1 / (1 + exp(-' ~ scoring_parameter('norm_k') ~ ' * (1 - ' ~ value ~ ' - '
+          ~ scoring_parameter('norm_x0') ~ ')))' -%}
     {%- else -%}
       {%- set kept = '1 - ' ~ value if part in ['ece', 'u_unsafe'] else value -%}
     {%- endif -%}

@@ -26,7 +26,8 @@ class Mutant(NamedTuple):
 
 FACTORS = "macros/formulas/factors.sql"
 REPLAY = "macros/formulas/replay.sql"
-ATTRIBUTION = "macros/formulas/attribution.sql"
+ATTRIBUTION = "models/marts/fct_score_attribution.sql"
+CHANGES = "models/marts/fct_score_changes.sql"
 FALLING = "macros/formulas/falling.sql"
 CLEAN_SCORES = "macros/cleaning/clean_scores.sql"
 LONG_TEXT = "macros/cleaning/long_text.sql"
@@ -53,6 +54,7 @@ STAGED_TRACES = "models/staging/cirislens/stg_cirislens__covenant_traces.sql"
 STAGED_DEFERRALS = "models/staging/cirislens/stg_cirislens__wbd_deferrals.sql"
 DRIFT = "python/ciris_scoring/statistics/resilience.py"
 COHERENCE = "python/ciris_scoring/statistics/coherence.py"
+LOSSES = "python/ciris_scoring/statistics/attribution.py"
 STEADY = "python/ciris_scoring/statistics/steady.py"
 WORSE = "models/intermediate/alerts/int_worse_events.sql"
 
@@ -924,55 +926,55 @@ MUTANTS = [
     Mutant(
         "points are shared equally",
         ATTRIBUTION,
-        "when {{ whole }} > 0 then ({{ total }}) * ({{ amount }} / {{ whole }})",
-        "when {{ whole }} > 0 then ({{ total }}) / 13",
+        "else coalesce(parts.loss / nullif(sum(parts.loss) over (), 0), 0)",
+        "else 1.0 / 13",
     ),
     Mutant(
         "the ceiling costs nothing",
-        ATTRIBUTION,
-        "resilience_ceiling_loss(parameters ~ '.norm_k', parameters ~ '.norm_x0') }} as r_ceiling",
-        "resilience_ceiling_loss(parameters ~ '.norm_k', parameters ~ '.norm_x0') }} * 0 as r_ceiling",
+        LOSSES,
+        "np.log1p(np.exp(-k * (1 - x0)))",
+        "0 * np.log1p(np.exp(-k * (1 - x0)))",
     ),
     Mutant(
         "slow recovery costs twice",
-        ATTRIBUTION,
-        ".mttr_scale_hours)') }} as amount_mttr_hours",
-        ".mttr_scale_hours)') }} * 2 as amount_mttr_hours",
+        LOSSES,
+        "np.log1p(score.mttr_hours / parameters.mttr_scale_hours)",
+        "2 * np.log1p(score.mttr_hours / parameters.mttr_scale_hours)",
     ),
     Mutant(
         "the floor caps nothing",
-        ATTRIBUTION,
-        "when coalesce({{ losses | join(' + ') }} > {{ most }}, {{ most }} is not null)",
-        "when coalesce({{ losses | join(' + ') }} > {{ most }} * 100, false)",
+        LOSSES,
+        "if parameters.integrity_floor > 0:",
+        "if parameters.integrity_floor > 2:",
         "reference",
     ),
     Mutant(
         "infinite parts do not share alone",
         ATTRIBUTION,
-        "then case when {{ amount }} is null then ({{ total }}) / {{ n_infinite }} else 0 end",
-        "then ({{ total }}) / 13",
+        "then (parts.loss is null)::integer::double precision / count",
+        "then 1::double precision / 13 * count",
     ),
     Mutant(
         "points of a change are its losses",
-        ATTRIBUTION,
-        "then (0 - {{ loss_change }}) * {{ per_loss }}",
-        "then (0 - {{ loss_change }})",
+        CHANGES,
+        "then (0 - parts.loss_change) * moved.points_per_loss",
+        "then (0 - parts.loss_change)",
     ),
     Mutant(
         "a gain is negative",
-        ATTRIBUTION,
-        "then (0 - {{ loss_change }}) * {{ per_loss }}",
-        "then {{ loss_change }} * {{ per_loss }}",
+        CHANGES,
+        "then (0 - parts.loss_change) * moved.points_per_loss",
+        "then parts.loss_change * moved.points_per_loss",
     ),
     Mutant(
         "turned parts share their own changes",
-        ATTRIBUTION,
-        "when {{ has_turned }} = 1 then ({{ score_now }} - {{ score_before }}) / {{ n_turned }}",
-        "when {{ has_turned }} = 1 then ({{ score_now }} - {{ score_before }})",
+        CHANGES,
+        "(later.capacity_score - earlier.capacity_score) / count(*) filter (where parts.has_turned) over ()",
+        "(later.capacity_score - earlier.capacity_score)",
     ),
     Mutant(
         "the score before is a period earlier",
-        ATTRIBUTION,
+        "macros/formulas/attribution.sql",
         "case when compared_with = 'window' then {{ days(window_days) }} else {{ period_length() }} end",
         "case when compared_with = 'window' then {{ days('7') }} else {{ period_length() }} end",
     ),

@@ -12,6 +12,7 @@ import yaml
 from psycopg import sql
 from psycopg.rows import dict_row
 
+from brute_force import attribution
 from ciris_scoring.trial.embedded import SCHEMA
 from conftest import REPOSITORY, Database, copy_of
 
@@ -102,6 +103,7 @@ DESIGN = {
         **{f"{name}_design_effect": DOUBLE for name in (*WITH_DESIGN_EFFECT, "s_score")},
         "verdict": TEXT,
         "review_for": TEXTS,
+        **{f"{part}_loss": DOUBLE for part in attribution.PARTS},
     },
     "fct_factor_components": {
         **KEY,

@@ -12,6 +12,7 @@ def model(dbt: Any, session: Any) -> str:
     parameters = dbt.ref("int_scoring_parameters")
     windows = dbt.ref("scoring_windows")
     digests = dbt.ref("int_statistics_inputs")
+    integrity = dbt.ref("int_integrity")
     resilience = dbt.ref("int_resilience_inputs")
     awareness = dbt.ref("int_incompleteness_awareness")
     periods = dbt.ref("int_agent_periods")
@@ -20,6 +21,7 @@ def model(dbt: Any, session: Any) -> str:
         "scoring_parameters": parameters,
         "scoring_windows": windows,
         "statistics_inputs": digests,
+        "integrity": integrity,
         "resilience_inputs": resilience,
         "incompleteness_awareness": awareness,
         "agent_periods": periods,

@@ -11,7 +11,7 @@ from ciris_scoring.basics.errors import StepError
 from ciris_scoring.statistics.episodes import Episodes
 from ciris_scoring.statistics.fixed_copy import Numbers, read_numbers
 from ciris_scoring.statistics.fleets import Block
-from ciris_scoring.statistics.inputs import METRICS, Integers, PeriodSums, Rows
+from ciris_scoring.statistics.inputs import METRICS, Floats, Integers, PeriodSums, Rows
 from ciris_scoring.statistics.resilience import N_BINS
 from ciris_scoring.statistics.session import Session
 from ciris_scoring.statistics.setting import Setting
@@ -57,6 +57,7 @@ ROW_COLUMNS = {
     "n_steady_episodes": Numbers("int8"),
     "q_deferral_steady": Numbers("float8"),
     "n_steady_deferrals": Numbers("int8"),
+    **dict.fromkeys(("i_replay", "ece"), Numbers("float8")),
     "log_hours": Numbers("float8"),
     "n_before": Numbers("int8"),
     **dict.fromkeys(("log_hours_before", "log_hours_squared_before"), Numbers("float8")),
@@ -72,9 +73,17 @@ class Relations(NamedTuple):
     scoring_parameters: sql.SQL
     scoring_windows: sql.SQL
     statistics_inputs: sql.SQL
+    integrity: sql.SQL
     resilience_inputs: sql.SQL
     incompleteness_awareness: sql.SQL
     agent_periods: sql.SQL
+
+
+class Published(NamedTuple):
+    """Components of n rows as SQL sums them: exactly, so that one that does not move is the same to the bit."""
+
+    i_replay: Floats
+    ece: Floats
 
 
 class Batch(NamedTuple):
@@ -84,6 +93,7 @@ class Batch(NamedTuple):
     row_ids: Integers
     rows: Rows
     episodes: Episodes
+    published: Published
     histograms: Integers
     """(rows, 3, 2, 10): of each metric the scoring window's, then the baseline's."""
 
@@ -96,6 +106,7 @@ def create_row_tables(session: Session) -> None:
             row_id int8, agent_number int8, agent_id_hash text, as_of timestamptz, window_days int4, inputs_digest text,
             mttr_hours float8, n_episodes int8, rho_regression float8, q_deferral float8, n_judged_deferrals int8,
             mttr_hours_steady float8, n_steady_episodes int8, q_deferral_steady float8, n_steady_deferrals int8,
+            i_replay float8, ece float8,
             log_hours float8, n_before int8, log_hours_before float8, log_hours_squared_before float8, histograms int8[]
         ) on commit drop;
         create temporary table ciris_agents (agent_number int8, agent_id_hash text) on commit drop;
@@ -124,20 +135,23 @@ def number_rows(session: Session, relations: Relations, block: Block) -> int:
             resilience.mttr_hours, resilience.n_recoveries + resilience.n_open_episodes, resilience.rho_regression,
             awareness.q_deferral, awareness.n_judged_deferrals,
             resilience.mttr_hours_steady, resilience.n_steady_episodes,
-            awareness.q_deferral_steady, awareness.n_steady_deferrals,
+            awareness.q_deferral_steady, awareness.n_steady_deferrals, integrity.i_replay, awareness.ece,
             resilience.log_hours, resilience.n_episodes_before, resilience.log_hours_before,
             resilience.log_hours_squared_before, {histograms}
         from ciris_fleets as fleets
         inner join {resilience} as resilience using (as_of, window_days)
         inner join {awareness} as awareness using (agent_id_hash, as_of, window_days)
+        inner join {integrity} as integrity using (agent_id_hash, as_of, window_days)
         where
             fleets.as_of between %(first)s and %(last)s
             and resilience.as_of between %(first)s and %(last)s
             and awareness.as_of between %(first)s and %(last)s
+            and integrity.as_of between %(first)s and %(last)s
         """).format(
             histograms=histograms,
             resilience=relations.resilience_inputs,
             awareness=relations.incompleteness_awareness,
+            integrity=relations.integrity,
         ),
         {"first": block.fleets[0].as_of, "last": block.end},
     )
@@ -175,7 +189,8 @@ class BatchReader:
         batch = Batch(sums, *_read_rows(self._session, self._setting, self._block, agents))
         narrow = batch._replace(sums=PeriodSums._make(map(_narrowed, sums)))
         self._room -= sum(
-            values.nbytes for values in (*narrow.sums, *narrow.rows, *narrow.episodes, narrow.histograms)
+            values.nbytes
+            for values in (*narrow.sums, *narrow.rows, *narrow.episodes, *narrow.published, narrow.histograms)
         )
         if self._room > 0:
             self._kept[agents] = narrow
@@ -202,20 +217,21 @@ def chunks(batch: Batch, size: int) -> Iterator[Batch]:
             batch.row_ids[chosen],
             rows._replace(agent=rows.agent - first),
             Episodes._make(values[chosen] for values in batch.episodes),
+            Published._make(values[chosen] for values in batch.published),
             batch.histograms[chosen],
         )
 
 
 def _read_rows(
     session: Session, setting: Setting, block: Block, agents: range
-) -> tuple[Integers, Rows, Episodes, Integers]:
-    """Numbers, facts, episodes and histograms of a batch's rows."""
+) -> tuple[Integers, Rows, Episodes, Published, Integers]:
+    """Numbers, facts, episodes, components and histograms of a batch's rows."""
     query = sql.SQL("""
         select
             row_id, agent_number - %(first)s, (extract(epoch from as_of - %(origin)s) / %(period)s)::int8,
             array_position(%(windows)s::int4[], window_days)::int8 - 1, mttr_hours, n_episodes, rho_regression,
             q_deferral, n_judged_deferrals, mttr_hours_steady, n_steady_episodes, q_deferral_steady, n_steady_deferrals,
-            log_hours, n_before, log_hours_before, log_hours_squared_before, histograms
+            i_replay, ece, log_hours, n_before, log_hours_before, log_hours_squared_before, histograms
         from ciris_rows
         where agent_number >= %(first)s and agent_number < %(last)s
         order by row_id
@@ -230,9 +246,10 @@ def _read_rows(
     columns = read_numbers(session, query, parameters, ROW_COLUMNS)
     histograms = columns.pop("histograms").reshape(-1, len(METRICS), 2, N_BINS)
     compared = {name: columns.pop(name) for name in Episodes._fields if name != "n"}
+    published = Published(**{name: columns.pop(name) for name in Published._fields})
     row_ids = columns.pop("row_id")
     rows = Rows(**columns)
-    return row_ids, rows, Episodes(n=rows.n_episodes, **compared), histograms
+    return row_ids, rows, Episodes(n=rows.n_episodes, **compared), published, histograms
 
 
 def _read_sums(

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from psycopg import sql
 
+from ciris_scoring.statistics.attribution import Components, losses
 from ciris_scoring.statistics.design_effects import (
     FleetSums,
     FleetValues,
@@ -16,7 +17,13 @@ from ciris_scoring.statistics.design_effects import (
 )
 from ciris_scoring.statistics.episodes import chance_of_as_many, longer
 from ciris_scoring.statistics.fleets import BLOCK_PERIODS, Block, Fleet, blocks, find_waiting
-from ciris_scoring.statistics.intervals import agents_per_chunk, compute_intervals, sum_fleet
+from ciris_scoring.statistics.intervals import (
+    COMPONENTS,
+    Intervals,
+    agents_per_chunk,
+    compute_intervals,
+    sum_fleet,
+)
 from ciris_scoring.statistics.reading import (
     Batch,
     BatchReader,
@@ -25,7 +32,7 @@ from ciris_scoring.statistics.reading import (
     create_row_tables,
     number_rows,
 )
-from ciris_scoring.statistics.resilience import drift, resilience_score
+from ciris_scoring.statistics.resilience import Drift, drift, resilience_score
 from ciris_scoring.statistics.session import Session, say
 from ciris_scoring.statistics.setting import Setting, read_setting
 from ciris_scoring.statistics.writing import (
@@ -176,5 +183,20 @@ def _compute_rows(
             "episode_z": longer(chunk.episodes, values.episode_cv[chunk.rows.window, chunk.rows.as_of]),
             "episode_chance": chance_of_as_many(chunk.episodes, window_days, parameters.steady_days),
         }
-        add_numbers(session, chunk.row_ids, chunk.rows, drifted, r_score, limits, values, episodes)
+        loss = losses(_components(chunk, drifted, limits), parameters)
+        add_numbers(session, chunk.row_ids, chunk.rows, drifted, r_score, limits, values, episodes, loss)
         progress.add(len(chunk.row_ids))
+
+
+def _components(chunk: Batch, drifted: Drift, limits: Intervals) -> Components:
+    """Components of a chunk's rows, as they are published."""
+    rates = ("d_identity", "k_contradiction", "i_chain", "i_coverage", "u_unsafe")
+    return Components(
+        **{name: limits.component[:, COMPONENTS.index(name)] for name in rates},
+        **chunk.published._asdict(),
+        delta_drift=drifted.mean,
+        mttr_hours=chunk.rows.mttr_hours,
+        rho_regression=chunk.rows.rho_regression,
+        q_deferral=chunk.rows.q_deferral,
+        s_score=np.nan_to_num(limits.s_score),
+    )

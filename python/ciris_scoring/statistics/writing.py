@@ -2,9 +2,11 @@
 
 from collections.abc import Mapping
 
+import numpy as np
 from psycopg import sql
 
 from ciris_scoring.basics.statements import column_list
+from ciris_scoring.statistics.attribution import PARTS
 from ciris_scoring.statistics.design_effects import FleetValues
 from ciris_scoring.statistics.fixed_copy import write_numbers
 from ciris_scoring.statistics.inputs import METHOD_VERSION, METRICS, SCORE_LEVEL, Floats, Integers, Rows
@@ -49,6 +51,7 @@ def add_numbers(
     limits: Intervals,
     fleet: FleetValues,
     episodes: Mapping[str, Floats],
+    loss: Mapping[str, Floats],
 ) -> None:
     """Put the statistics of a chunk's rows into ``ciris_numbers``; NaN for null."""
     columns: Columns = {
@@ -64,6 +67,7 @@ def add_numbers(
         "driver": limits.interval_driver,
         **_fleet_values(fleet, rows),
         **episodes,
+        **{f"{part}_loss": np.where(np.isinf(values), np.nan, values) for part, values in loss.items()},
     }
     write_numbers(
         session, "ciris_numbers", {"row_id": row_ids, **{name: columns[name] for name in column_names()}}
@@ -129,6 +133,7 @@ def column_names() -> list[str]:
         "episode_cv",
         "episode_z",
         "episode_chance",
+        *(f"{part}_loss" for part in PARTS),
     ]
 
 
