@@ -10,6 +10,11 @@
   }) }}
 {% endmacro %}
 
+{#- certainty.md §4: the nine that are behaviour, in the order of the arrays of int_window_statistics. -#}
+{% macro parts_of_behaviour() %}
+  {{ return(attributed_parts() | reject('in', ['r_ceiling', 'mttr_hours', 'rho_regression', 'q_deferral']) | list) }}
+{% endmacro %}
+
 {#- The parts in words, as messages name them; ciris_scoring.reading.words says the same. -#}
 {% macro part_words() %}
   {{ return({

@@ -12,7 +12,7 @@
   {%- set values = [interval_method_version(), period_hours()] -%}
   {%- for name in ['lambda_c', 'mu_c', 'integrity_floor', 'replay_enabled', 'replay_min_sample', 'mttr_scale_hours',
                    'norm_k', 'norm_x0', 'drift_pseudo_count', 'drift_min_sample', 'decay_per_day', 'w_corroborated',
-                   'w_uncorroborated', 'min_traces', 'steady_days'] -%}
+                   'w_uncorroborated', 'min_traces', 'steady_days', 'episode_z'] -%}
     {%- do values.append(scoring_parameter_text(name)) -%}
   {%- endfor -%}
   {{ return(values | join('|')) }}

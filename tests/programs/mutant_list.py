@@ -28,7 +28,6 @@ FACTORS = "macros/formulas/factors.sql"
 REPLAY = "macros/formulas/replay.sql"
 ATTRIBUTION = "models/marts/fct_score_attribution.sql"
 CHANGES = "models/marts/fct_score_changes.sql"
-FALLING = "macros/formulas/falling.sql"
 CLEAN_SCORES = "macros/cleaning/clean_scores.sql"
 LONG_TEXT = "macros/cleaning/long_text.sql"
 RANGES = "macros/windows/window_ranges.sql"
@@ -55,6 +54,8 @@ STAGED_DEFERRALS = "models/staging/cirislens/stg_cirislens__wbd_deferrals.sql"
 DRIFT = "python/ciris_scoring/statistics/resilience.py"
 COHERENCE = "python/ciris_scoring/statistics/coherence.py"
 LOSSES = "python/ciris_scoring/statistics/attribution.py"
+BEHAVIOUR = "python/ciris_scoring/statistics/behaviour.py"
+EPISODES_COMPARED = "python/ciris_scoring/statistics/episodes.py"
 STEADY = "python/ciris_scoring/statistics/steady.py"
 WORSE = "models/intermediate/alerts/int_worse_events.sql"
 
@@ -857,8 +858,8 @@ MUTANTS = [
     Mutant(
         "falling is raised against a provisional score",
         ALERTS,
-        "and earlier.score_status <> 'provisional'",
-        "and earlier.score_status <> 'insufficient_data'",
+        "'earlier.window_days + ' ~ scoring_parameter('warm_up_days')",
+        "'earlier.window_days - ' ~ scoring_parameter('warm_up_days')",
     ),
     Mutant(
         "a part that hardly moved may raise falling alone",
@@ -876,21 +877,21 @@ MUTANTS = [
     Mutant("falling needs one part alone", ALERTS, "(together or alone)", "(alone)", "unit tests"),
     Mutant(
         "s_score's limits taken by the wrong side in falling",
-        FALLING,
-        "['i_chain', 'i_coverage', 'i_replay', 's_score']",
-        "['i_chain', 'i_coverage', 'i_replay']",
+        BEHAVIOUR,
+        "worst, best = (low, high) if part in GOOD_SHARES else (high, low)",
+        "worst, best = (low, high) if part in GOOD_SHARES[:3] else (high, low)",
     ),
     Mutant(
         "falling looks at the chance of now alone",
-        FALLING,
-        "(power(({{ worse_before }} - {{ loss_before }}) / 1.96, 2) + power",
-        "(power",
+        ALERTS,
+        "parts.worse_sd ^ 2 + parts.better_sd ^ 2 as variance",
+        "parts.better_sd ^ 2 as variance",
     ),
     Mutant(
         "falling counts what is unmeasured",
-        ALERTS,
-        "and parts.part <> all(earlier.unmeasured_components || later.unmeasured_components)",
-        "and true",
+        BEHAVIOUR,
+        "np.isnan(limits.design_effect[:, at])",
+        "np.isnan(limits.component[:, at])",
     ),
     Mutant(
         "days before the window begin a window too late",
@@ -918,9 +919,9 @@ MUTANTS = [
     ),
     Mutant(
         "two bad deferrals are no chance",
-        "macros/formulas/episode_alert.sql",
-        "select {{ share }} - earlier.highest > {{ scoring_parameter('episode_z') }}",
-        "select {{ share }} - earlier.highest > 0.1 * {{ scoring_parameter('episode_z') }}",
+        EPISODES_COMPARED,
+        "(share - highest > z * spread)",
+        "(share - highest > 0.1 * z * spread)",
     ),
     # certainty.md §1 and 2: attribution
     Mutant(

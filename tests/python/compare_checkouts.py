@@ -55,7 +55,7 @@ def fleets(seeds: int) -> Iterator[Fleet]:
             f"real traces by {period}",
             lambda connection, period=period: real.load(connection, period),
             [newest],
-            {"scoring_period": period},
+            {"ciris_scoring_period": period},
         )
     for seed in range(1, seeds + 1):
         days = {"days": 40, "agents": 7, "traces_per_day": 9}
@@ -66,7 +66,7 @@ def fleets(seeds: int) -> Iterator[Fleet]:
             f"random fleet {seed} by hour",
             _nasty(seed, {"days": 9}),
             [end - timedelta(hours=5), end],
-            {"scoring_period": "hour"},
+            {"ciris_scoring_period": "hour"},
         )
 
 

@@ -57,7 +57,8 @@ ROW_COLUMNS = {
     "n_steady_episodes": Numbers("int8"),
     "q_deferral_steady": Numbers("float8"),
     "n_steady_deferrals": Numbers("int8"),
-    **dict.fromkeys(("i_replay", "ece"), Numbers("float8")),
+    **dict.fromkeys(("i_chain", "i_coverage", "i_replay", "ece", "q_deferral_before"), Numbers("float8")),
+    "n_deferrals_before": Numbers("int8"),
     "log_hours": Numbers("float8"),
     "n_before": Numbers("int8"),
     **dict.fromkeys(("log_hours_before", "log_hours_squared_before"), Numbers("float8")),
@@ -80,10 +81,15 @@ class Relations(NamedTuple):
 
 
 class Published(NamedTuple):
-    """Components of n rows as SQL sums them: exactly, so that one that does not move is the same to the bit."""
+    """Of n rows as SQL sums them: exactly, so that a component that does not move is the same to the bit."""
 
+    i_chain: Floats
+    i_coverage: Floats
     i_replay: Floats
     ece: Floats
+    q_deferral_before: Floats
+    """Mean value of the deferrals of the days before the window; 1 where nothing was judged."""
+    n_deferrals_before: Integers
 
 
 class Batch(NamedTuple):
@@ -106,8 +112,9 @@ def create_row_tables(session: Session) -> None:
             row_id int8, agent_number int8, agent_id_hash text, as_of timestamptz, window_days int4, inputs_digest text,
             mttr_hours float8, n_episodes int8, rho_regression float8, q_deferral float8, n_judged_deferrals int8,
             mttr_hours_steady float8, n_steady_episodes int8, q_deferral_steady float8, n_steady_deferrals int8,
-            i_replay float8, ece float8,
-            log_hours float8, n_before int8, log_hours_before float8, log_hours_squared_before float8, histograms int8[]
+            i_chain float8, i_coverage float8, i_replay float8, ece float8,
+            q_deferral_before float8, n_deferrals_before int8, log_hours float8, n_before int8, log_hours_before float8,
+            log_hours_squared_before float8, histograms int8[]
         ) on commit drop;
         create temporary table ciris_agents (agent_number int8, agent_id_hash text) on commit drop;
         """
@@ -135,7 +142,9 @@ def number_rows(session: Session, relations: Relations, block: Block) -> int:
             resilience.mttr_hours, resilience.n_recoveries + resilience.n_open_episodes, resilience.rho_regression,
             awareness.q_deferral, awareness.n_judged_deferrals,
             resilience.mttr_hours_steady, resilience.n_steady_episodes,
-            awareness.q_deferral_steady, awareness.n_steady_deferrals, integrity.i_replay, awareness.ece,
+            awareness.q_deferral_steady, awareness.n_steady_deferrals,
+            integrity.i_chain, integrity.i_coverage, integrity.i_replay, awareness.ece,
+            coalesce(awareness.q_deferral_before, 1), awareness.n_deferrals_before,
             resilience.log_hours, resilience.n_episodes_before, resilience.log_hours_before,
             resilience.log_hours_squared_before, {histograms}
         from ciris_fleets as fleets
@@ -225,13 +234,14 @@ def chunks(batch: Batch, size: int) -> Iterator[Batch]:
 def _read_rows(
     session: Session, setting: Setting, block: Block, agents: range
 ) -> tuple[Integers, Rows, Episodes, Published, Integers]:
-    """Numbers, facts, episodes, components and histograms of a batch's rows."""
+    """Numbers, facts, episodes, exact sums and histograms of a batch's rows."""
     query = sql.SQL("""
         select
             row_id, agent_number - %(first)s, (extract(epoch from as_of - %(origin)s) / %(period)s)::int8,
             array_position(%(windows)s::int4[], window_days)::int8 - 1, mttr_hours, n_episodes, rho_regression,
             q_deferral, n_judged_deferrals, mttr_hours_steady, n_steady_episodes, q_deferral_steady, n_steady_deferrals,
-            i_replay, ece, log_hours, n_before, log_hours_before, log_hours_squared_before, histograms
+            i_chain, i_coverage, i_replay, ece, q_deferral_before, n_deferrals_before,
+            log_hours, n_before, log_hours_before, log_hours_squared_before, histograms
         from ciris_rows
         where agent_number >= %(first)s and agent_number < %(last)s
         order by row_id

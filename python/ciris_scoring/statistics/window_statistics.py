@@ -8,6 +8,7 @@ import numpy as np
 from psycopg import sql
 
 from ciris_scoring.statistics.attribution import Components, losses
+from ciris_scoring.statistics.behaviour import behaviour
 from ciris_scoring.statistics.design_effects import (
     FleetSums,
     FleetValues,
@@ -15,8 +16,9 @@ from ciris_scoring.statistics.design_effects import (
     fleet_values,
     joined_sums,
 )
-from ciris_scoring.statistics.episodes import chance_of_as_many, longer
+from ciris_scoring.statistics.episodes import chance_of_as_many, longer, share_rose
 from ciris_scoring.statistics.fleets import BLOCK_PERIODS, Block, Fleet, blocks, find_waiting
+from ciris_scoring.statistics.inputs import Floats, Integers
 from ciris_scoring.statistics.intervals import (
     COMPONENTS,
     Intervals,
@@ -36,6 +38,7 @@ from ciris_scoring.statistics.resilience import Drift, drift, resilience_score
 from ciris_scoring.statistics.session import Session, say
 from ciris_scoring.statistics.setting import Setting, read_setting
 from ciris_scoring.statistics.writing import (
+    Statistics,
     add_numbers,
     create_statistics_tables,
     finish_block,
@@ -179,21 +182,38 @@ def _compute_rows(
             periods_per_day=setting.periods_per_day,
         )
         window_days = np.array([window.window_days for window in setting.windows])[chunk.rows.window]
-        episodes = {
+        episodes: dict[str, Floats | Integers] = {
             "episode_z": longer(chunk.episodes, values.episode_cv[chunk.rows.window, chunk.rows.as_of]),
             "episode_chance": chance_of_as_many(chunk.episodes, window_days, parameters.steady_days),
+            "deferrals_are_worse": share_rose(
+                1 - chunk.rows.q_deferral,
+                chunk.rows.n_judged_deferrals,
+                1 - chunk.published.q_deferral_before,
+                chunk.published.n_deferrals_before,
+                parameters.episode_z,
+            ).astype(np.int64),
         }
-        loss = losses(_components(chunk, drifted, limits), parameters)
-        add_numbers(session, chunk.row_ids, chunk.rows, drifted, r_score, limits, values, episodes, loss)
+        statistics = Statistics(
+            drifted,
+            r_score,
+            limits,
+            episodes,
+            losses(_components(chunk, drifted, limits), parameters),
+            behaviour(limits, parameters),
+        )
+        add_numbers(session, chunk.row_ids, chunk.rows, statistics, values)
         progress.add(len(chunk.row_ids))
 
 
 def _components(chunk: Batch, drifted: Drift, limits: Intervals) -> Components:
     """Components of a chunk's rows, as they are published."""
-    rates = ("d_identity", "k_contradiction", "i_chain", "i_coverage", "u_unsafe")
+    rates = ("d_identity", "k_contradiction", "u_unsafe")
     return Components(
         **{name: limits.component[:, COMPONENTS.index(name)] for name in rates},
-        **chunk.published._asdict(),
+        i_chain=chunk.published.i_chain,
+        i_coverage=chunk.published.i_coverage,
+        i_replay=chunk.published.i_replay,
+        ece=chunk.published.ece,
         delta_drift=drifted.mean,
         mttr_hours=chunk.rows.mttr_hours,
         rho_regression=chunk.rows.rho_regression,
