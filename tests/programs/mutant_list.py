@@ -41,9 +41,8 @@ PERIODS = "models/intermediate/periods/int_agent_periods.sql"
 TOTALS = "models/intermediate/periods/int_agent_totals.sql"
 SPINE = "models/intermediate/windows/int_agent_spine.sql"
 SUMS = "models/intermediate/windows/int_window_sums.sql"
-EPISODES = "models/intermediate/windows/int_window_episodes.sql"
+EVENTS = "models/intermediate/windows/int_window_events.sql"
 INTEGRITY = "models/intermediate/factors/int_integrity.sql"
-INCOMPLETENESS = "models/intermediate/factors/int_incompleteness_awareness.sql"
 RESILIENCE = "models/intermediate/factors/int_resilience_inputs.sql"
 SCORES = "models/intermediate/factors/int_capacity_scores.sql"
 ALERTS = "models/marts/fct_capacity_alerts.sql"
@@ -512,22 +511,22 @@ MUTANTS = [
     ),
     Mutant(
         "the open episode is not one of those that are averaged",
-        "macros/formulas/mean_time_to_recovery.sql",
-        "nullif({{ n_recoveries }} + ({{ open_for }} is not null)::integer, 0)",
-        "nullif({{ n_recoveries }}, 0)",
+        RESILIENCE,
+        "'n_recoveries + n_open_episodes'",
+        "'n_recoveries'",
     ),
     Mutant(
         "an episode is open from its period on",
-        EPISODES,
-        "greatest({{ period_start('episodes.detected_at') }} + {{ period_length() }}, spans.first_as_of)",
-        "greatest({{ period_start('episodes.detected_at') }}, spans.first_as_of)",
+        EVENTS,
+        "        {{ period_start('detected_at') }} + {{ period_length() }} as first_as_of,\n        period_start",
+        "        {{ period_start('detected_at') }} as first_as_of,\n        period_start",
         "reference",
     ),
     Mutant(
         "an episode is open at its recovery's end of period",
-        EPISODES,
-        "{{ period_start('traced_at') }} as last_open_as_of",
-        "{{ period_start('traced_at') }} + {{ period_length() }} as last_open_as_of",
+        EVENTS,
+        "period_start + {{ period_length() }} as until",
+        "period_start + {{ period_length() }} * 2 as until",
     ),
     Mutant(
         "relapses count the last of each mode",
@@ -543,15 +542,15 @@ MUTANTS = [
     ),
     Mutant(
         "any open episode is a relapse",
-        EPISODES,
-        "where recovered_at.failure_mode = open_episodes.failure_mode",
-        "where open_episodes.failure_mode is not null",
+        EVENTS,
+        "and modes.failure_mode = episodes.failure_mode",
+        "and true",
     ),
     Mutant(
         "a mode is remembered a period longer than the window",
-        EPISODES,
-        "stretches.period_start + {{ days('windows.window_days') }},",
-        "stretches.period_start + {{ days('windows.window_days') }} + {{ period_length() }},",
+        EVENTS,
+        "least(recovered.period_start + {{ days('windows.window_days') }},",
+        "least(recovered.period_start + {{ days('windows.window_days') }} + {{ period_length() }},",
     ),
     # scoring.md §6: I_inc
     Mutant(
@@ -650,15 +649,15 @@ MUTANTS = [
     ),
     Mutant(
         "a deferral counts a period longer",
-        INCOMPLETENESS,
-        "{{ period_start('judged_deferrals.created_at') }} + {{ days('ranges.days_from') }},",
-        "{{ period_start('judged_deferrals.created_at') }} + {{ days('ranges.days_from') }} + {{ period_length() }},",
+        EVENTS,
+        "deferrals.created_in + {{ days('ranges.days_from') }} + {{ period_length() }} as until",
+        "deferrals.created_in + {{ days('ranges.days_from') }} + {{ period_length() }} * 2 as until",
     ),
     Mutant(
         "a deferral counts in the period of its outcome",
-        INCOMPLETENESS,
-        "            {{ period_start('judged_deferrals.judged_from') }},",
-        "            {{ period_start('judged_deferrals.judged_from') }} - {{ period_length() }},",
+        EVENTS,
+        "greatest(deferrals.judged_in, ",
+        "greatest(deferrals.judged_in - {{ period_length() }}, ",
     ),
     # scoring.md §7: S
     Mutant(

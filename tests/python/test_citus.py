@@ -49,8 +49,8 @@ HOSTILE = {
 
 JUDGING = ("int_trace_verdicts", "int_fragility_events", "int_identity_events")
 PERIODS = ("int_agent_periods", "int_agent_totals")
-WINDOWS = ("int_agent_spine", "int_window_sums", "int_window_episodes")
-FACTORS = ("int_incompleteness_awareness", "int_capacity_scores")
+WINDOWS = ("int_agent_spine", "int_window_sums", "int_window_events")
+FACTORS = ("int_capacity_scores",)
 GATE = ("fct_capacity_scores", "fct_record_signs")
 ON_WORKERS = (*JUDGING, *PERIODS, *WINDOWS, *FACTORS, *GATE)
 """Models whose rows no coordinator sees."""

@@ -131,7 +131,7 @@ def test_one_late_trace_has_the_fleets_computed_that_remember_it_and_no_others(d
 OTHER_DIGESTS = "update int_statistics_inputs set inputs_digest = 'new'; "
 REFUSED = {
     "a row that is gone": (
-        "delete from int_incompleteness_awareness where (agent_id_hash, as_of, window_days) ="
+        "delete from int_window_events where (agent_id_hash, as_of, window_days) ="
         " (select agent_id_hash, as_of, window_days from int_resilience_inputs limit 1)",
         r"int_statistics_inputs was made from \d+ rows, but there are \d+. Run the whole build: dbt build",
     ),
