@@ -35,13 +35,15 @@ cross join lateral (
         shared.part,
         shared.loss,
         shared.points_lost,
-        (row_number() over (order by shared.points_lost desc, shared.part_order))::integer as rank
+        (row_number() over (order by shared.points_lost desc, shared.part_order asc))::integer as rank
     from (
         select
             parts.*,
             (1 - scores.capacity_score) * case
                 when count(*) filter (where parts.loss is null) over () > 0
-                    then (parts.loss is null)::integer::double precision / count(*) filter (where parts.loss is null) over ()
+                    then
+                        (parts.loss is null)::integer::double precision
+                        / count(*) filter (where parts.loss is null) over ()
                 else coalesce(parts.loss / nullif(sum(parts.loss) over (), 0), 0)
             end as points_lost
         from (

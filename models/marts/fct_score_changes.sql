@@ -77,13 +77,13 @@ cross join lateral (
         exp(-later.norm_k * (earlier.x - later.norm_x0)) as s_before,
         exp(-later.norm_k * (later.x - later.norm_x0)) as s_now,
         {{ logarithmic_mean('earlier.capacity_score', 'later.capacity_score') }} as points_per_loss,
-        {% for score in ['later', 'earlier'] %}
-        ({% for part in resilience_parts %}{{ score }}.{{ part }}_loss{% if not loop.last %} + {% endif %}{% endfor %})
-        {%- if not loop.last %} -{% endif %}
+        {% for part in resilience_parts %}
+        later.{{ part }}_loss - earlier.{{ part }}_loss{% if not loop.last %} +{% endif %}
         {% endfor %}
         as resilience_change,
         {% for part in resilience_parts %}
-        ((earlier.{{ part }}_amount is null) <> (later.{{ part }}_amount is null))::integer{% if not loop.last %} +{% endif %}
+        ((earlier.{{ part }}_amount is null) <> (later.{{ part }}_amount is null))::integer
+        {%- if not loop.last %} +{% endif %}
         {% endfor %}
         as n_turned_amounts
     {{ once() }}
@@ -113,7 +113,9 @@ cross join lateral (
                 when least(earlier.capacity_score, later.capacity_score) > 0
                     then (0 - parts.loss_change) * moved.points_per_loss
                 when parts.has_turned
-                    then (later.capacity_score - earlier.capacity_score) / count(*) filter (where parts.has_turned) over ()
+                    then
+                        (later.capacity_score - earlier.capacity_score)
+                        / count(*) filter (where parts.has_turned) over ()
                 else 0
             end as points
         from (
@@ -133,7 +135,11 @@ cross join lateral (
                     else 0
                 end,
                 {% else %}
-                case when num_nonnulls({{ before }}_loss, {{ now }}_loss) > 0 then {{ now }}_loss - {{ before }}_loss else 0 end,
+                case
+                    when num_nonnulls({{ before }}_loss, {{ now }}_loss) > 0
+                        then {{ now }}_loss - {{ before }}_loss
+                    else 0
+                end,
                 {% endif %}
                 ({{ before }}_loss is null) <> ({{ now }}_loss is null)
             ){% if not loop.last %},{% endif %}

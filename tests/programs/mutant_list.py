@@ -525,8 +525,8 @@ MUTANTS = [
     Mutant(
         "an episode is open at its recovery's end of period",
         EVENTS,
-        "period_start + {{ period_length() }} as until",
-        "period_start + {{ period_length() }} * 2 as until",
+        "period_start + {{ period_length() }} as end_as_of",
+        "period_start + {{ period_length() }} * 2 as end_as_of",
     ),
     Mutant(
         "relapses count the last of each mode",
@@ -650,8 +650,8 @@ MUTANTS = [
     Mutant(
         "a deferral counts a period longer",
         EVENTS,
-        "deferrals.created_in + {{ days('ranges.days_from') }} + {{ period_length() }} as until",
-        "deferrals.created_in + {{ days('ranges.days_from') }} + {{ period_length() }} * 2 as until",
+        "deferrals.created_in + {{ days('ranges.days_from') }} + {{ period_length() }} as end_as_of",
+        "deferrals.created_in + {{ days('ranges.days_from') }} + {{ period_length() }} * 2 as end_as_of",
     ),
     Mutant(
         "a deferral counts in the period of its outcome",
@@ -951,8 +951,8 @@ MUTANTS = [
     Mutant(
         "infinite parts do not share alone",
         ATTRIBUTION,
-        "then (parts.loss is null)::integer::double precision / count",
-        "then 1::double precision / 13 * count",
+        "(parts.loss is null)::integer::double precision\n",
+        "1.0 / 13 * count(*) filter (where parts.loss is null) over ()\n",
     ),
     Mutant(
         "points of a change are its losses",
@@ -969,8 +969,8 @@ MUTANTS = [
     Mutant(
         "turned parts share their own changes",
         CHANGES,
-        "(later.capacity_score - earlier.capacity_score) / count(*) filter (where parts.has_turned) over ()",
-        "(later.capacity_score - earlier.capacity_score)",
+        "/ count(*) filter (where parts.has_turned) over ()",
+        "",
     ),
     Mutant(
         "the score before is a period earlier",

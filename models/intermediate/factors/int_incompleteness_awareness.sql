@@ -18,7 +18,8 @@ with components as (
         events.n_steady_deferrals,
         events.n_earlier_deferrals,
         {% for name in ['judged', 'steady', 'earlier'] %}
-        (events.value_of_{{ name }}_deferrals / nullif(events.n_{{ name }}_deferrals, 0))::double precision as q_{{ name }}
+        (events.value_of_{{ name }}_deferrals / nullif(events.n_{{ name }}_deferrals, 0))::double precision
+        as q_{{ name }}
         {%- if not loop.last %},{% endif %}
         {% endfor %}
     from {{ ref('int_window_sums') }} as sums

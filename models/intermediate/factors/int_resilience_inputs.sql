@@ -38,6 +38,14 @@ events as (
         n_modes_open
     from {{ ref('int_window_events') }}
 
+),
+
+with_events as (
+
+    select * -- noqa: RF02
+    from window_sums
+    inner join events using (agent_id_hash, as_of, window_days)
+
 )
 
 select
@@ -62,9 +70,11 @@ select
     before_n_recoveries::integer as n_episodes_before,
     (
         log_recovery_hours
-        + case when n_open_episodes > 0 then {{ log_hours('open_microseconds * interval \'1 microsecond\'') }} else 0 end
+        + case
+            when n_open_episodes > 0 then {{ log_hours("open_microseconds * interval '1 microsecond'") }}
+            else 0
+        end
     )::double precision as log_hours,
     before_log_recovery_hours::double precision as log_hours_before,
     before_log_recovery_hours_squared::double precision as log_hours_squared_before
-from window_sums
-inner join events using (agent_id_hash, as_of, window_days)
+from with_events

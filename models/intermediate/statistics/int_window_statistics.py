@@ -1,4 +1,4 @@
-"""Drift, R and limits of every agent, as-of and window, by numpy (scoring.md §5, certainty.md §3)."""
+"""Drift, R, S, limits and losses of every agent, as-of and window, by numpy (scoring.md §5 and 7, certainty.md)."""
 
 from typing import Any
 

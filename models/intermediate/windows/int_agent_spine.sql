@@ -1,6 +1,6 @@
 {{ config(materialized='replace_range', meta={'rewritten': 'anew'}) }}
-{#- Every period at which a window of some score may end: from a period with a trace to the next one, or to the last as-of
-    whose windows hold it. Years of silence cost nothing. Grain and key: agent, period. Nothing is null. -#}
+{#- Every period at which a window of some score may end: from a period with a trace to the next one, or to the last
+    as-of whose windows hold it. Years of silence cost nothing. Grain and key: agent, period. Nothing is null. -#}
 with scoring_run as (
 
     select
@@ -29,7 +29,9 @@ stretches as (
         traced_periods.agent_id_hash,
         traced_periods.period_start,
         least(
-            traced_periods.next_period_start, traced_periods.period_start + scoring_run.longest_window, scoring_run.as_of
+            traced_periods.next_period_start,
+            traced_periods.period_start + scoring_run.longest_window,
+            scoring_run.as_of
         ) as stretch_end
     from traced_periods
     cross join scoring_run

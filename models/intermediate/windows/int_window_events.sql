@@ -10,8 +10,8 @@
     outcome was known at T; the fragile episode that is open at T; and from how many failure modes the agent recovered in
     [T - W, T) (scoring.md §5), as of n recoveries n - n_modes + n_modes_open were followed by another episode of their
     mode: all but the last of each mode, and that one too where the open episode is of its mode.
-    Each counts at the as-ofs of a stretch [first_as_of, until): it is added at the first and taken away at until, so a
-    row's count is the sum of what stands before it. Grain and key: agent, as-of, window. Nothing is null. -#}
+    Each counts at the as-ofs of a stretch [first_as_of, end_as_of): it is added at the first and taken away at the
+    second, so a row's count is the sum of what stands before it. Grain and key: agent, as-of, window. Nothing is null. -#}
 {%- set of_deferrals = ['window', 'steady', 'before'] %}
 with scored_windows as (
 
@@ -89,7 +89,7 @@ open_stretches as {{ inlined() }}(
         failure_mode,
         detected_at,
         {{ period_start('detected_at') }} + {{ period_length() }} as first_as_of,
-        period_start + {{ period_length() }} as until
+        period_start + {{ period_length() }} as end_as_of
     from recoveries
 
     union all
@@ -99,7 +99,7 @@ open_stretches as {{ inlined() }}(
         failure_mode,
         detected_at,
         {{ period_start('detected_at') }} + {{ period_length() }} as first_as_of,
-        {{ as_of() }} + {{ period_length() }} as until
+        {{ as_of() }} + {{ period_length() }} as end_as_of
     from last_events
     where event = 'detection'
 
@@ -129,7 +129,7 @@ mode_stretches as {{ inlined() }}(
         windows.window_days,
         recovered.period_start + {{ period_length() }} as first_as_of,
         least(recovered.period_start + {{ days('windows.window_days') }}, recovered.next_period_start)
-        + {{ period_length() }} as until
+        + {{ period_length() }} as end_as_of
     from recovered_periods as recovered
     cross join {{ ref('scoring_windows') }} as windows
 
@@ -143,7 +143,7 @@ stretches as (
         ranges.range_name as what,
         greatest(deferrals.judged_in, deferrals.created_in + {{ days('ranges.days_until') }}) + {{ period_length() }}
         as first_as_of,
-        deferrals.created_in + {{ days('ranges.days_from') }} + {{ period_length() }} as until,
+        deferrals.created_in + {{ days('ranges.days_from') }} + {{ period_length() }} as end_as_of,
         deferrals.n,
         deferrals.value
     from deferrals
@@ -156,7 +156,7 @@ stretches as (
         windows.window_days,
         'open' as what,
         open_stretches.first_as_of,
-        open_stretches.until,
+        open_stretches.end_as_of,
         1 as n,
         {{ epoch('open_stretches.detected_at') }} as value
     from open_stretches
@@ -169,7 +169,7 @@ stretches as (
         window_days,
         'modes' as what,
         first_as_of,
-        until,
+        end_as_of,
         1 as n,
         0 as value
     from mode_stretches
@@ -181,7 +181,7 @@ stretches as (
         modes.window_days,
         'modes_open' as what,
         greatest(modes.first_as_of, episodes.first_as_of) as first_as_of,
-        least(modes.until, episodes.until) as until,
+        least(modes.end_as_of, episodes.end_as_of) as end_as_of,
         1 as n,
         0 as value
     from mode_stretches as modes
@@ -189,8 +189,8 @@ stretches as (
         on
             modes.agent_id_hash = episodes.agent_id_hash
             and modes.failure_mode = episodes.failure_mode
-            and modes.first_as_of < episodes.until
-            and modes.until > episodes.first_as_of
+            and modes.first_as_of < episodes.end_as_of
+            and modes.end_as_of > episodes.first_as_of
 
 ),
 
@@ -208,9 +208,9 @@ moves as (
     cross join lateral (
         values
         (stretches.first_as_of, 1),
-        (stretches.until, -1)
+        (stretches.end_as_of, -1)
     ) as ends (as_of, side)
-    where stretches.first_as_of < stretches.until
+    where stretches.first_as_of < stretches.end_as_of
 
     union all
 

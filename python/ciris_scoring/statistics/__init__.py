@@ -10,7 +10,8 @@ The Python model ``int_window_statistics`` calls :mod:`window_statistics`, which
 
 Everything else is pure functions on arrays (:mod:`inputs`), without a database:
 
-- :mod:`resilience`: drift and R; :mod:`coherence`: S; :mod:`episodes`: what the alert of that name judges by.
+- :mod:`resilience`: drift and R; :mod:`coherence`: S; :mod:`attribution`: the losses of a score's parts.
+- :mod:`behaviour` and :mod:`episodes`: what the alerts ``falling`` and ``episode`` judge by.
 - :mod:`intervals`: from sums to the limits of components, factors and score, by :mod:`rolling` sums, :mod:`residuals`
   and :mod:`design_effects` (how days differ), :mod:`component_limits`, :mod:`combination` and :mod:`steady`.
 

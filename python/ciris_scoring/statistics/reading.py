@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from psycopg import sql
 
 from ciris_scoring.basics.errors import StepError
+from ciris_scoring.basics.statements import column_list
 from ciris_scoring.statistics.episodes import Episodes
 from ciris_scoring.statistics.fixed_copy import Numbers, read_numbers
 from ciris_scoring.statistics.fleets import Block
@@ -47,24 +48,35 @@ PERIOD_COLUMNS = {
 }
 """Columns of ``int_agent_periods``, as they are read."""
 
-ROW_COLUMNS = {
-    **dict.fromkeys(("row_id", "agent", "as_of", "window"), Numbers("int8")),
-    "mttr_hours": Numbers("float8"),
-    "n_episodes": Numbers("int8"),
-    **dict.fromkeys(("rho_regression", "q_deferral"), Numbers("float8")),
-    "n_judged_deferrals": Numbers("int8"),
-    "mttr_hours_steady": Numbers("float8"),
-    "n_steady_episodes": Numbers("int8"),
-    "q_deferral_steady": Numbers("float8"),
-    "n_steady_deferrals": Numbers("int8"),
-    **dict.fromkeys(("i_chain", "i_coverage", "i_replay", "ece", "q_deferral_before"), Numbers("float8")),
-    "n_deferrals_before": Numbers("int8"),
-    "log_hours": Numbers("float8"),
-    "n_before": Numbers("int8"),
-    **dict.fromkeys(("log_hours_before", "log_hours_squared_before"), Numbers("float8")),
-    "histograms": Numbers("int8", len(METRICS) * 2 * N_BINS),
+REAL, COUNT = Numbers("float8"), Numbers("int8")
+FACTS = {
+    "mttr_hours": ("resilience.mttr_hours", REAL),
+    "n_episodes": ("resilience.n_recoveries + resilience.n_open_episodes", COUNT),
+    "rho_regression": ("resilience.rho_regression", REAL),
+    "q_deferral": ("awareness.q_deferral", REAL),
+    "n_judged_deferrals": ("awareness.n_judged_deferrals", COUNT),
+    "mttr_hours_steady": ("resilience.mttr_hours_steady", REAL),
+    "n_steady_episodes": ("resilience.n_steady_episodes", COUNT),
+    "q_deferral_steady": ("awareness.q_deferral_steady", REAL),
+    "n_steady_deferrals": ("awareness.n_steady_deferrals", COUNT),
+    "i_chain": ("integrity.i_chain", REAL),
+    "i_coverage": ("integrity.i_coverage", REAL),
+    "i_replay": ("integrity.i_replay", REAL),
+    "ece": ("awareness.ece", REAL),
+    "q_deferral_before": ("coalesce(awareness.q_deferral_before, 1)", REAL),
+    "n_deferrals_before": ("awareness.n_deferrals_before", COUNT),
+    "log_hours": ("resilience.log_hours", REAL),
+    "n_before": ("resilience.n_episodes_before", COUNT),
+    "log_hours_before": ("resilience.log_hours_before", REAL),
+    "log_hours_squared_before": ("resilience.log_hours_squared_before", REAL),
+    "histograms": (
+        " || ".join(
+            f"resilience.{metric}_{part}::int8[]" for metric in METRICS for part in ("recent", "baseline")
+        ),
+        Numbers("int8", len(METRICS) * 2 * N_BINS),
+    ),
 }
-"""Columns of ``ciris_rows``, as they are read: agent, as-of and window by their places in the block."""
+"""Of a row, by the names in :class:`Rows`, :class:`Episodes` and :class:`Published`: where it stands, and its type."""
 
 
 class Relations(NamedTuple):
@@ -104,49 +116,25 @@ class Batch(NamedTuple):
     """(rows, 3, 2, 10): of each metric the scoring window's, then the baseline's."""
 
 
-def create_row_tables(session: Session) -> None:
-    """Create the temporary tables of a block's rows and agents."""
-    session.execute(
-        """
-        create temporary table ciris_rows (
-            row_id int8, agent_number int8, agent_id_hash text, as_of timestamptz, window_days int4, inputs_digest text,
-            mttr_hours float8, n_episodes int8, rho_regression float8, q_deferral float8, n_judged_deferrals int8,
-            mttr_hours_steady float8, n_steady_episodes int8, q_deferral_steady float8, n_steady_deferrals int8,
-            i_chain float8, i_coverage float8, i_replay float8, ece float8,
-            q_deferral_before float8, n_deferrals_before int8, log_hours float8, n_before int8, log_hours_before float8,
-            log_hours_squared_before float8, histograms int8[]
-        ) on commit drop;
-        create temporary table ciris_agents (agent_number int8, agent_id_hash text) on commit drop;
-        """
-    )
-
-
 def number_rows(session: Session, relations: Relations, block: Block) -> int:
     """Put the rows of a block into ``ciris_rows`` and its agents into ``ciris_agents``; return how many agents.
 
     :raises StepError: they are not those that the inputs' digests were made from.
     """
-    session.execute("truncate ciris_rows, ciris_agents")
-    histograms = sql.SQL(" || ").join(
-        sql.SQL("resilience.{}::int8[]").format(sql.Identifier(f"{metric}_{window}"))
-        for metric in METRICS
-        for window in ("recent", "baseline")
+    facts = sql.SQL(", ").join(
+        sql.SQL(f"({expression})::{kind.type}{'[]' if kind.length else ''} as {{}}").format(
+            sql.Identifier(name)
+        )
+        for name, (expression, kind) in FACTS.items()
     )
     session.execute(
         sql.SQL("""
-        insert into ciris_rows
+        drop table if exists pg_temp.ciris_rows, pg_temp.ciris_agents;
+        create temporary table ciris_rows on commit drop as
         select
-            row_number() over (order by agent_id_hash, as_of, window_days),
-            dense_rank() over (order by agent_id_hash) - 1,
-            agent_id_hash, as_of, window_days, fleets.inputs_digest,
-            resilience.mttr_hours, resilience.n_recoveries + resilience.n_open_episodes, resilience.rho_regression,
-            awareness.q_deferral, awareness.n_judged_deferrals,
-            resilience.mttr_hours_steady, resilience.n_steady_episodes,
-            awareness.q_deferral_steady, awareness.n_steady_deferrals,
-            integrity.i_chain, integrity.i_coverage, integrity.i_replay, awareness.ece,
-            coalesce(awareness.q_deferral_before, 1), awareness.n_deferrals_before,
-            resilience.log_hours, resilience.n_episodes_before, resilience.log_hours_before,
-            resilience.log_hours_squared_before, {histograms}
+            row_number() over (order by agent_id_hash, as_of, window_days) as row_id,
+            dense_rank() over (order by agent_id_hash) - 1 as agent_number,
+            agent_id_hash, as_of, window_days, fleets.inputs_digest, {facts}
         from ciris_fleets as fleets
         inner join {resilience} as resilience using (as_of, window_days)
         inner join {awareness} as awareness using (agent_id_hash, as_of, window_days)
@@ -157,15 +145,21 @@ def number_rows(session: Session, relations: Relations, block: Block) -> int:
             and awareness.as_of between %(first)s and %(last)s
             and integrity.as_of between %(first)s and %(last)s
         """).format(
-            histograms=histograms,
+            facts=facts,
             resilience=relations.resilience_inputs,
             awareness=relations.incompleteness_awareness,
             integrity=relations.integrity,
         ),
         {"first": block.fleets[0].as_of, "last": block.end},
     )
-    session.execute("insert into ciris_agents select distinct agent_number, agent_id_hash from ciris_rows")
-    session.execute("analyze ciris_rows; analyze ciris_agents")
+    session.execute(
+        """
+        create temporary table ciris_agents on commit drop as
+        select distinct agent_number, agent_id_hash from ciris_rows;
+        analyze ciris_rows;
+        analyze ciris_agents
+        """
+    )
     [(found, n_agents)] = session.rows(
         "select (select count(*) from ciris_rows), (select count(*) from ciris_agents)"
     )
@@ -238,14 +232,11 @@ def _read_rows(
     query = sql.SQL("""
         select
             row_id, agent_number - %(first)s, (extract(epoch from as_of - %(origin)s) / %(period)s)::int8,
-            array_position(%(windows)s::int4[], window_days)::int8 - 1, mttr_hours, n_episodes, rho_regression,
-            q_deferral, n_judged_deferrals, mttr_hours_steady, n_steady_episodes, q_deferral_steady, n_steady_deferrals,
-            i_chain, i_coverage, i_replay, ece, q_deferral_before, n_deferrals_before,
-            log_hours, n_before, log_hours_before, log_hours_squared_before, histograms
+            array_position(%(windows)s::int4[], window_days)::int8 - 1, {facts}
         from ciris_rows
         where agent_number >= %(first)s and agent_number < %(last)s
         order by row_id
-        """)
+        """).format(facts=column_list(FACTS))
     parameters = {
         "first": agents.start,
         "last": agents.stop,
@@ -253,7 +244,9 @@ def _read_rows(
         "period": setting.period.total_seconds(),
         "windows": [window.window_days for window in setting.windows],
     }
-    columns = read_numbers(session, query, parameters, ROW_COLUMNS)
+    places = dict.fromkeys(("row_id", "agent", "as_of", "window"), COUNT)
+    facts = {name: kind for name, (_, kind) in FACTS.items()}
+    columns = read_numbers(session, query, parameters, places | facts)
     histograms = columns.pop("histograms").reshape(-1, len(METRICS), 2, N_BINS)
     compared = {name: columns.pop(name) for name in Episodes._fields if name != "n"}
     published = Published(**{name: columns.pop(name) for name in Published._fields})

@@ -31,7 +31,6 @@ from ciris_scoring.statistics.reading import (
     BatchReader,
     Relations,
     chunks,
-    create_row_tables,
     number_rows,
 )
 from ciris_scoring.statistics.resilience import Drift, drift, resilience_score
@@ -102,7 +101,6 @@ def compute(
     :param block_periods: periods between the first and the last as-of of a block.
     :raises StepError: the inputs do not keep the contract.
     """
-    create_row_tables(session)
     create_statistics_tables(session)
     progress = _Progress(sum(fleet.n_agents for fleet in fleets))
     setting = read_setting(
