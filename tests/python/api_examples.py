@@ -24,13 +24,12 @@ FILE = ROOT / "python/ciris_scoring/show/api/examples.json"
 SCORING = "/api/v1/scoring"
 ENDPOINTS = {
     "fleet": f"{SCORING}/capacity/fleet",
-    "capacity": f"{SCORING}/capacity/Link",
     "factors": f"{SCORING}/factors/Link",
-    "history": f"{SCORING}/history/Link?days=2",
+    "history": f"{SCORING}/history/Link?days=1",
     "alerts": f"{SCORING}/alerts",
     "signs": f"{SCORING}/signs?window_days=30",
     "parameters": f"{SCORING}/parameters",
-    "evidence": f"{SCORING}/evidence/Link?component=I_chain&limit=2",
+    "evidence": f"{SCORING}/evidence/Link?component=I_chain&limit=1",
     "healthz": "/healthz",
     "readyz": "/readyz",
 }
@@ -40,24 +39,21 @@ PROBLEMS = {
     "key-required": (f"{SCORING}/capacity/Link", Settings(key="0123456789abcdef")),
     "too-many-requests": (f"{SCORING}/capacity/Link", Settings(requests_per_minute=600)),
 }
-MOST_ITEMS = 2
 LONG_LISTS = ("agents", "alerts", "signs", "published", "parts", "history")
 
 
 def examples(database: Database) -> dict[str, Any]:
     """All examples, as servers of the sample answer now."""
     with served(database, Settings()) as client:
-        found: dict[str, Any] = {
-            name: _cut(client.get(path).json(), in_fleet=name == "fleet") for name, path in ENDPOINTS.items()
-        }
+        found: dict[str, Any] = {name: _cut(client.get(path).json()) for name, path in ENDPOINTS.items()}
         found["history.csv"] = client.get(ENDPOINTS["history"], headers={"Accept": "text/csv"}).text
     found["problems"] = {
         kind: _problem(database, path, settings) for kind, (path, settings) in PROBLEMS.items()
     }
     with patch.object(endpoints, "find", _both_called_link):  # in the sample, no two bear a name
-        found["problems"]["ambiguous-agent"] = _problem(database, ENDPOINTS["capacity"], Settings())
+        found["problems"]["ambiguous-agent"] = _problem(database, f"{SCORING}/capacity/Link", Settings())
     with patch.object(Database, "is_away", True):
-        found["problems"]["database-away"] = _problem(database, ENDPOINTS["capacity"], Settings())
+        found["problems"]["database-away"] = _problem(database, f"{SCORING}/capacity/Link", Settings())
     return found
 
 
@@ -78,14 +74,12 @@ def _problem(database: Database, path: str, settings: Settings) -> dict[str, Any
     return {name: value for name, value in response.json().items() if name not in ("type", "title", "status")}
 
 
-def _cut(answer: Any, *, in_fleet: bool) -> Any:
-    most = 1 if in_fleet else MOST_ITEMS
+def _cut(answer: Any) -> Any:
+    """The answer with one item of each long list."""
+    if not isinstance(answer, dict):
+        return answer
     return {
-        name: value[:most]
-        if name in LONG_LISTS and isinstance(value, list)
-        else _cut(value, in_fleet=in_fleet)
-        if isinstance(value, dict)
-        else value
+        name: value[:1] if name in LONG_LISTS and isinstance(value, list) else _cut(value)
         for name, value in answer.items()
     }
 

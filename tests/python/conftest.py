@@ -225,6 +225,16 @@ def scored_sample(embedded_postgres: Server, tmp_path_factory: pytest.TempPathFa
         yield database
 
 
+@pytest.fixture(scope="module")
+def served(scored_sample: Database) -> Iterator[Any]:
+    """What a server reads the scored sample through."""
+    from ciris_scoring.basics.project import load_project
+    from serving import opened
+
+    with opened(load_project(REPOSITORY, scored_sample.profiles_dir)) as database:
+        yield database
+
+
 @contextmanager
 def copy_of(database: Database, folder: Path) -> Iterator[Database]:
     """A database of the test's own with the content of another, to which nobody may be connected."""

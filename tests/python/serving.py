@@ -1,4 +1,4 @@
-"""An application on a real socket."""
+"""What a server reads a project's marts through, and an application on a real socket."""
 
 import contextlib
 import threading
@@ -6,8 +6,18 @@ from collections.abc import Iterator
 
 from fastapi import FastAPI
 
+from ciris_scoring.basics.project import Project
 from ciris_scoring.show.api.connections import LimitedServer
+from ciris_scoring.show.api.database import Database
 from ciris_scoring.show.api.server import listen
+
+
+@contextlib.contextmanager
+def opened(project: Project, connections: int = 2, statement_timeout: float = 15) -> Iterator[Database]:
+    database = Database(project, connections, statement_timeout)
+    database.open()
+    with contextlib.closing(database):
+        yield database
 
 
 @contextlib.contextmanager

@@ -12,33 +12,23 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 
 import pytest
 from fastapi import FastAPI
 from starlette.responses import Response
 from starlette.testclient import TestClient
 
-from ciris_scoring.basics.project import load_project
 from ciris_scoring.show.api import connections
 from ciris_scoring.show.api.app import create_app
 from ciris_scoring.show.api.connections import NotAgain
 from ciris_scoring.show.api.database import Database as ServedDatabase
 from ciris_scoring.show.api.settings import Settings
-from conftest import REPOSITORY, Database
+from conftest import REPOSITORY
 from serving import running
 
 KEY = "0123456789abcdef0123456789abcdef"
 HALF_A_REQUEST = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nX-Long: "
 ATTACK_SECONDS = 20
-
-
-@pytest.fixture(scope="module")
-def served(scored_sample: Database) -> Iterator[ServedDatabase]:
-    database = ServedDatabase(load_project(REPOSITORY, scored_sample.profiles_dir), 2, 15)
-    database.open()
-    with contextlib.closing(database):
-        yield database
 
 
 @pytest.fixture(scope="module")

@@ -1,6 +1,5 @@
 """/metrics: every figure beside the marts, and requests counted by route and status."""
 
-import contextlib
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -10,24 +9,15 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from starlette.testclient import TestClient
 
-from ciris_scoring.basics.project import load_project
 from ciris_scoring.show.api.app import create_app
 from ciris_scoring.show.api.database import Database as ServedDatabase
 from ciris_scoring.show.api.settings import Settings
 from ciris_scoring.trial.embedded import SCHEMA
-from conftest import REPOSITORY, Database
+from conftest import Database
 
 KEY = "0123456789abcdef0123456789abcdef"
 SCORING = "/api/v1/scoring"
 Samples = dict[tuple[str, ...], float]
-
-
-@pytest.fixture(scope="module")
-def served(scored_sample: Database) -> Iterator[ServedDatabase]:
-    database = ServedDatabase(load_project(REPOSITORY, scored_sample.profiles_dir), 2, 15)
-    database.open()
-    with contextlib.closing(database):
-        yield database
 
 
 @pytest.fixture

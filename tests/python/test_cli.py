@@ -250,6 +250,25 @@ def test_an_unknown_variable_is_refused(database, command, variables, meant):
     assert "lookback_periods" in hint and "scoring_parameters" in hint
 
 
+def test_the_hint_lists_the_variables_that_are_documented_and_no_other(database):
+    _, hint = refused(invoke("run", *at(database), "--vars", "{nonsense: 1}"), 2)
+    documented = re.findall(
+        r"^\| `(ciris_\w+)` \|", (REPOSITORY / "docs/configuration.md").read_text(), re.MULTILINE
+    )
+    assert re.findall(r"\w+", hint.removeprefix("Hint: The variables are ")) == sorted(documented)
+
+
+@pytest.mark.parametrize(("no_color", "is_coloured"), [("", True), ("1", False)])
+def test_no_color_holds_on_a_terminal(no_color, is_coloured):
+    leader, follower = os.openpty()
+    command = [sys.executable, "-m", "ciris_scoring.cli", "run", "--vars", "7"]
+    subprocess.run(command, stderr=follower, env={**os.environ, "NO_COLOR": no_color}, check=False)
+    os.close(follower)
+    said = os.read(leader, 65_536)
+    os.close(leader)
+    assert b"Error:" in said and (b"\x1b[" in said) == is_coloured
+
+
 def test_embedded_has_a_profile_of_its_own(database):
     result = invoke("run", "--embedded", *at(database))
     assert "--embedded brings its own profile" in refused(result, 2)[0]

@@ -347,8 +347,8 @@ MARTS = {
 
 
 def without_limits(row: dict[str, Any]) -> dict[str, Any]:
-    """A row but for its limits, which depend on the fleet's correlations, odd agents included."""
-    of_limits = ("_low", "_high", "design_effect", "interval_driver", "category_certainty")
+    """A row but for its limits and what they say, which depend on the fleet's correlations, odd agents included."""
+    of_limits = ("_low", "_high", "design_effect", "interval_driver", "_certainty", "verdict", "review_for")
     return {column: value for column, value in row.items() if not column.endswith(of_limits)}
 
 

@@ -15,19 +15,18 @@ import psycopg
 import pytest
 from starlette.testclient import TestClient
 
-from ciris_scoring.basics.project import load_project
 from ciris_scoring.reading.evidence import RULES
 from ciris_scoring.reading.verdict import RAISED_WORDS
 from ciris_scoring.reading.words import COMPONENT_WORDS
-from ciris_scoring.show import pages
 from ciris_scoring.show.api.app import create_app
 from ciris_scoring.show.api.database import Database as ServedDatabase
 from ciris_scoring.show.api.settings import Settings
-from ciris_scoring.show.pages import words
+from ciris_scoring.show.pages import pages, words
 from ciris_scoring.show.pages.charts import Frame, told
 from ciris_scoring.show.pages.compare_view import Compared, Value
 from ciris_scoring.trial.embedded import SCHEMA
-from conftest import REPOSITORY, Database
+from conftest import Database
+from html_text import cells
 from pipeline import MARTS
 from serving import running
 
@@ -52,13 +51,8 @@ PAGES = {
 
 
 @pytest.fixture(scope="module")
-def client(scored_sample: Database) -> Iterator[TestClient]:
-    database = ServedDatabase(load_project(REPOSITORY, scored_sample.profiles_dir), 2, 15)
-    database.open()
-    with (
-        contextlib.closing(database),
-        TestClient(create_app(database, Settings()), "http://localhost") as asking,
-    ):
+def client(served: ServedDatabase) -> Iterator[TestClient]:
+    with TestClient(create_app(served, Settings()), "http://localhost") as asking:
         asking.headers["accept"] = "text/html"
         yield asking
 
@@ -69,15 +63,6 @@ def marts(scored_sample: Database) -> Iterator[psycopg.Connection]:
     with scored_sample.connect() as connection, connection.transaction(force_rollback=True):
         connection.execute(f"set local search_path to {SCHEMA}, {SCHEMA}_intermediate")
         yield connection
-
-
-def cells(page: str, row: int | None = None) -> list[list[str]]:
-    """The text of the cells of each row of a page's tables."""
-    rows = []
-    for body in re.findall(r"<tr[^>]*>(.*?)(?=<tr|</table)", page, re.DOTALL):
-        texts = re.split(r"<t[dh][^>]*>", body)[1:]
-        rows.append([html.unescape(re.sub(r"<[^>]*>", "", text)).strip() for text in texts])
-    return rows
 
 
 # --- evidence ---------------------------------------------------------------------------------------------------------
@@ -143,7 +128,7 @@ def test_why_a_trace_counts_is_said(client):
 
 def test_evidence_goes_on_page_by_page(client, monkeypatch):
     everything = cells(client.get("/evidence?agent_id=Link&component=i_coverage").text)[1:]
-    monkeypatch.setattr(pages.pages, "EVIDENCE_ON_A_PAGE", 4)
+    monkeypatch.setattr(pages, "EVIDENCE_ON_A_PAGE", 4)
     link, found, n_pages = "evidence?agent_id=Link&component=i_coverage&_=2", [], 0
     while link:
         page = client.get(f"/{link}").text
@@ -210,7 +195,11 @@ def test_signs_are_those_of_the_mart(client, marts):
         "select pg_get_constraintdef(oid) from pg_constraint where conrelid = 'fct_record_signs'::regclass"
         " and pg_get_constraintdef(oid) like '%key_turnover%'"
     ).fetchall()
-    assert set(re.findall(r"'(\w+)'::text", listed)) <= RAISED_WORDS.keys()
+    signs = re.findall(r"'(\w+)'::text", listed)
+    kinds = [kind for [kind] in marts.execute("select distinct kind from fct_capacity_alerts")]
+    assert signs and kinds and {*signs, *kinds} <= RAISED_WORDS.keys()
+    glossary = client.get("/glossary").text
+    assert not [name for name in (*signs, *kinds) if f" id=g-{name.replace('_', '-')}>" not in glossary]
 
 
 def test_alerts_of_every_time_are_shown(client, marts):
@@ -276,7 +265,7 @@ def test_data_quality_is_counted(client, marts):
 
 def test_what_a_role_may_not_read_is_said(marts):
     marts.execute("create role only_scores; grant usage on schema ciris to only_scores")
-    for mart in pages.pages.Marts(marts, MARTS).relations.places:
+    for mart in pages.Marts(marts, MARTS).relations.places:
         if mart not in ("fct_scoring_runs", "fct_data_quality"):
             with contextlib.suppress(psycopg.errors.UndefinedTable), marts.transaction():
                 marts.execute(f"grant select on ciris.{mart} to only_scores")
@@ -423,7 +412,7 @@ def test_a_view_can_be_sent(browser, address):
 
 @pytest.mark.parametrize("name", PAGES)
 def test_every_page_on_a_phone_in_print_and_for_everybody(browser, address, name):
-    """At 390 px and on paper nothing runs over; what lies to the right of a table shows; axe finds nothing serious."""
+    """At 390 and 1280 px and on paper nothing runs over; what lies to the right of a table shows; axe finds nothing."""
     axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe is not installed")
     phone = {"width": 390, "height": 844}
     # The tester's own script is let in past the policy, which the other tests hold the page to.
@@ -433,10 +422,10 @@ def test_every_page_on_a_phone_in_print_and_for_everybody(browser, address, name
         for box in page.locator(".scroll").all():
             assert "gradient" in box.evaluate("box => getComputedStyle(box).backgroundImage")
         page.set_viewport_size({"width": 1280, "height": 900})
+        assert page.evaluate("document.documentElement.scrollWidth") <= 1280
         for scheme in ("light", "dark"):
             page.emulate_media(color_scheme=scheme)
-            found = axe.Axe().run(page).response["violations"]
-            assert [one["id"] for one in found if one["impact"] in ("serious", "critical")] == []
+            assert [one["id"] for one in axe.Axe().run(page).response["violations"]] == []
         page.set_viewport_size({"width": 1047, "height": 740})  # A4, lying, less its margins
         page.emulate_media(media="print")
         assert page.evaluate("document.documentElement.scrollWidth") <= 1047
@@ -454,6 +443,12 @@ def test_no_factor_stands_alone_and_no_name_breaks(browser, address, width):
         if width >= 1280:
             table = page.locator("#agents").locator("xpath=..")
             assert table.evaluate("box => box.scrollWidth <= box.clientWidth")
+
+
+def test_headings_stick(browser, address):
+    with visited(browser, address + PAGES["evidence"], viewport={"width": 1280, "height": 600}) as page:
+        page.evaluate("scrollTo(0, 900)")
+        assert page.locator("thead th").first.bounding_box()["y"] == 0
 
 
 def test_everything_is_reached_by_keyboard(browser, address):

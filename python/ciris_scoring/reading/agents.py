@@ -100,7 +100,10 @@ class Unscored:
 
 
 def unscored(marts: Marts, as_of: datetime | None, window_days: int) -> list[Unscored]:
-    """Read the agents without a score at an as-of, those with most traces first; all agents where it is None."""
+    """Read the agents that had begun and have no score at an as-of; all agents where it is None.
+
+    Those with most traces in the window come first, then those seen last.
+    """
     return marts.rows(
         Unscored,
         """
@@ -111,34 +114,12 @@ def unscored(marts: Marts, as_of: datetime | None, window_days: int) -> list[Uns
         left join {fct_capacity_scores} as scores
             on
                 agents.agent_id_hash = scores.agent_id_hash
-                and scores.as_of = %(as_of)s
+                and scores.as_of = %(as_of)s::timestamptz
                 and scores.window_days = %(window_days)s
-        where scores.capacity_score is null
-        order by n_traces desc, agents.agent_id_hash
-        """,
-        as_of=as_of,
-        window_days=window_days,
-    )
-
-
-def without_score(marts: Marts, as_of: datetime, window_days: int) -> list[Agent]:
-    """Read the agents without a row at an as-of in a window: they had no trace in it. Last seen first."""
-    return marts.rows(
-        Agent,
-        """
-        select {columns}
-        from {dim_agents} as agents
         where
-            first_traced_at < %(as_of)s
-            and not exists (
-                select 1
-                from {fct_capacity_scores} as scores
-                where
-                    scores.agent_id_hash = agents.agent_id_hash
-                    and scores.as_of = %(as_of)s
-                    and scores.window_days = %(window_days)s
-            )
-        order by last_traced_at desc, agent_id_hash
+            scores.capacity_score is null
+            and (%(as_of)s::timestamptz is null or agents.first_traced_at < %(as_of)s)
+        order by n_traces desc, agents.last_traced_at desc, agents.agent_id_hash
         """,
         as_of=as_of,
         window_days=window_days,

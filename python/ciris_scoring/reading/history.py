@@ -119,14 +119,19 @@ def capacities(
     return {one.agent_id_hash: one for one in found}
 
 
-def newest(marts: Marts, agent_id_hash: str, window_days: int) -> datetime | None:
-    """Find the newest as-of of an agent in a window; None when it has no row there."""
-    found: datetime | None = marts.value(
-        "select max(as_of) from {fct_capacity_scores} where agent_id_hash = %(agent)s and window_days = %(window)s",
-        agent=agent_id_hash,
-        window=window_days,
+def as_ofs(marts: Marts, agent_id_hash: str) -> dict[int, list[datetime]]:
+    """Find the as-ofs at which an agent has a row, in the order of time, by window, the shortest first."""
+    found = marts.dicts(
+        """
+        select window_days, array_agg(as_of order by as_of) as as_ofs
+        from {fct_capacity_scores}
+        where agent_id_hash = %(agent)s
+        group by window_days
+        order by window_days
+        """,
+        {"agent": agent_id_hash},
     )
-    return found
+    return {row["window_days"]: row["as_ofs"] for row in found}
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ from ciris_scoring.reading.evidence import EPISODES, RULES, described, lowered
 from ciris_scoring.reading.factors import FACTORS
 from ciris_scoring.reading.marts import Marts, read_only
 from ciris_scoring.reading.verdict import BOUND, raised, verdict
-from ciris_scoring.reading.words import PART_WORDS, named
+from ciris_scoring.reading.words import PART_WORDS, named, nearest
 
 PAGE_WIDTH = 100
 """Columns of the page where nobody's terminal says otherwise."""
@@ -80,13 +80,15 @@ def explain(
         marts = Marts(connection, read_relations(project))
         marts.require()
         agent_id_hash = _find_agent(marts, agent)
-        score = _find_score(marts, agent_id_hash, moment, window_days)
+        as_ofs = history.as_ofs(marts, agent_id_hash)
+        score = _find_score(marts, agent_id_hash, as_ofs, moment, window_days)
+        of_window = as_ofs[score["window_days"]]
         return {
-            **_verdict(marts, score, bound),
+            **_verdict(marts, score, bound, is_newest=score["as_of"] == of_window[-1]),
             "score": score,
             "parts": _parts(marts, score),
             "comparisons": _comparisons(marts, score),
-            "since": None if earlier is None else _since(marts, score, earlier),
+            "since": None if earlier is None else _since(marts, score, earlier, of_window),
             "events": _events(marts, score),
             **_traces(marts, score),
             "signs": _signs(marts, score),
@@ -157,65 +159,49 @@ def _find_agent(marts: Marts, agent: str) -> str:
     )
 
 
-def _find_score(marts: Marts, agent_id_hash: str, moment: datetime | None, window_days: int | None) -> Row:
-    """The row of fct_capacity_scores that is meant."""
-    agent = {"agent_id_hash": agent_id_hash}
-    windows = [
-        row["window_days"]
-        for row in marts.dicts(
-            "select distinct window_days from {fct_capacity_scores} "
-            "where agent_id_hash = %(agent_id_hash)s order by window_days",
-            agent,
-        )
-    ]
-    if not windows:
+def _find_score(
+    marts: Marts,
+    agent_id_hash: str,
+    as_ofs: Mapping[int, Sequence[datetime]],
+    moment: datetime | None,
+    window_days: int | None,
+) -> Row:
+    """The row of fct_capacity_scores that is meant.
+
+    :param as_ofs: of the agent, by window.
+    """
+    if not as_ofs:
         raise InputError(
             f"Agent {agent_id_hash} has no score yet: it has no trace in a window that was scored.",
             "Score the fleet with ciris-scoring run, or name another agent.",
         )
-    window = windows[0] if window_days is None else window_days
-    if window not in windows:
+    window = min(as_ofs) if window_days is None else window_days
+    if window not in as_ofs:
         raise InputError(
             f"--window-days is {window}, and agent {agent_id_hash} has no score in a window of so many days.",
-            f"It has scores in windows of {' and '.join(map(str, windows))} days.",
+            f"It has scores in windows of {' and '.join(map(str, as_ofs))} days.",
         )
-    key = {**agent, "window_days": window, "as_of": moment}
+    at = moment or as_ofs[window][-1]
+    key = {"agent_id_hash": agent_id_hash, "window_days": window, "as_of": at}
     found = marts.dicts(
         """
         select *
         from {fct_capacity_scores}
-        where
-            agent_id_hash = %(agent_id_hash)s and window_days = %(window_days)s
-            and as_of = coalesce(%(as_of)s::timestamptz, (
-                select max(newest.as_of)
-                from {fct_capacity_scores} as newest
-                where newest.agent_id_hash = %(agent_id_hash)s and newest.window_days = %(window_days)s
-            ))
+        where agent_id_hash = %(agent_id_hash)s and window_days = %(window_days)s and as_of = %(as_of)s
         """,
         key,
     )
-    if not found and moment is not None:
-        raise _no_score(marts, key, moment, "--as-of")
+    if not found:
+        raise _no_score(key, at, as_ofs[window], "--as-of")
     return found[0]
 
 
-def _no_score(marts: Marts, key: Mapping[str, Any], moment: datetime, option: str) -> InputError:
+def _no_score(key: Row, moment: datetime, as_ofs: Sequence[datetime], option: str) -> InputError:
     """Say that the agent has no row at an as-of, and which ones are nearest."""
-    [nearest] = marts.dicts(
-        """
-        select
-            max(as_of) filter (where as_of < %(moment)s) as before,
-            min(as_of) filter (where as_of > %(moment)s) as after
-        from {fct_capacity_scores}
-        where agent_id_hash = %(agent_id_hash)s and window_days = %(window_days)s
-        """,
-        {**key, "moment": moment},
-    )
-    as_ofs = " and ".join(as_of_time.text(found) for found in nearest.values() if found is not None)
     return InputError(
         f"{option} is {as_of_time.text(moment)}, where agent {key['agent_id_hash']} has no row with a window of "
         f"{key['window_days']} days.",
-        f"Its nearest as-ofs are: {as_ofs}.",
+        f"Its nearest as-ofs are: {' and '.join(map(as_of_time.text, nearest(as_ofs, moment)))}.",
     )
 
 
@@ -264,7 +250,7 @@ def _comparisons(marts: Marts, score: Row) -> list[Row]:
     ]
 
 
-def _since(marts: Marts, score: Row, earlier: datetime) -> Row:
+def _since(marts: Marts, score: Row, earlier: datetime, as_ofs: Sequence[datetime]) -> Row:
     """Compare with any earlier as-of: by part where fct_score_changes does, else score and factors alone."""
     if earlier >= score["as_of"]:
         raise InputError(
@@ -296,7 +282,7 @@ def _since(marts: Marts, score: Row, earlier: datetime) -> Row:
         {**score, "earlier": earlier},
     )
     if not found:
-        raise _no_score(marts, score, earlier, "--since")
+        raise _no_score(score, earlier, as_ofs, "--since")
     [compared] = found
     factors = {column: compared.pop(column) for column in FACTORS.values()}
     published = [row for row in _comparisons(marts, score) if row["compared_as_of"] == earlier]
@@ -373,10 +359,9 @@ def _traces(marts: Marts, score: Row) -> dict[str, Any]:
     return {"traces": rows, "n_costly_traces": n}
 
 
-def _verdict(marts: Marts, score: Row, bound: float) -> Row:
+def _verdict(marts: Marts, score: Row, bound: float, *, is_newest: bool) -> Row:
     """What to do about a permission, and the alerts and signs that stand."""
     newest = fleet.newest(marts, score["window_days"])
-    is_newest = history.newest(marts, score["agent_id_hash"], score["window_days"]) == score["as_of"]
     at = newest.as_of if newest and is_newest else score["as_of"]
     standing = raised(marts, score["window_days"], at, agents=[score["agent_id_hash"]])
     found = standing.get(score["agent_id_hash"], [])

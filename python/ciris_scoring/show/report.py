@@ -23,8 +23,8 @@ from ciris_scoring.reading.alerts import alerts
 from ciris_scoring.reading.categories import categories
 from ciris_scoring.reading.marts import Marts, read_only
 from ciris_scoring.reading.parameters import parameters, windows
-from ciris_scoring.show.pages import report_page
-from ciris_scoring.show.pages.pages import MAX_AGENTS
+from ciris_scoring.reading.verdict import BOUND
+from ciris_scoring.show.pages.pages import MAX_AGENTS, report_page
 
 DEFAULT_FILE = Path("ciris-report.html")
 
@@ -103,7 +103,10 @@ def _fleet(marts: Marts, as_of: datetime, window_days: int) -> dict[str, Any]:
             by_agent[row.agent_id_hash][name] += _rows([row])
     return {
         "fleet": capacity and asdict(capacity),
-        "agents": [{**asdict(score), **by_agent[score.agent_id_hash]} for score in scores],
+        "agents": [
+            {**asdict(score), "verdict": asdict(score.verdict(BOUND)), **by_agent[score.agent_id_hash]}
+            for score in scores
+        ],
         "agents_left_out": capacity.n_agents - len(scores) if capacity else 0,
     }
 

@@ -6,7 +6,7 @@ import hashlib
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from starlette.concurrency import run_in_threadpool
@@ -25,12 +25,6 @@ from ciris_scoring.show.api.settings import Settings
 JSON = "application/json"
 CSV = "text/csv"
 SHORTEST_COMPRESSED = 1_000
-MOST_REQUESTS = 10_000
-"""Different requests that are recognised as they come."""
-LONGEST_REQUEST = 500
-"""Bytes of path and query up to which one is."""
-Request_ = tuple[str, bytes, bool]
-"""Path, query, and whether CSV is preferred."""
 Read = TypeVar("Read")
 Build = Callable[[Marts], bytes | Answer]
 
@@ -44,6 +38,8 @@ class Kept:
     """The body for clients that take it compressed; None where it is too short for that."""
     headers: dict[str, str]
     media_type: str
+    route: Any = None
+    """Of the request that it was made for."""
 
     @property
     def n_bytes(self) -> int:
@@ -93,8 +89,6 @@ class Answers:
         self._checking: asyncio.Task[Publication] | None = None
         self._kept: OrderedDict[Hashable, Kept] = OrderedDict()
         self._n_bytes = 0
-        self._keys: dict[Request_, tuple[Hashable, Any]] = {}
-        """Key of the answer to a request that was answered, as it came, and its route."""
         self._being_made: dict[Hashable, asyncio.Task[Made]] = {}
 
     def read(self, reading: Callable[[Marts], Read]) -> Read:
@@ -121,7 +115,6 @@ class Answers:
             self._checking = None
         if self._publication is None or publication.identity != self._publication.identity:
             self._kept.clear()
-            self._keys.clear()
             self._n_bytes = 0
             self._publication = publication
         self._checked_at = time.monotonic()
@@ -133,11 +126,11 @@ class Answers:
             return None
         if time.monotonic() - self._checked_at > self.settings.version_seconds:
             return None
-        key, route = self._keys.get(_request_of(scope), (None, None))
-        kept = None if key is None else self._kept.get(key)
-        if key is None or kept is None:
+        key = _asked_of(scope)
+        kept = self._kept.get(key)
+        if kept is None:
             return None
-        scope["route"] = route
+        scope["route"] = kept.route
         self._kept.move_to_end(key)
         return kept.response(Headers(scope=scope))
 
@@ -145,19 +138,17 @@ class Answers:
         self,
         request: Request,
         publication: Publication,
-        key: Hashable,
         build: Build,
         media_type: str = JSON,
-        *,
-        recognise: bool = True,
+        key: Hashable = None,
     ) -> Response:
         """Answer with what was made for this publication, or make it, one of many equal requests for all of them.
 
-        :param key: what the answer depends on beside the publication.
         :param build: makes it, for this request.
-        :param recognise: whether the next request like this one may be answered before it is routed.
+        :param key: what the answer depends on beside the publication, where that is not path and query.
         :raises Problem: the database is away or busy, or build says so.
         """
+        key = _asked_of(request.scope) if key is None else key
         kept = self._kept.get(key) if publication is self._publication else None
         etag = _etag(publication, key)
         if kept is None and _matches(request.headers.get("if-none-match"), etag, any_tag=False):
@@ -172,12 +163,8 @@ class Answers:
                 self._being_made[task_key] = task
                 task.add_done_callback(lambda _: self._being_made.pop(task_key, None))
             made = await asyncio.shield(task)
-            self._keep(publication, key, made.later)
+            self._keep(publication, key, replace(made.later, route=request.scope["route"]))
             kept = made.now
-        if recognise and publication is self._publication and len(self._keys) < MOST_REQUESTS:
-            asked = _request_of(request.scope)
-            if len(asked[0]) + len(asked[1]) <= LONGEST_REQUEST:
-                self._keys[asked] = (key, request.scope["route"])
         return kept.response(request.headers)
 
     def _make(self, build: Build, headers: dict[str, str], media_type: str) -> Made:
@@ -248,8 +235,10 @@ def _gzipped(body: bytes) -> bytes | None:
     return gzip.compress(body, compresslevel=6, mtime=0) if len(body) >= SHORTEST_COMPRESSED else None
 
 
-def _request_of(scope: Scope) -> Request_:
-    return scope["path"], scope["query_string"], prefers_csv(Headers(scope=scope).get("accept"))
+def _asked_of(scope: Scope) -> Hashable:
+    """What a request asks for, whatever clients add against caches: path, query, and whether CSV is preferred."""
+    query = [one for one in scope["query_string"].split(b"&") if one and not one.startswith(b"_")]
+    return scope["path"], *query, prefers_csv(Headers(scope=scope).get("accept"))
 
 
 def _etag(publication: Publication, key: Hashable) -> str:

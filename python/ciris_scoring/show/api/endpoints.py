@@ -22,7 +22,9 @@ from ciris_scoring.reading.alerts import alerts as read_alerts
 from ciris_scoring.reading.categories import categories as read_categories
 from ciris_scoring.reading.evidence import RULES, read_evidence
 from ciris_scoring.reading.fleet import Score, capacity_over_time
+from ciris_scoring.reading.fleet import scores as read_scores
 from ciris_scoring.reading.history import Point
+from ciris_scoring.reading.history import as_ofs as read_as_ofs
 from ciris_scoring.reading.history import histories as read_histories
 from ciris_scoring.reading.marts import Marts
 from ciris_scoring.reading.parameters import parameters as read_parameters
@@ -228,16 +230,14 @@ def _score(lens: Lens, asked: str, window_days: int, as_of: datetime | None = No
     """Score of the one agent that is meant, at an as-of; its newest by default."""
     agent_id_hash, name = _one_agent(lens, asked)
     has_none = f"{shown(name)} has no score with a window of {window_days} days"
-    if as_of is None:
-        score = lens.newest(agent_id_hash, window_days)
-        if score is None:
-            raise Problem("no-score", f"{has_none}.")
-        return score
-    score = lens.score_at(agent_id_hash, as_of, window_days)
-    if score is None:
-        points = read_histories(lens.marts, [agent_id_hash], window_days).get(agent_id_hash, [])
-        raise _not_then(has_none, as_of, [point.as_of for point in points])
-    return score
+    as_ofs = read_as_ofs(lens.marts, agent_id_hash).get(window_days)
+    if not as_ofs:
+        raise Problem("no-score", f"{has_none}.")
+    at = as_of or as_ofs[-1]
+    found = read_scores(lens.marts, at, window_days, agent_id_hash=agent_id_hash, raised_at=lens.raised_at)
+    if not found:
+        raise _not_then(has_none, at, as_ofs)
+    return found[0]
 
 
 def _fleet_as_of(lens: Lens, asked: Asked) -> datetime | None:
@@ -253,7 +253,8 @@ def _fleet_as_of(lens: Lens, asked: Asked) -> datetime | None:
 
 def _next(request: Request, **more: str | int) -> str:
     """The address of the next page, relative to the one that was asked for."""
-    return f"?{urlencode({**request.query_params, **more})}"
+    asked = {name: value for name, value in request.query_params.items() if not name.startswith("_")}
+    return f"?{urlencode({**asked, **more})}"
 
 
 def _page(
@@ -318,20 +319,7 @@ async def fleet(
         more = limit is not None and after < found.total_agent_count
         return found.model_copy(update={"next": _next(request, offset=after) if more else None})
 
-    key = (
-        "fleet",
-        asked.window_days,
-        asked.as_of,
-        category,
-        status,
-        verdict,
-        raised,
-        bound,
-        sort,
-        limit,
-        offset,
-    )
-    return await answers.answer(request, asked.publication, key, build)
+    return await answers.answer(request, asked.publication, build)
 
 
 @scoring.get(
@@ -349,8 +337,7 @@ async def capacity(
         [members] = lens.members([_score(lens, agent_id, asked.window_days, asked.as_of)])
         return models.Score.model_validate({**members, "cache": lens.cache})
 
-    key = ("capacity", agent_id, asked.window_days, asked.as_of, bound)
-    return await answers.answer(request, asked.publication, key, build)
+    return await answers.answer(request, asked.publication, build)
 
 
 @scoring.get(
@@ -383,8 +370,7 @@ async def factors(
         said = {"words": weighs_most(score, parts, asked.publication.min_traces), "parts": parts}
         return models.FactorsAnswer.model_validate({**members, "weighs_most": said, "cache": lens.cache})
 
-    key = ("factors", agent_id, asked.window_days, asked.as_of, bound)
-    return await answers.answer(request, asked.publication, key, build)
+    return await answers.answer(request, asked.publication, build)
 
 
 # --- history ----------------------------------------------------------------------------------------------------------
@@ -446,7 +432,6 @@ async def history(
     window = _window(publication, window_days)
     begin, end, whole = _span(publication, days, first, last)
     as_csv = prefers_csv(request.headers.get("accept"))
-    key = ("history", agent_id, window, begin, end, whole, interval, as_csv)
 
     def read(marts: Marts) -> tuple[Score, list[Point]]:
         score = _score(Lens(marts, publication, answers.cache()), agent_id, window)
@@ -494,8 +479,8 @@ async def history(
         return written.getvalue().encode()
 
     if as_csv:
-        return await answers.answer(request, publication, key, build_csv, f"{CSV}; charset=utf-8")
-    return await answers.answer(request, publication, key, build_json)
+        return await answers.answer(request, publication, build_csv, f"{CSV}; charset=utf-8")
+    return await answers.answer(request, publication, build_json)
 
 
 # --- alerts and parameters --------------------------------------------------------------------------------------------
@@ -548,8 +533,7 @@ async def alerts(
             cache=lens.cache,
         )
 
-    key = ("alerts", asked.window_days, asked.as_of, most, kind, severity, bound, limit, offset)
-    return await answers.answer(request, asked.publication, key, build)
+    return await answers.answer(request, asked.publication, build)
 
 
 @scoring.get("/signs", summary="Signs", **described("signs", models.Signs, problems(404, 422)))
@@ -583,8 +567,7 @@ async def signs(
             cache=lens.cache,
         )
 
-    key = ("signs", asked.window_days, asked.as_of, sign, limit, offset)
-    return await answers.answer(request, asked.publication, key, build)
+    return await answers.answer(request, asked.publication, build)
 
 
 @scoring.get("/parameters", summary="Parameters", **described("parameters", models.Parameters, problems()))
@@ -622,7 +605,7 @@ async def parameters(request: Request, answers: TheAnswers) -> Response:
             }
         )
 
-    return await answers.answer(request, publication, ("parameters",), build)
+    return await answers.answer(request, publication, build)
 
 
 # --- evidence ---------------------------------------------------------------------------------------------------------
@@ -671,8 +654,7 @@ async def evidence(
             cache=lens.cache,
         )
 
-    key = ("evidence", agent_id, asked.window_days, asked.as_of, name, after, limit)
-    return await answers.answer(request, asked.publication, key, build)
+    return await answers.answer(request, asked.publication, build)
 
 
 # --- the server itself ------------------------------------------------------------------------------------------------

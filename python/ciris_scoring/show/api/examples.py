@@ -13,6 +13,7 @@ EXAMPLES: dict[str, Any] = json.loads(
     resources.files(__package__).joinpath("examples.json").read_text(encoding="utf-8")
 )
 """Answers on the sample, long lists cut, by endpoint; and the detail of each problem."""
+EXAMPLES["capacity"] = {**EXAMPLES["fleet"]["agents"][0], "cache": EXAMPLES["fleet"]["cache"]}
 PROBLEM_SCHEMA = {"$ref": "#/components/schemas/ProblemDocument"}
 MEANINGS = {
     401: "No API key, or a wrong one.",

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from ciris_scoring.reading import agent as agent_reading
-from ciris_scoring.reading import agents, fleet, history
+from ciris_scoring.reading import agents, fleet
 from ciris_scoring.reading.factors import FACTORS
 from ciris_scoring.reading.fleet import Score
 from ciris_scoring.reading.history import Point
@@ -95,18 +95,6 @@ class Lens:
     """Of the permission that the verdicts are about."""
     raised_at: datetime | None = None
     """As-of whose alerts count; None for the score's."""
-
-    def newest(self, agent_id_hash: str, window_days: int) -> Score | None:
-        """Newest score of an agent; None where it has none in this window."""
-        as_of = history.newest(self.marts, agent_id_hash, window_days)
-        return None if as_of is None else self.score_at(agent_id_hash, as_of, window_days)
-
-    def score_at(self, agent_id_hash: str, as_of: datetime, window_days: int) -> Score | None:
-        """Score of an agent at an as-of; None without one."""
-        found = fleet.scores(
-            self.marts, as_of, window_days, agent_id_hash=agent_id_hash, raised_at=self.raised_at
-        )
-        return found[0] if found else None
 
     def members(self, scores: Sequence[Score]) -> Iterator[dict[str, Any]]:
         """What is said of each score, with its factors; the scores are of one as-of and window."""

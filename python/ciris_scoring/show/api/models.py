@@ -243,20 +243,10 @@ class Unscored(Described):
     last_traced_at: Moment | None = Field(description="Time of its last trace.")
 
 
-class Verdicts(Described):
-    """Agents by verdict, at the bound."""
-
-    review: int = Field(description="An alert or a sign is raised.")
-    withhold: int = Field(description="The range of the steady score lies below the bound.")
-    keep: int = Field(description="The bound lies inside the range.")
-    wait: int = Field(description="Too little history, or too few traces.")
-    grant: int = Field(description="The range lies at or above the bound.")
-
-
 class Summary(Described):
     """The whole fleet at the as-of, whatever is filtered."""
 
-    verdicts: Verdicts = Field(description="Agents by verdict, those without a score too.")
+    verdicts: dict[VerdictName, int] = Field(description="Agents by verdict, those without a score too.")
     high_capacity: int = Field(description="Agents in category high_capacity.")
     healthy: int = Field(description="Agents in category healthy.")
     moderate: int = Field(description="Agents in category moderate.")
@@ -447,15 +437,6 @@ class LensParameters(Described):
     coherence_window_days: int = Field(description="Its memory of coherence, in days.")
 
 
-class Categories(Described):
-    """What to do with an agent of each category."""
-
-    high_fragility: str = Field(description="Guidance for high_fragility.")
-    moderate: str = Field(description="Guidance for moderate.")
-    healthy: str = Field(description="Guidance for healthy.")
-    high_capacity: str = Field(description="Guidance for high_capacity.")
-
-
 class CategoryBounds(Described):
     """A category."""
 
@@ -489,7 +470,7 @@ class Parameters(Answer):
     published: list[Published] = Field(description="Every parameter.")
     non_exempt_actions: list[str] = Field(description="Actions that affect others or the agent's memory.")
     exempt_actions: list[str] = Field(description="The other actions.")
-    categories: Categories = Field(description="Guidance by category.")
+    categories: dict[Category, str] = Field(description="Guidance by category.")
     category_bounds: list[CategoryBounds] = Field(
         description="Categories with their bounds, the lowest first."
     )

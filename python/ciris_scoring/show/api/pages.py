@@ -12,17 +12,18 @@ from starlette.responses import RedirectResponse, Response
 
 from ciris_scoring.reading.evidence import RULES
 from ciris_scoring.reading.marts import Marts
-from ciris_scoring.show import pages
 from ciris_scoring.show.api.answers import CSV
 from ciris_scoring.show.api.endpoints import After, AskedAsOf, TheAnswers, time_asked
 from ciris_scoring.show.api.problems import Problem
+from ciris_scoring.show.pages import pages
+from ciris_scoring.show.pages.links import ServedLinks
 
 HTML = "text/html; charset=utf-8"
 KEPT_SECONDS = 60
 """Pages say how long ago something was."""
 # Each page brings, in itself, a policy for its own style and script; this is what only a header can say.
 POLICY = {"Content-Security-Policy": "frame-ancestors 'none'"}
-LINKS = pages.ServedLinks(frozenset(RULES) | {"sigma", "q_deferral"})
+LINKS = ServedLinks(frozenset(RULES) | {"sigma", "q_deferral"})
 
 
 class _NotThere(Exception):
@@ -100,9 +101,8 @@ async def _answer(
             body = await run_in_threadpool(answers.read, build)
             return Response(body, media_type=HTML, headers={"Cache-Control": "no-store", **POLICY})
         minute = int(time.time() // KEPT_SECONDS)
-        response = await answers.answer(
-            request, publication, ("page", minute, name, *asked.values()), build, media_type, recognise=False
-        )
+        key = ("page", minute, name, *asked.values())
+        response = await answers.answer(request, publication, build, media_type, key)
     except _NotThere as found:
         return Response(found.message, found.message.status, {"Cache-Control": "no-store", **POLICY}, HTML)
     except Problem as problem:

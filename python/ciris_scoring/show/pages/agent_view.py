@@ -118,13 +118,14 @@ class AgentView:
     def components_of(self, factor: str, *, whole: bool = True) -> list[Component]:
         """The components of a factor: those with an interval first; sigma_max stands beside sigma.
 
-        :param whole: all of them; else without what says little.
+        :param whole: all of them; else without what says little: what took nothing, and counts of nothing.
         """
+        spared = set() if whole else {part.part for part in self.parts if not part.points_lost}
         found = [
             component
             for component in self.components
             if component.factor == factor
-            and component.component != "sigma_max"
+            and component.component not in {"sigma_max", *spared}
             and (
                 whole
                 or component.component_low is not None

@@ -6,10 +6,9 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from ciris_scoring.basics.terminal import plural
-from ciris_scoring.reading import agents as agents_reading
 from ciris_scoring.reading import fleet as fleet_reading
 from ciris_scoring.reading import history as history_reading
-from ciris_scoring.reading.agents import Agent
+from ciris_scoring.reading.agents import Unscored, unscored
 from ciris_scoring.reading.fleet import FleetCapacity, Score, Spread
 from ciris_scoring.reading.history import Capacities
 from ciris_scoring.reading.marts import Marts
@@ -37,7 +36,8 @@ class FleetView:
     spreads: list[Spread]
     raised: Mapping[str, Mapping[str, int]]
     """Agents with each alert and each sign, the most frequent first: by `alerts` and `signs`."""
-    without_score: list[Agent]
+    without_trace: list[Unscored]
+    """Agents that had begun before and sent none in the window."""
     over_time: list[FleetCapacity]
     capacities: dict[str, Capacities]
     frame: charts.Frame
@@ -122,7 +122,7 @@ def read_fleet(
         verdicts=verdicts,
         spreads=[spread for spread in spreads if limit is None or spread.agent_name in names],
         raised=raised,
-        without_score=agents_reading.without_score(marts, as_of, window_days),
+        without_trace=[agent for agent in unscored(marts, as_of, window_days) if agent.score_status is None],
         over_time=over_time,
         capacities=history_reading.capacities(marts, hashes, window_days, first, as_of),
         frame=charts.Frame.of([row.as_of for row in over_time]),

@@ -4,37 +4,11 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Protocol
 from urllib.parse import urlencode
 
 from ciris_scoring.basics import as_of as as_of_time
 
 PLAIN = re.compile(r"[0-9A-Za-z]{4,64}")
-
-
-class Links(Protocol):
-    """The links that the templates need."""
-
-    def fleet(self, window_days: int) -> str:
-        """The fleet."""
-
-    def agent(self, agent_id_hash: str, window_days: int) -> str:
-        """An agent."""
-
-    def alerts(self, window_days: int) -> str:
-        """The alerts."""
-
-    def parameters(self, window_days: int) -> str:
-        """The parameters."""
-
-    def evidence(self, agent_id_hash: str, component: str, as_of: datetime, window_days: int) -> str | None:
-        """The traces behind a component; None where they cannot be seen."""
-
-    def glossary(self, place: str) -> str:
-        """A term of the glossary."""
-
-    def served(self, window_days: int) -> Mapping[str, str]:
-        """The pages that only a server has, by their names."""
 
 
 @dataclass(frozen=True)
@@ -177,3 +151,6 @@ class ReportLinks:
     def served(self, window_days: int) -> Mapping[str, str]:
         """Nothing: they are read from the database."""
         return {}
+
+
+Links = ServedLinks | ReportLinks

@@ -1,4 +1,7 @@
-"""The pages themselves: what each reads, and which template shows it."""
+"""The scores as pages of HTML, for a server and for a report in one file: what each reads, and which template shows it.
+
+A page takes a connection that may read the marts, and their relations. What it cannot show, a message says instead.
+"""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -20,7 +23,6 @@ from ciris_scoring.reading.categories import categories
 from ciris_scoring.reading.deferrals import judged_deferrals
 from ciris_scoring.reading.evidence import RULES
 from ciris_scoring.reading.fleet import Neighbours, Score
-from ciris_scoring.reading.glossary import glossary
 from ciris_scoring.reading.marts import Marts
 from ciris_scoring.reading.parameters import parameters, windows
 from ciris_scoring.reading.quality import issues
@@ -72,6 +74,14 @@ class Message(str):
         return message
 
 
+class _Instead(Exception):
+    """A message takes the place of the page."""
+
+    def __init__(self, message: Message):
+        super().__init__(message.status)
+        self.message = message
+
+
 def message_page(
     heading: str,
     lines: Sequence[str],
@@ -91,20 +101,25 @@ def message_page(
     :param status: status of HTTP, for a server.
     :param way_back: where the page of the fleet is; None for no link.
     """
-    html = render(
+    html = _without_scores(
         "message.html",
+        links,
         heading=heading,
         lines=lines,
         choices=choices,
         ways=ways or {},
-        categories=[],
-        links=links or ServedLinks(),
         window_days=window_days,
         way_back=way_back,
-        as_of=None,
-        frame=None,
     )
     return Message(html, status)
+
+
+def _without_scores(template: str, links: Links | None, **values: Any) -> str:
+    """Render a page on which the layout has no scores to speak of."""
+    nothing = dict.fromkeys(("as_of", "window_days", "unfinished", "frame", "is_old"))
+    return render(
+        template, **{**nothing, "categories": [], "windows": [], "links": links or ServedLinks(), **values}
+    )
 
 
 @dataclass(frozen=True)
@@ -142,38 +157,32 @@ class _Page:
         asked: datetime | None,
         days: int = HISTORY_DAYS,
         bound: float | None = None,
-    ) -> "_Page | str":
-        """Read it; a whole page, a message, where nothing is published."""
+    ) -> "_Page":
+        """Read it.
+
+        :raises _Instead: nothing is published, or not what was asked for.
+        """
         if marts.missing():
-            begun = unfinished(marts)
-            return message_page(NO_SCORES, _unpublished(begun), links=links)
+            raise _Instead(message_page(NO_SCORES, _unpublished(unfinished(marts)), links=links))
         newest = fleet.newest(marts, window_days)
         if newest is None and window_days is not None and fleet.newest(marts) is not None:
             published = " or ".join(str(window.window_days) for window in windows(marts))
-            return message_page(
-                "No such window",
-                [f"Scores are published for windows of {published} days."],
-                links=links,
-                status=404,
-                way_back="./",
-            )
+            lines = [f"Scores are published for windows of {published} days."]
+            raise _Instead(message_page("No such window", lines, links=links, status=404, way_back="./"))
         if newest is None:
             begun = unfinished(marts)
             lines = ["The last run found nothing to score.", *(_unpublished(begun) if begun else [])]
-            return message_page(NO_TRACES, lines, links=links)
+            raise _Instead(message_page(NO_TRACES, lines, links=links))
         if asked is not None and fleet.capacity(marts, asked, newest.window_days) is None:
             as_ofs = [row.as_of for row in fleet.capacity_over_time(marts, newest.window_days)]
             to = links if isinstance(links, ServedLinks) else ServedLinks()
-            return message_page(
-                NO_SCORE_THEN,
-                [published_words(as_ofs, asked)],
-                ways={
-                    f"The fleet as of {near:%Y-%m-%d %H:%M} UTC": to.at(near).fleet(newest.window_days)
-                    for near in nearest(as_ofs, asked)
-                },
-                links=links,
-                status=404,
-                way_back="./",
+            lines = [published_words(as_ofs, asked)]
+            ways = {
+                f"The fleet as of {near:%Y-%m-%d %H:%M} UTC": to.at(near).fleet(newest.window_days)
+                for near in nearest(as_ofs, asked)
+            }
+            raise _Instead(
+                message_page(NO_SCORE_THEN, lines, ways=ways, links=links, status=404, way_back="./")
             )
         as_of = asked or newest.as_of
         return cls(
@@ -220,31 +229,14 @@ class _Page:
         """Render a page of scores."""
         return render(template, **{**self.values(), **values})
 
-    def message(
-        self,
-        heading: str,
-        lines: Sequence[str],
-        status: int,
-        choices: Sequence[Agent] = (),
-        ways: Mapping[str, str] | None = None,
-    ) -> Message:
-        """Render a message in place of scores."""
-        return message_page(
-            heading,
-            lines,
-            choices=choices,
-            ways=ways,
-            window_days=self.window_days,
-            links=self.links,
-            status=status,
-            way_back=self.links.fleet(self.window_days),
-        )
+    def instead(self, heading: str, lines: Sequence[str], status: int, **more: Any) -> _Instead:
+        """A message in place of scores.
 
-
-def _unscored(links: Links | None, now: datetime | None) -> dict[str, Any]:
-    """Values of the layout where no score is published."""
-    shown = {"links": links or ServedLinks(), "now": now or current_time(), "categories": [], "windows": []}
-    return {**shown, "as_of": None, "window_days": None, "unfinished": None, "is_old": False, "frame": None}
+        :param more: choices and ways of :func:`message_page`.
+        """
+        fleet_link = self.links.fleet(self.window_days)
+        more |= {"window_days": self.window_days, "links": self.links, "way_back": fleet_link}
+        return _Instead(message_page(heading, lines, status=status, **more))
 
 
 def _of_scores(show: Callable[..., str], own_links: Links | None = None) -> Callable[..., str]:
@@ -269,8 +261,11 @@ def _of_scores(show: Callable[..., str], own_links: Links | None = None) -> Call
         **shown: Any,
     ) -> str:
         marts = Marts(connection, relations)
-        found = _Page.read(marts, window_days, links or own_links, now, as_of, days, bound)
-        return found if isinstance(found, str) else show(found, *arguments, **shown)
+        try:
+            found = _Page.read(marts, window_days, links or own_links, now, as_of, days, bound)
+            return show(found, *arguments, **shown)
+        except _Instead as instead:
+            return instead.message
 
     return page
 
@@ -288,38 +283,40 @@ def fleet_page(page: _Page) -> str:
     )
 
 
-def _score_of(page: _Page, asked: str) -> Score | Message:
-    """Score of the one agent that is meant at the page's as-of, the agent's newest by default; else a message."""
+def _score_of(page: _Page, asked: str) -> Score:
+    """Score of the one agent that is meant at the page's as-of, the agent's newest by default.
+
+    :raises _Instead: several are meant, or none, or it has no such score.
+    """
     found = agents_reading.find(page.marts, asked)
     if not found:
         near = agents_reading.near(page.marts, asked) if agents_reading.is_possible(asked) else {}
         lines = ["No agent has this name, and no agent hash starts with it.", *(["Nearest:"] if near else [])]
-        return page.message("There is no such agent", lines, 404, list(near.values()))
+        raise page.instead("There is no such agent", lines, 404, choices=list(near.values()))
     if len(found) > 1:
         lines = [f"{len(found)} agents have or had this name, or have a hash that begins so. Which one?"]
         if len(found) > MAX_CHOICES:
             lines.append(f"These are the first {MAX_CHOICES}.")
-        return page.message("Several agents are meant", lines, 409, found[:MAX_CHOICES])
+        raise page.instead("Several agents are meant", lines, 409, choices=found[:MAX_CHOICES])
     [chosen] = found
     agent_id_hash = chosen.agent_id_hash
-    as_of = page.asked or history.newest(page.marts, agent_id_hash, page.window_days)
-    if as_of is None:
+    as_ofs = history.as_ofs(page.marts, agent_id_hash).get(page.window_days)
+    if not as_ofs:
         last = f"Its last trace is of {chosen.last_traced_at:%Y-%m-%d %H:%M} UTC."
         lines = [f"The agent has none in a window of {page.window_days} days.", last]
-        return page.message("No score in this window", lines, 404)
+        raise page.instead("No score in this window", lines, 404)
+    as_of = page.asked or as_ofs[-1]
     scores = fleet.scores(
         page.marts, as_of, page.window_days, agent_id_hash=agent_id_hash, raised_at=page.as_of
     )
     if not scores:
-        points = history.histories(page.marts, [agent_id_hash], page.window_days).get(agent_id_hash, [])
-        as_ofs = [point.as_of for point in points]
         ways = {
             f"The agent as of {near:%Y-%m-%d %H:%M} UTC": page.served.at(near).agent(
                 agent_id_hash, page.window_days
             )
             for near in nearest(as_ofs, as_of)
         }
-        return page.message(NO_SCORE_THEN, [published_words(as_ofs, as_of)], 404, ways=ways)
+        raise page.instead(NO_SCORE_THEN, [published_words(as_ofs, as_of)], 404, ways=ways)
     return scores[0]
 
 
@@ -350,8 +347,6 @@ def agent_page(page: _Page, agent: str) -> str:
     :param agent: hash, the beginning of one, a name or a label.
     """
     score = _score_of(page, agent)
-    if isinstance(score, Message):
-        return score
     [view] = _view_of(page, [score])
     return page.render(
         "agent.html",
@@ -371,8 +366,6 @@ def compare_page(page: _Page, agent: str, other: str | None = None) -> str:
     :param other: the same; None to choose it.
     """
     score = _score_of(page, agent)
-    if isinstance(score, Message):
-        return score
     page = replace(page, asked=score.as_of)
     link = partial(page.served.compare, page.window_days, score.agent_id_hash)
     if other is None:
@@ -384,8 +377,6 @@ def compare_page(page: _Page, agent: str, other: str | None = None) -> str:
             "compare_with.html", score=score, choices=choices, nearest=nearest[:NEAREST], link=link
         )
     beside = _score_of(page, other)
-    if isinstance(beside, Message):
-        return beside
     views = _view_of(page, [score, beside] if beside != score else [score, score])
     return page.render(
         "compare.html",
@@ -411,13 +402,9 @@ def evidence_page(page: _Page, agent: str, component: str, after: str | None = N
     """
     if component == DEFERRALS:
         score = _score_of(page, agent)
-        if isinstance(score, Message):
-            return score
         key = (score.agent_id_hash, score.as_of, score.window_start)
         return page.render("deferrals.html", score=score, deferrals=judged_deferrals(page.marts, *key))
     found = _evidence_of(page, agent, component)
-    if isinstance(found, Message):
-        return found
     traces, more = found.page(after, EVIDENCE_ON_A_PAGE)
     link = partial(page.served.evidence, found.score.agent_id_hash, component, found.score.as_of)
     return page.render(
@@ -435,19 +422,17 @@ def evidence_page(page: _Page, agent: str, component: str, after: str | None = N
 @_of_scores
 def evidence_csv(page: _Page, agent: str, component: str) -> str:
     """Write all traces that lowered a component as CSV; arguments are those of the page."""
-    found = _evidence_of(page, agent, component)
-    return found if isinstance(found, Message) else found.as_csv()
+    return _evidence_of(page, agent, component).as_csv()
 
 
-def _evidence_of(page: _Page, agent: str, component: str) -> Evidence | Message:
+def _evidence_of(page: _Page, agent: str, component: str) -> Evidence:
     part = OF_PARTS.get(component, component)
     if part not in RULES:
         lines = [
             f"Single traces lower {', '.join(RULES)}; the other components are made of many traces together."
         ]
-        return page.message("No single trace is behind it", lines, 404)
-    score = _score_of(page, agent)
-    return score if isinstance(score, Message) else Evidence(page.marts, score, component, part)
+        raise page.instead("No single trace is behind it", lines, 404)
+    return Evidence(page.marts, _score_of(page, agent), component, part)
 
 
 @_of_scores
@@ -457,8 +442,6 @@ def signs_page(page: _Page, agent: str | None = None) -> str:
     :param agent: only this agent's: hash, the beginning of one, a name or a label; None for all.
     """
     score = None if agent is None else _score_of(page, agent)
-    if isinstance(score, Message):
-        return score
     as_of = page.as_of if score is None else score.as_of
     agent_id_hash = None if score is None else score.agent_id_hash
     found = signs(page.marts, as_of, page.window_days, agent_id_hash)
@@ -473,19 +456,15 @@ def signs_page(page: _Page, agent: str | None = None) -> str:
     )
 
 
-def runs_page(
-    connection: psycopg.Connection,
-    relations: Relations,
-    *,
-    links: Links | None = None,
-    now: datetime | None = None,
-) -> str:
+def runs_page(connection: psycopg.Connection, relations: Relations, *, links: Links | None = None) -> str:
     """Render the attempts to publish, also where nothing is published yet."""
-    found = _Page.read(Marts(connection, relations), None, links, now, None)
     runs = attempts(Marts(connection, relations), RUNS_SHOWN)
-    if isinstance(found, str):
-        return found if not runs else render("runs.html", runs=runs, **_unscored(links, now))
-    return found.render("runs.html", runs=runs)
+    try:
+        return _Page.read(Marts(connection, relations), None, links, None, None).render(
+            "runs.html", runs=runs
+        )
+    except _Instead as instead:
+        return _without_scores("runs.html", links, runs=runs) if runs else instead.message
 
 
 @_of_scores
@@ -529,7 +508,7 @@ def alerts_page(page: _Page, kind: str | None = None, severity: str | None = Non
 @_of_scores
 def glossary_page(page: _Page) -> str:
     """Render the glossary."""
-    return page.render("glossary.html", glossary=glossary())
+    return page.render("glossary.html")
 
 
 @_of_scores
@@ -568,8 +547,15 @@ def report_page(page: _Page) -> str:
         view.frame,
     )
     links = ReportLinks.to([score.agent_id_hash for score in view.scores])
-    values = {**page.values(), "links": links, "windows": [], "now": None, "frame": view.frame, "days": None}
-    values |= {"is_old": False, "glossary": glossary()}
+    values = {
+        **page.values(),
+        "links": links,
+        "windows": [],
+        "now": None,
+        "frame": view.frame,
+        "days": None,
+        "is_old": False,
+    }
     return render(
         "report.html",
         **values,

@@ -18,6 +18,7 @@ from ciris_scoring.basics import decimals
 from ciris_scoring.basics.terminal import fitted, plural
 from ciris_scoring.reading.agents import HASH_SHOWN
 from ciris_scoring.reading.factors import FACTOR_NAMES
+from ciris_scoring.reading.glossary import glossary, signs_explained
 from ciris_scoring.reading.words import COMPONENT_WORDS, PART_WORDS, named
 from ciris_scoring.show.pages import words
 from ciris_scoring.show.pages.charts import percent
@@ -117,6 +118,8 @@ def _environment() -> Environment:
         "FACTOR_NAMES": FACTOR_NAMES,
         "HASH_SHOWN": HASH_SHOWN,
         "PART_WORDS": PART_WORDS,
+        "glossary": glossary,
+        "signs_explained": signs_explained,
         "plural": plural,
         "words": words,
     }

@@ -15,14 +15,17 @@ STATUS: Mapping[str, str] = {
     "insufficient_data": "too few traces",
 }
 VERDICTS: Mapping[str, tuple[str, str]] = {
-    "review": ("Review", "An alert or a sign is raised: look into it before the score decides."),
+    "review": (
+        "Review",
+        "An alert or a sign is raised: look into it first, and give no new permission before.",
+    ),
     "withhold": ("Withhold", "The range lies below the bound: take the permission away, or do not give it."),
     "keep": (
         "Keep",
         "The bound lies inside the range: leave the permission as it is, give no new one, look closer.",
     ),
-    "wait": ("Wait", "Too little history or too few traces to say anything."),
-    "grant": ("Grant", "The range lies at or above the bound."),
+    "wait": ("Wait", "Too little history or too few traces to say anything: look again later."),
+    "grant": ("Grant", "The range lies at or above the bound: the permission can be given, or stay."),
 }
 """Name of each verdict, and what to do."""
 CONFIDENCE: Mapping[str, str] = {
@@ -94,9 +97,9 @@ def raised(name: str) -> str:
 
 
 def since(moment: datetime | None, as_of: datetime) -> str:
-    """Whether an alert is new, or since when it stands."""
+    """Whether an alert is new, or since when it stands; None where that is before what is read."""
     if moment is None:
-        return ""
+        return "ongoing"
     return "new" if moment == as_of else f"since {moment:%Y-%m-%d}"
 
 
@@ -115,9 +118,15 @@ def interval(low: float | None, high: float | None) -> str:
     return "" if low is None or high is None else f"[{decimals.limit(low)}, {decimals.limit(high)}]"
 
 
-def ago(seconds: float) -> str:
-    """How long ago something was, in the largest unit that fits."""
+def lasting(seconds: float) -> str:
+    """A time in the largest unit that fits; nothing for less than a minute."""
     for unit, length in (("day", 86400), ("hour", 3600), ("minute", 60)):
         if seconds >= 2 * length or (unit == "minute" and seconds >= length):
-            return f"{plural(int(seconds // length), unit)} ago"
-    return "just now"
+            return plural(int(seconds // length), unit)
+    return ""
+
+
+def ago(seconds: float) -> str:
+    """How long ago something was."""
+    since = lasting(seconds)
+    return f"{since} ago" if since else "just now"

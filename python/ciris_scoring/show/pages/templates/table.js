@@ -14,13 +14,14 @@ function tellAges() {
 tellAges();
 setInterval(tellAges, 30000);
 
-// A link to an agent opens its section.
+// A link to an agent opens its section, one to a term the glossary.
 function openTarget() {
   const target = document.getElementById(decodeURIComponent(location.hash.slice(1)));
-  if (target instanceof HTMLDetailsElement) {
-    target.open = true;
+  const details = target?.closest("details");
+  if (details) {
+    details.open = true;
     target.scrollIntoView();
-    target.querySelector("summary").focus({preventScroll: true});
+    if (target === details) target.querySelector("summary").focus({preventScroll: true});
   }
 }
 addEventListener("hashchange", openTarget);
@@ -104,7 +105,7 @@ if (table) {
     const sign = falling ? -1 : 1;
     const keyed = rows.map((row, place) => {
       const cell = row.classList.contains("fold") && at > 2 ? null : row.cells[at];
-      const text = cell ? cell.textContent.trim() : "";
+      const text = cell ? (cell.querySelector("bdi") ?? cell).textContent.trim() : "";
       return {row, place, key: order ? (text ? order.indexOf(text) : -1) : numeric ? number(text) : text};
     });
     const lacks = ({key}) => order ? key < 0 : numeric ? Number.isNaN(key) : key === "";

@@ -1,0 +1,43 @@
+"""What a page of HTML says: its text, the cells of its tables' rows, and its elements."""
+
+from __future__ import annotations
+
+import html
+import re
+from functools import cached_property
+from html.parser import HTMLParser
+
+
+def text_of(page: str) -> str:
+    return html.unescape(re.sub(r"<[^>]*>", "", page))
+
+
+def cells(page: str) -> list[list[str]]:
+    """The text of the cells of each row of a page's tables."""
+    rows = re.findall(r"<tr[^>]*>(.*?)(?=<tr|</table)", page, re.DOTALL)
+    return [[text_of(cell).strip() for cell in re.split(r"<t[dh][^>]*>", row)[1:]] for row in rows]
+
+
+class Parsed(HTMLParser):
+    """A page with its elements."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.html = page
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+    @cached_property
+    def text(self) -> str:
+        return text_of(self.html)
+
+    @property
+    def names(self) -> set[str]:
+        """Names of agents."""
+        return set(map(text_of, re.findall(r"<bdi[^>]*>(.*?)</bdi>", self.html, re.DOTALL)))
+
+    def table_rows(self, width: int) -> list[list[str]]:
+        return [row for row in cells(self.html) if len(row) == width]
