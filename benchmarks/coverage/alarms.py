@@ -6,20 +6,17 @@ import numpy as np
 
 from benchmarks.coverage.cases import WINDOWS
 from benchmarks.coverage.events import STEADY_DAYS, Events, compared, row_facts, within
-from ciris_scoring.steps.episodes import chance_of_as_many, longer
-from ciris_scoring.steps.intervals import (
+from ciris_scoring.statistics.design_effects import fleet_values
+from ciris_scoring.statistics.episodes import chance_of_as_many, longer
+from ciris_scoring.statistics.inputs import Booleans, Floats, Integers, Parameters, PeriodSums, Rows
+from ciris_scoring.statistics.intervals import (
     COMPONENTS,
+    GOOD_SHARES,
     Intervals,
-    Parameters,
-    PeriodSums,
-    Rows,
     compute_intervals,
-    fleet_values,
     sum_fleet,
 )
-from ciris_scoring.steps.intervals.inputs import Booleans, Floats, Integers
-from ciris_scoring.steps.intervals.rows import GOOD_SHARES
-from ciris_scoring.steps.resilience import sigmoid
+from ciris_scoring.statistics.resilience import sigmoid
 
 PARAMETERS = Parameters()
 

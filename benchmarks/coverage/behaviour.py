@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ciris_scoring.steps.intervals.inputs import METRICS, Floats, Integers, PeriodSums
-from ciris_scoring.steps.resilience import N_BINS
+from ciris_scoring.statistics.inputs import METRICS, Floats, Integers, PeriodSums
+from ciris_scoring.statistics.resilience import N_BINS
 
 REPLAY_SAMPLE = 30
 FIELDS = 10

@@ -12,8 +12,8 @@ from benchmarks.coverage.behaviour import (
     DayEffects,
     Facts,
 )
-from ciris_scoring.steps.intervals.inputs import METRICS, Floats, Integers, Window
-from ciris_scoring.steps.resilience import N_BINS
+from ciris_scoring.statistics.inputs import METRICS, Floats, Integers, Window
+from ciris_scoring.statistics.resilience import N_BINS
 
 WINDOWS = {7: Window(7, 23, 30), 30: Window(30, 30, 30)}
 SIZES = (30, 100, 300, 600, 2_000)

@@ -22,7 +22,7 @@ from benchmarks.coverage.watch import SIZES as SIZES_WATCHED
 from benchmarks.coverage.year import Accuracy, Outcome, a_year, accuracies, outcomes
 from benchmarks.verdicts import Verdict, announce
 from ciris_scoring.basics.terminal import aligned
-from ciris_scoring.steps.intervals import COMPONENTS, FACTORS
+from ciris_scoring.statistics.intervals import COMPONENTS, FACTORS
 
 CELL = (0.93, 0.98)
 MEAN_OF_CELLS = (0.945, 0.97)

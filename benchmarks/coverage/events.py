@@ -5,8 +5,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ciris_scoring.steps.episodes import Episodes
-from ciris_scoring.steps.intervals.inputs import LEAST_LOG_HOURS, Floats, Integers
+from ciris_scoring.statistics.episodes import Episodes
+from ciris_scoring.statistics.inputs import LEAST_LOG_HOURS, Floats, Integers
 
 EPISODE_SIGMA = 1.2
 """Of the log-normal durations; their coefficient of variation is 1.8."""

@@ -8,17 +8,10 @@ from benchmarks.coverage.behaviour import Behaviour, Facts, draw, realised
 from benchmarks.coverage.cases import FLEET, Case, bad_days, on_a_bad_day, simulated
 from benchmarks.coverage.events import WORTH, durations
 from benchmarks.coverage.truth import Truth, truth
-from ciris_scoring.steps.intervals import (
-    Intervals,
-    Parameters,
-    PeriodSums,
-    Rows,
-    compute_intervals,
-    fleet_values,
-    sum_fleet,
-)
-from ciris_scoring.steps.intervals.inputs import Floats
-from ciris_scoring.steps.resilience import sigmoid
+from ciris_scoring.statistics.design_effects import fleet_values
+from ciris_scoring.statistics.inputs import Floats, Parameters, PeriodSums, Rows
+from ciris_scoring.statistics.intervals import Intervals, compute_intervals, sum_fleet
+from ciris_scoring.statistics.resilience import sigmoid
 
 PARAMETERS = Parameters()
 ROUNDING = 1e-9

@@ -16,8 +16,8 @@ from benchmarks.coverage.behaviour import (
     Behaviour,
     Facts,
 )
-from ciris_scoring.steps.intervals.inputs import Floats, Parameters, Window
-from ciris_scoring.steps.resilience import kl_divergence, resilience_score, smoothed
+from ciris_scoring.statistics.inputs import Floats, Parameters, Window
+from ciris_scoring.statistics.resilience import kl_divergence, resilience_score, smoothed
 
 
 class Truth(NamedTuple):

@@ -18,7 +18,7 @@ from benchmarks.coverage.behaviour import (
 from benchmarks.coverage.cases import CORROBORATED, MOST_ICC, WINDOWS, stationary
 from benchmarks.coverage.events import EventRates, draw_events
 from benchmarks.coverage.truth import truth
-from ciris_scoring.steps.intervals.inputs import Booleans, Floats, Integers
+from ciris_scoring.statistics.inputs import Booleans, Floats, Integers
 
 DAYS_WATCHED = 28
 BEFORE = 120

@@ -15,8 +15,8 @@ from benchmarks.coverage.behaviour import RATES, Behaviour, DayEffects, Facts, d
 from benchmarks.coverage.cases import CORROBORATED, MOST_ICC, WINDOWS, stationary
 from benchmarks.coverage.events import MODES, EventRates, draw_events, durations
 from benchmarks.coverage.truth import truth
-from ciris_scoring.steps.intervals.inputs import Booleans, Floats, Integers, Window
-from ciris_scoring.steps.resilience import resilience_score
+from ciris_scoring.statistics.inputs import Booleans, Floats, Integers, Window
+from ciris_scoring.statistics.resilience import resilience_score
 
 AGENTS = 50
 """Of a fleet."""

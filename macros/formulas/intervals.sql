@@ -1,18 +1,18 @@
 {#- Intervals of the score (certainty.md §3): what SQL and Python agree on, and the columns they share. -#}
 
 {#- Version of the method, part of the digest of what statistics are made from. Count it up when limits change, and with it
-    METHOD_VERSION in python/ciris_scoring/steps/intervals/inputs.py. -#}
+    METHOD_VERSION in python/ciris_scoring/statistics/inputs.py. -#}
 {% macro interval_method_version() %}
   {{ return(3) }}
 {% endmacro %}
 
 {#- Everything but data that decides drift, R or a limit, joined by |: the method's version, hours per period, and the
-    parameters that Python reads (ciris_scoring.steps.intervals.Parameters), in their published spelling. -#}
+    parameters that Python reads (ciris_scoring.statistics.inputs.Parameters), in their published spelling. -#}
 {% macro statistics_parameters() %}
   {%- set values = [interval_method_version(), period_hours()] -%}
   {%- for name in ['lambda_c', 'mu_c', 'integrity_floor', 'replay_enabled', 'replay_min_sample', 'mttr_scale_hours',
                    'norm_k', 'norm_x0', 'drift_pseudo_count', 'drift_min_sample', 'decay_per_day', 'w_corroborated',
-                   'w_uncorroborated', 'min_traces', 'steady_days'] -%}
+                   'w_uncorroborated', 'min_traces', 'steady_days', 'episode_z'] -%}
     {%- do values.append(scoring_parameter_text(name)) -%}
   {%- endfor -%}
   {{ return(values | join('|')) }}

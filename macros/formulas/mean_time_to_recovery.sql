@@ -3,12 +3,7 @@
   (extract(epoch from {{ duration }}) * 1000000)::bigint
 {%- endmacro %}
 
-{#- scoring.md §5: MTTR in hours, over the episodes recovered in the window and the one open at the as-of, if any
-    (open_for is null when there is none). Null when there is no episode. -#}
-{% macro mean_time_to_recovery(recovery_microseconds, n_recoveries, open_for) -%}
-  (
-    ({{ recovery_microseconds }} + coalesce({{ microseconds(open_for) }}, 0))::numeric
-    / nullif({{ n_recoveries }} + ({{ open_for }} is not null)::integer, 0)
-    / 3600000000
-  )::double precision
+{#- scoring.md §5: MTTR in hours, over so many episodes that lasted so long together. Null when there is no episode. -#}
+{% macro mean_time_to_recovery(microseconds, n) -%}
+  (({{ microseconds }})::numeric / nullif({{ n }}, 0) / 3600000000)::double precision
 {%- endmacro %}

@@ -45,7 +45,7 @@
 {%- endmacro %}
 
 {#- The three scores that copies of a record share (certainty.md §5), in thousandths and as one integer, as each is in
-    [0, 1]; 1001 in place of one that is absent. Null without a plausibility. steps/alike.py takes them apart. -#}
+    [0, 1]; 1001 in place of one that is absent. Null without a plausibility. statistics/alike.py takes them apart. -#}
 {% macro score_triple() -%}
   ((round(csdma_plausibility_score * 1000) * 1002 + coalesce(round(dsdma_domain_alignment * 1000), 1001)) * 1002
    + coalesce(round(coherence_level * 1000), 1001))::integer

@@ -30,13 +30,7 @@ scores as (
         capacity_score_high,
         chain_gaps,
         chain_rewinds,
-        chain_duplicates,
-        unmeasured_components,
-        {% for part in parts_of_behaviour() %}
-        {{ part }},
-        {{ part }}_low,
-        {{ part }}_high{% if not loop.last %},{% endif %}
-        {% endfor %}
+        chain_duplicates
     from {{ ref('int_capacity_scores') }}
 
 ),
@@ -93,13 +87,16 @@ broken_chain as (
 
 ),
 
--- What a window is held against: the one before it, and a week against the 30 days before it.
+-- What a window is held against, and by how many standard deviations it has to be worse: the one before it, and a week
+-- against the 30 days before it.
 comparisons as (
 
     select
         window_days,
         window_days as earlier_window_days,
-        window_length
+        window_length,
+        {{ scoring_parameter('falling_z_together') }} as z_together,
+        {{ scoring_parameter('falling_z_alone') }} as z_alone
     from scoring_windows
 
     union all
@@ -107,54 +104,64 @@ comparisons as (
     select
         weeks.window_days,
         months.window_days as earlier_window_days,
-        weeks.window_length
+        weeks.window_length,
+        {{ scoring_parameter('falling_month_z_together') }} as z_together,
+        {{ scoring_parameter('falling_month_z_alone') }} as z_alone
     from scoring_windows as weeks
     inner join scoring_windows as months on months.window_days = 30
     where weeks.window_days = 7
 
 ),
 
+-- Of rows with a score, those of earlier runs as well. Read twice: materialized, it would be the whole history.
+behaviour as not materialized (
+
+    select
+        agent_id_hash,
+        as_of,
+        window_days,
+        behaviour_loss,
+        behaviour_worse_sd,
+        behaviour_better_sd
+    from {{ ref('int_window_statistics') }}
+    where capacity_score_low is not null
+
+),
+
 changes as (
 
     select
-        later.agent_id_hash,
-        later.agent_name,
-        later.as_of,
-        later.window_days,
-        comparisons.earlier_window_days,
+        scores.agent_id_hash,
+        scores.agent_name,
+        scores.as_of,
+        comparisons.*,
         parts.part,
         parts.part_order,
         parts.loss_before,
         parts.loss_now,
         parts.loss_now - parts.loss_before as loss_change,
-        {{ variance_of_loss_change(
-            'parts.loss_before', 'parts.worse_before', 'parts.loss_now', 'parts.better_now',
-        ) }} as variance
-    from scores as later
-    inner join comparisons on later.window_days = comparisons.window_days
-    inner join {{ ref('int_behaviour') }} as earlier
+        parts.worse_sd ^ 2 + parts.better_sd ^ 2 as variance
+    from scores
+    inner join behaviour as later using (agent_id_hash, as_of, window_days)
+    inner join comparisons using (window_days)
+    inner join {{ ref('int_agents') }} as agents using (agent_id_hash)
+    inner join behaviour as earlier
         on
-            later.agent_id_hash = earlier.agent_id_hash
-            and later.as_of - comparisons.window_length = earlier.as_of
+            scores.agent_id_hash = earlier.agent_id_hash
+            and scores.as_of - comparisons.window_length = earlier.as_of
             and comparisons.earlier_window_days = earlier.window_days
     cross join lateral unnest(
-        array[
-            {% for part in parts_of_behaviour() %}
-            '{{ part }}'{% if not loop.last %},{% endif %}
-            {% endfor %}
-        ],
-        {% for score, which in [('earlier', 'value'), ('earlier', 'worse'), ('later', 'value'), ('later', 'better')] %}
-        array[
-            {% for part in parts_of_behaviour() %}
-            {{ behaviour_loss(part, score ~ '.' ~ behaviour_column(part, which)) }}{% if not loop.last %},{% endif %}
-            {% endfor %}
-        ]{% if not loop.last %},{% endif %}
-        {% endfor %}
-    ) with ordinality as parts (part, loss_before, worse_before, loss_now, better_now, part_order)
+        '{ {{- parts_of_behaviour() | join(',') -}} }'::text[],
+        earlier.behaviour_loss,
+        earlier.behaviour_worse_sd,
+        later.behaviour_loss,
+        later.behaviour_better_sd
+    ) with ordinality as parts (part, loss_before, worse_sd, loss_now, better_sd, part_order)
     where
-        later.capacity_score is not null
-        and earlier.score_status <> 'provisional'
-        and parts.part <> all(earlier.unmeasured_components || later.unmeasured_components)
+        -- The earlier score is not provisional.
+        agents.first_traced_at
+        <= earlier.as_of - {{ days('earlier.window_days + ' ~ scoring_parameter('warm_up_days')) }}
+        and num_nulls(parts.loss_before, parts.loss_now) = 0
         and (parts.part <> 'delta_drift' or comparisons.window_days = comparisons.earlier_window_days)
 
 ),
@@ -169,8 +176,8 @@ falls as (
         earlier_window_days,
         exp(-sum(loss_before)) as kept_before,
         exp(-sum(loss_now)) as kept_now,
-        sum(loss_change) >= {{ falling_z('together') }} * sqrt(sum(variance)) as together,
-        bool_or(loss_change > 0.02 and loss_change >= {{ falling_z('alone') }} * sqrt(variance)) as alone,
+        sum(loss_change) >= z_together * sqrt(sum(variance)) as together,
+        bool_or(loss_change > 0.02 and loss_change >= z_alone * sqrt(variance)) as alone,
         (array_agg(part order by loss_change desc, part_order asc))[1] as greatest_part
     from changes
     group by
@@ -178,8 +185,9 @@ falls as (
         agent_name,
         as_of,
         window_days,
-        earlier_window_days
-    having count(variance) = count(*)
+        earlier_window_days,
+        z_together,
+        z_alone
 
 ),
 

@@ -19,6 +19,20 @@ with agents as (
 
 ),
 
+losses as (
+
+    select
+        agent_id_hash,
+        as_of,
+        window_days,
+        {% for part in attributed_parts() %}
+        {{ part }}_loss{% if not loop.last %},{% endif %}
+        {% endfor %}
+    from {{ ref('int_window_statistics') }}
+    where {{ in_scored_range('as_of') }}
+
+),
+
 raised as (
 
     select
@@ -126,8 +140,16 @@ select
         verdict_bound(), 'candidates.capacity_score_steady_low', 'candidates.capacity_score_steady_high',
         'candidates.score_status', 'reviews.review_for is not null'
     ) }} as verdict,
-    coalesce(reviews.review_for, '{}') as review_for
+    coalesce(reviews.review_for, '{}') as review_for,
+    {% for part in attributed_parts() %}
+    losses.{{ part }}_loss{% if not loop.last %},{% endif %}
+    {% endfor %}
 from {{ ref('int_capacity_scores') }} as candidates
+inner join losses
+    on
+        candidates.agent_id_hash = losses.agent_id_hash
+        and candidates.as_of = losses.as_of
+        and candidates.window_days = losses.window_days
 left join agents on candidates.agent_id_hash = agents.agent_id_hash
 left join reviews
     on

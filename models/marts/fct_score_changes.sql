@@ -1,19 +1,45 @@
 {{ config(materialized='replace_view') }}
 {#- points = -loss_change * L(c0, c1), loss_change the part's share of ln(c0 / c1), L the logarithmic mean
-    (certainty.md §2): what each part added to the change that fct_score_comparisons gives. Parameters and what
-    is not there yet: as in fct_score_attribution. Grain and key: agent, as-of, window, compared_with, part.
-    loss_change is null where it became infinite or ceased to be. -#}
+    (certainty.md §2): what each part added to the change that fct_score_comparisons gives. A part of R counts by what
+    its amount a moved: (a1 - a0) * dh/du, and that quotient is k L(x0, x1) L(s0, s1) / L(1 + s0, 1 + s1) with
+    x = exp(-u) and s = exp(-k (x - x0)), which keeps its digits where the two scores are close. Grain and key: agent,
+    as-of, window, compared_with, part. loss_change is null where it became infinite or ceased to be. -#}
+{%- set resilience_parts = ['delta_drift', 'mttr_hours', 'rho_regression'] %}
 with parameter_values as (
 
-    {{ attribution_parameter_values() }}
+    select
+        parameter_set_id,
+        {% for parameter in ['mttr_scale_hours', 'norm_k', 'norm_x0'] %}
+        max(parameter_value) filter (where parameter_name = '{{ parameter }}')::double precision as {{ parameter }}
+        {%- if not loop.last %},{% endif %}
+        {% endfor %}
+    from {{ ref('dim_scoring_parameters') }}
+    group by parameter_set_id
 
 ),
 
--- Read twice: materialized, it would be the whole history. The earlier score is looked up by key, behind an offset, or
--- the planner would begin with every earlier score there is.
+-- Read twice: materialized, it would be the whole history.
 published as not materialized (
 
-    {{ published_with_components() }}
+    select
+        scores.agent_id_hash,
+        scores.as_of,
+        scores.window_days,
+        scores.capacity_score,
+        scores.parameter_set_id,
+        {% for part in attributed_parts() %}
+        scores.{{ part }}_loss,
+        {% endfor %}
+        case when scores.delta_drift < 1 then -ln(1 - scores.delta_drift) end as delta_drift_amount,
+        ln(1 + scores.mttr_hours / parameter_values.mttr_scale_hours) as mttr_hours_amount,
+        case when scores.rho_regression < 1 then -ln(1 - scores.rho_regression) end as rho_regression_amount,
+        (1 - scores.delta_drift) / (1 + scores.mttr_hours / parameter_values.mttr_scale_hours)
+        * (1 - scores.rho_regression) as x,
+        parameter_values.norm_k,
+        parameter_values.norm_x0
+    from {{ ref('fct_capacity_scores') }} as scores
+    inner join parameter_values on scores.parameter_set_id = parameter_values.parameter_set_id
+    where scores.capacity_score is not null
 
 )
 
@@ -35,6 +61,7 @@ from published as later
 cross join lateral {{ earlier_as_ofs('later.as_of', 'later.window_days') }} as comparisons (
     compared_with, compared_as_of
 )
+-- Looked up by key, behind an offset, or the planner would begin with every earlier score there is.
 cross join lateral (
     select published.*
     from published
@@ -45,30 +72,33 @@ cross join lateral (
         and published.parameter_set_id = later.parameter_set_id
     {{ fence() }} -- noqa: AM09
 ) as earlier
-inner join parameter_values on later.parameter_set_id = parameter_values.parameter_set_id
-cross join lateral {{ losses_of_parts('earlier', 'parameter_values') }} as losses_before
-cross join lateral {{ losses_of_parts('later', 'parameter_values') }} as losses_now
 cross join lateral (
     select
-        {{ change_of_resilience_loss(
-            'losses_before.u', 'losses_now.u', 'parameter_values.norm_k', 'parameter_values.norm_x0',
-        ) }} as loss_change
-    {{ once() }}
-) as resilience
-cross join lateral (
-    select
-        {{ resilience_loss_per_unit(
-            'losses_before.u', 'losses_now.u', 'resilience.loss_change', 'parameter_values.norm_k',
-            'parameter_values.norm_x0',
-        ) }} as resilience_loss_per_unit,
-        {% for part in resilience_parts() %}
-        {{ has_turned('losses_before.amount_' ~ part, 'losses_now.amount_' ~ part) }}
+        exp(-later.norm_k * (earlier.x - later.norm_x0)) as s_before,
+        exp(-later.norm_k * (later.x - later.norm_x0)) as s_now,
+        {{ logarithmic_mean('earlier.capacity_score', 'later.capacity_score') }} as points_per_loss,
+        {% for part in resilience_parts %}
+        later.{{ part }}_loss - earlier.{{ part }}_loss{% if not loop.last %} +{% endif %}
+        {% endfor %}
+        as resilience_change,
+        {% for part in resilience_parts %}
+        ((earlier.{{ part }}_amount is null) <> (later.{{ part }}_amount is null))::integer
         {%- if not loop.last %} +{% endif %}
         {% endfor %}
-        as n_turned_amounts,
-        {{ logarithmic_mean('earlier.capacity_score', 'later.capacity_score') }} as points_per_loss
+        as n_turned_amounts
     {{ once() }}
-) as rates
+) as moved
+cross join lateral (
+    select
+        case
+            when earlier.x > 0 and later.x > 0
+                then
+                    later.norm_k * {{ logarithmic_mean('earlier.x', 'later.x') }}
+                    * {{ logarithmic_mean('moved.s_before', 'moved.s_now') }}
+                    / {{ logarithmic_mean('(1 + moved.s_before)', '(1 + moved.s_now)') }}
+        end as per_amount
+    {{ once() }}
+) as resilience
 cross join lateral (
     select
         valued.factor,
@@ -78,43 +108,42 @@ cross join lateral (
         (row_number() over (order by valued.points, valued.part_order))::integer as rank
     from (
         select
-            parts.part_order,
-            parts.factor,
-            parts.part,
-            parts.loss_change,
-            {{ points_of_change(
-                'parts.loss_change', 'parts.has_turned', 'sum(parts.has_turned) over ()',
-                'earlier.capacity_score', 'later.capacity_score', 'rates.points_per_loss',
-            ) }} as points
-        from unnest(
-            array[
-                {% for name in attributed_parts().values() %}
-                '{{ name }}'{% if not loop.last %},{% endif %}
-                {% endfor %}
-            ],
-            array[
-                {% for name in attributed_parts() %}
-                '{{ name }}'{% if not loop.last %},{% endif %}
-                {% endfor %}
-            ],
-            array[
-                {% for part in attributed_parts() %}
-                {% if part in resilience_parts() %}
-                {{ change_of_resilience_part(
-                    'losses_before.amount_' ~ part, 'losses_now.amount_' ~ part, 'rates.resilience_loss_per_unit',
-                    'resilience.loss_change', 'rates.n_turned_amounts',
-                ) }}
-                {%- else %}
-                {{ change_of_loss('losses_before.' ~ part, 'losses_now.' ~ part) }}
-                {%- endif %}
-                {%- if not loop.last %},{% endif %}
-                {% endfor %}
-            ],
-            array[
-                {% for part in attributed_parts() %}
-                {{ has_turned('losses_before.' ~ part, 'losses_now.' ~ part) }}{% if not loop.last %},{% endif %}
-                {% endfor %}
-            ]
-        ) with ordinality as parts (factor, part, loss_change, has_turned, part_order)
+            parts.*,
+            case
+                when least(earlier.capacity_score, later.capacity_score) > 0
+                    then (0 - parts.loss_change) * moved.points_per_loss
+                when parts.has_turned
+                    then
+                        (later.capacity_score - earlier.capacity_score)
+                        / count(*) filter (where parts.has_turned) over ()
+                else 0
+            end as points
+        from (
+            values
+            {% for part, factor in attributed_parts().items() %}
+            {%- set before, now = 'earlier.' ~ part, 'later.' ~ part %}
+            (
+                {{ loop.index }},
+                '{{ factor }}',
+                '{{ part }}',
+                {% if part in resilience_parts %}
+                case
+                    when resilience.per_amount is not null
+                        then ({{ now }}_amount - {{ before }}_amount) * resilience.per_amount
+                    when ({{ before }}_amount is null) <> ({{ now }}_amount is null)
+                        then moved.resilience_change / moved.n_turned_amounts
+                    else 0
+                end,
+                {% else %}
+                case
+                    when num_nonnulls({{ before }}_loss, {{ now }}_loss) > 0
+                        then {{ now }}_loss - {{ before }}_loss
+                    else 0
+                end,
+                {% endif %}
+                ({{ before }}_loss is null) <> ({{ now }}_loss is null)
+            ){% if not loop.last %},{% endif %}
+            {% endfor %}
+        ) as parts (part_order, factor, part, loss_change, has_turned)
     ) as valued
 ) as ranked

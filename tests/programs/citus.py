@@ -46,13 +46,13 @@ HOSTILE = {
 
 JUDGING = ("int_trace_verdicts", "int_fragility_events", "int_identity_events")
 PERIODS = ("int_agent_periods", "int_agent_totals")
-WINDOWS = ("int_agent_spine", "int_window_sums", "int_window_episodes")
-FACTORS = ("int_incompleteness_awareness", "int_capacity_scores")
+WINDOWS = ("int_agent_spine", "int_window_sums", "int_window_events")
+FACTORS = ("int_capacity_scores",)
 GATE = ("fct_capacity_scores", "fct_record_signs")
 ON_WORKERS = (*JUDGING, *PERIODS, *WINDOWS, *FACTORS, *GATE)
 """Models whose rows no coordinator sees."""
-WITH_SMALL_SUMS = ("int_agent_hours", "int_sustained_coherence")
-"""The same, but for a row per hour or period of the whole fleet."""
+WITH_SMALL_SUMS = ("int_agent_hours",)
+"""The same, but for a row per hour of the whole fleet."""
 TESTS_OF_SCORES = (
     "assert_candidates_follow_from_their_parts",
     "assert_published_scores_are_the_candidates",

@@ -157,7 +157,7 @@ def real_run(database: Database, case: Case) -> Command:
     )
 
 
-BEFORE_PYTHON = r" s  model int_interval_inputs\n"
+BEFORE_PYTHON = r" s  model int_statistics_inputs\n"
 NODE = r"\d+ of \d+ +\S+ +[\d.]+ s +(.+)"
 
 
@@ -172,7 +172,7 @@ def place(said: str) -> str:
         "behind the gate"
         if "model int_capacity_scores" in built
         else "before the gate"
-        if "model int_window_statistics" in built or "model int_interval_inputs" not in built
+        if "model int_window_statistics" in built or "model int_statistics_inputs" not in built
         else "Python model"
     )
     return f"{where}, after {built[-1]}" if built else where

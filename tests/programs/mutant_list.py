@@ -26,8 +26,8 @@ class Mutant(NamedTuple):
 
 FACTORS = "macros/formulas/factors.sql"
 REPLAY = "macros/formulas/replay.sql"
-ATTRIBUTION = "macros/formulas/attribution.sql"
-FALLING = "macros/formulas/falling.sql"
+ATTRIBUTION = "models/marts/fct_score_attribution.sql"
+CHANGES = "models/marts/fct_score_changes.sql"
 CLEAN_SCORES = "macros/cleaning/clean_scores.sql"
 LONG_TEXT = "macros/cleaning/long_text.sql"
 RANGES = "macros/windows/window_ranges.sql"
@@ -41,26 +41,27 @@ PERIODS = "models/intermediate/periods/int_agent_periods.sql"
 TOTALS = "models/intermediate/periods/int_agent_totals.sql"
 SPINE = "models/intermediate/windows/int_agent_spine.sql"
 SUMS = "models/intermediate/windows/int_window_sums.sql"
-EPISODES = "models/intermediate/windows/int_window_episodes.sql"
+EVENTS = "models/intermediate/windows/int_window_events.sql"
 INTEGRITY = "models/intermediate/factors/int_integrity.sql"
-INCOMPLETENESS = "models/intermediate/factors/int_incompleteness_awareness.sql"
 RESILIENCE = "models/intermediate/factors/int_resilience_inputs.sql"
-COHERENCE = "models/intermediate/factors/int_sustained_coherence.sql"
 SCORES = "models/intermediate/factors/int_capacity_scores.sql"
 ALERTS = "models/marts/fct_capacity_alerts.sql"
-WORSE_EVENTS = "models/intermediate/signs/int_worse_events.sql"
 QUALITY = "models/marts/fct_data_quality.sql"
 STAGED_TRACES = "models/staging/cirislens/stg_cirislens__covenant_traces.sql"
 STAGED_DEFERRALS = "models/staging/cirislens/stg_cirislens__wbd_deferrals.sql"
-DRIFT = "python/ciris_scoring/steps/resilience.py"
-STEADY = "python/ciris_scoring/steps/intervals/steady.py"
+DRIFT = "python/ciris_scoring/statistics/resilience.py"
+COHERENCE = "python/ciris_scoring/statistics/coherence.py"
+LOSSES = "python/ciris_scoring/statistics/attribution.py"
+BEHAVIOUR = "python/ciris_scoring/statistics/behaviour.py"
+EPISODES_COMPARED = "python/ciris_scoring/statistics/episodes.py"
+STEADY = "python/ciris_scoring/statistics/steady.py"
 WORSE = "models/intermediate/alerts/int_worse_events.sql"
 SIGNS = "macros/formulas/record_signs.sql"
 SCORE_SIGNS = "models/intermediate/signs/int_score_signs.sql"
 COUNTED_SIGNS = "models/intermediate/signs/int_counted_signs.sql"
 DEFERRAL_SIGNS = "models/intermediate/signs/int_deferral_signs.sql"
-ALIKE = "python/ciris_scoring/steps/alike.py"
-READING = "python/ciris_scoring/steps/limits/reading.py"
+ALIKE = "python/ciris_scoring/statistics/alike.py"
+READING = "python/ciris_scoring/statistics/reading.py"
 LATE = "models/intermediate/quality/int_late_arrivals.sql"
 RUN_LOG = "python/ciris_scoring/job/run_log.py"
 PUBLICATIONS = "models/publication/int_score_publications.sql"
@@ -519,22 +520,22 @@ MUTANTS = [
     ),
     Mutant(
         "the open episode is not one of those that are averaged",
-        "macros/formulas/mean_time_to_recovery.sql",
-        "nullif({{ n_recoveries }} + ({{ open_for }} is not null)::integer, 0)",
-        "nullif({{ n_recoveries }}, 0)",
+        RESILIENCE,
+        "'n_recoveries + n_open_episodes'",
+        "'n_recoveries'",
     ),
     Mutant(
         "an episode is open from its period on",
-        EPISODES,
-        "greatest({{ period_start('episodes.detected_at') }} + {{ period_length() }}, spans.first_as_of)",
-        "greatest({{ period_start('episodes.detected_at') }}, spans.first_as_of)",
+        EVENTS,
+        "        {{ period_start('detected_at') }} + {{ period_length() }} as first_as_of,\n        period_start",
+        "        {{ period_start('detected_at') }} as first_as_of,\n        period_start",
         "reference",
     ),
     Mutant(
         "an episode is open at its recovery's end of period",
-        EPISODES,
-        "{{ period_start('traced_at') }} as last_open_as_of",
-        "{{ period_start('traced_at') }} + {{ period_length() }} as last_open_as_of",
+        EVENTS,
+        "period_start + {{ period_length() }} as end_as_of",
+        "period_start + {{ period_length() }} * 2 as end_as_of",
     ),
     Mutant(
         "relapses count the last of each mode",
@@ -550,15 +551,15 @@ MUTANTS = [
     ),
     Mutant(
         "any open episode is a relapse",
-        EPISODES,
-        "where recovered_at.failure_mode = open_episodes.failure_mode",
-        "where open_episodes.failure_mode is not null",
+        EVENTS,
+        "and modes.failure_mode = episodes.failure_mode",
+        "and true",
     ),
     Mutant(
         "a mode is remembered a period longer than the window",
-        EPISODES,
-        "stretches.period_start + {{ days('windows.window_days') }},",
-        "stretches.period_start + {{ days('windows.window_days') }} + {{ period_length() }},",
+        EVENTS,
+        "least(recovered.period_start + {{ days('windows.window_days') }},",
+        "least(recovered.period_start + {{ days('windows.window_days') }} + {{ period_length() }},",
     ),
     # scoring.md §6: I_inc
     Mutant(
@@ -657,15 +658,15 @@ MUTANTS = [
     ),
     Mutant(
         "a deferral counts a period longer",
-        INCOMPLETENESS,
-        "{{ period_start('judged_deferrals.created_at') }} + {{ days('ranges.days_from') }},",
-        "{{ period_start('judged_deferrals.created_at') }} + {{ days('ranges.days_from') }} + {{ period_length() }},",
+        EVENTS,
+        "deferrals.created_in + {{ days('ranges.days_from') }} + {{ period_length() }} as end_as_of",
+        "deferrals.created_in + {{ days('ranges.days_from') }} + {{ period_length() }} * 2 as end_as_of",
     ),
     Mutant(
         "a deferral counts in the period of its outcome",
-        INCOMPLETENESS,
-        "            {{ period_start('judged_deferrals.judged_from') }},",
-        "            {{ period_start('judged_deferrals.judged_from') }} - {{ period_length() }},",
+        EVENTS,
+        "greatest(deferrals.judged_in, ",
+        "greatest(deferrals.judged_in - {{ period_length() }}, ",
     ),
     # scoring.md §7: S
     Mutant(
@@ -694,40 +695,40 @@ MUTANTS = [
     ),
     Mutant(
         "corroborated signals weigh as others",
-        "macros/formulas/signal_weight.sql",
-        "scoring_parameter('w_corroborated')",
-        "scoring_parameter('w_uncorroborated')",
+        COHERENCE,
+        "corroborated, uncorroborated = parameters.w_corroborated,",
+        "corroborated, uncorroborated = parameters.w_uncorroborated,",
     ),
     Mutant(
         "coherence decays by period, whatever its length",
-        "macros/formulas/coherence_growth.sql",
-        "::numeric * {{ period_hours() }})",
-        "::numeric * 24)",
+        COHERENCE,
+        "keep = 1 - parameters.decay_per_day / periods_per_day",
+        "keep = 1 - parameters.decay_per_day",
         "cases by hour",
     ),
     Mutant(
-        "memory reaches a stretch too far",
+        "memory reaches a period too far",
         COHERENCE,
-        "and own.as_of - own.memory = memory_before.as_of",
-        "and own.as_of - own.memory * 2 = memory_before.as_of",
+        "memory = window.coherence_days * periods_per_day",
+        "memory = window.coherence_days * periods_per_day + 1",
     ),
     Mutant(
         "S counts the end at which the window begins",
         COHERENCE,
-        "and window_sums.window_start = at_start.as_of",
-        "and window_sums.window_start - {{ period_length() }} = at_start.as_of",
+        "decayed_sum(values[:, 1:], length)",
+        "decayed_sum(values[:, 1:], length + 1)",
     ),
     Mutant(
         "S is the last ratio",
         COHERENCE,
-        "coalesce((ratio_sum / nullif(n_ratios, 0))::double precision, 0) as s_score",
-        "coalesce(sigma / nullif(sigma_max, 0), 0) as s_score",
+        "share = over_ends(of_sigma_max(sigma)) / counted",
+        "share = of_sigma_max(sigma)[rows.agent, rows.as_of]",
     ),
     Mutant(
         "ends without a signal count as 0",
         COHERENCE,
-        "count(*) filter (where grown_sigma_max > 0) over so_far as n_ratios",
-        "count(*) over so_far as n_ratios",
+        "n_ends = over_ends(measured.astype(np.float64))",
+        "n_ends = over_ends(np.ones(measured.shape))",
     ),
     # scoring.md §8: composites, status and the rest
     Mutant(
@@ -865,8 +866,8 @@ MUTANTS = [
     Mutant(
         "falling is raised against a provisional score",
         ALERTS,
-        "and earlier.score_status <> 'provisional'",
-        "and earlier.score_status <> 'insufficient_data'",
+        "'earlier.window_days + ' ~ scoring_parameter('warm_up_days')",
+        "'earlier.window_days - ' ~ scoring_parameter('warm_up_days')",
     ),
     Mutant(
         "a part that hardly moved may raise falling alone",
@@ -884,21 +885,21 @@ MUTANTS = [
     Mutant("falling needs one part alone", ALERTS, "(together or alone)", "(alone)", "unit tests"),
     Mutant(
         "s_score's limits taken by the wrong side in falling",
-        FALLING,
-        "['i_chain', 'i_coverage', 'i_replay', 's_score']",
-        "['i_chain', 'i_coverage', 'i_replay']",
+        BEHAVIOUR,
+        "worst, best = (low, high) if part in GOOD_SHARES else (high, low)",
+        "worst, best = (low, high) if part in GOOD_SHARES[:3] else (high, low)",
     ),
     Mutant(
         "falling looks at the chance of now alone",
-        FALLING,
-        "(power(({{ worse_before }} - {{ loss_before }}) / 1.96, 2) + power",
-        "(power",
+        ALERTS,
+        "parts.worse_sd ^ 2 + parts.better_sd ^ 2 as variance",
+        "parts.better_sd ^ 2 as variance",
     ),
     Mutant(
         "falling counts what is unmeasured",
-        ALERTS,
-        "and parts.part <> all(earlier.unmeasured_components || later.unmeasured_components)",
-        "and true",
+        BEHAVIOUR,
+        "np.isnan(limits.design_effect[:, at])",
+        "np.isnan(limits.component[:, at])",
     ),
     Mutant(
         "days before the window begin a window too late",
@@ -926,63 +927,63 @@ MUTANTS = [
     ),
     Mutant(
         "two bad deferrals are no chance",
-        "macros/formulas/episode_alert.sql",
-        "select {{ share }} - earlier.highest > {{ scoring_parameter('episode_z') }}",
-        "select {{ share }} - earlier.highest > 0.1 * {{ scoring_parameter('episode_z') }}",
+        EPISODES_COMPARED,
+        "(share - highest > z * spread)",
+        "(share - highest > 0.1 * z * spread)",
     ),
     # certainty.md §1 and 2: attribution
     Mutant(
         "points are shared equally",
         ATTRIBUTION,
-        "when {{ whole }} > 0 then ({{ total }}) * ({{ amount }} / {{ whole }})",
-        "when {{ whole }} > 0 then ({{ total }}) / 13",
+        "else coalesce(parts.loss / nullif(sum(parts.loss) over (), 0), 0)",
+        "else 1.0 / 13",
     ),
     Mutant(
         "the ceiling costs nothing",
-        ATTRIBUTION,
-        "resilience_ceiling_loss(parameters ~ '.norm_k', parameters ~ '.norm_x0') }} as r_ceiling",
-        "resilience_ceiling_loss(parameters ~ '.norm_k', parameters ~ '.norm_x0') }} * 0 as r_ceiling",
+        LOSSES,
+        "np.log1p(np.exp(-k * (1 - x0)))",
+        "0 * np.log1p(np.exp(-k * (1 - x0)))",
     ),
     Mutant(
         "slow recovery costs twice",
-        ATTRIBUTION,
-        ".mttr_scale_hours)') }} as amount_mttr_hours",
-        ".mttr_scale_hours)') }} * 2 as amount_mttr_hours",
+        LOSSES,
+        "np.log1p(score.mttr_hours / parameters.mttr_scale_hours)",
+        "2 * np.log1p(score.mttr_hours / parameters.mttr_scale_hours)",
     ),
     Mutant(
         "the floor caps nothing",
-        ATTRIBUTION,
-        "when coalesce({{ losses | join(' + ') }} > {{ most }}, {{ most }} is not null)",
-        "when coalesce({{ losses | join(' + ') }} > {{ most }} * 100, false)",
+        LOSSES,
+        "if parameters.integrity_floor > 0:",
+        "if parameters.integrity_floor > 2:",
         "reference",
     ),
     Mutant(
         "infinite parts do not share alone",
         ATTRIBUTION,
-        "then case when {{ amount }} is null then ({{ total }}) / {{ n_infinite }} else 0 end",
-        "then ({{ total }}) / 13",
+        "(parts.loss is null)::integer::double precision\n",
+        "1.0 / 13 * count(*) filter (where parts.loss is null) over ()\n",
     ),
     Mutant(
         "points of a change are its losses",
-        ATTRIBUTION,
-        "then (0 - {{ loss_change }}) * {{ per_loss }}",
-        "then (0 - {{ loss_change }})",
+        CHANGES,
+        "then (0 - parts.loss_change) * moved.points_per_loss",
+        "then (0 - parts.loss_change)",
     ),
     Mutant(
         "a gain is negative",
-        ATTRIBUTION,
-        "then (0 - {{ loss_change }}) * {{ per_loss }}",
-        "then {{ loss_change }} * {{ per_loss }}",
+        CHANGES,
+        "then (0 - parts.loss_change) * moved.points_per_loss",
+        "then parts.loss_change * moved.points_per_loss",
     ),
     Mutant(
         "turned parts share their own changes",
-        ATTRIBUTION,
-        "when {{ has_turned }} = 1 then ({{ score_now }} - {{ score_before }}) / {{ n_turned }}",
-        "when {{ has_turned }} = 1 then ({{ score_now }} - {{ score_before }})",
+        CHANGES,
+        "/ count(*) filter (where parts.has_turned) over ()",
+        "",
     ),
     Mutant(
         "the score before is a period earlier",
-        ATTRIBUTION,
+        "macros/formulas/attribution.sql",
         "case when compared_with = 'window' then {{ days(window_days) }} else {{ period_length() }} end",
         "case when compared_with = 'window' then {{ days('7') }} else {{ period_length() }} end",
     ),

@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from brute_force.intervals import Facts, Period
-from ciris_scoring.steps.intervals import LEAST_LOG_HOURS, PeriodSums, Rows, Window
+from ciris_scoring.statistics.inputs import LEAST_LOG_HOURS, PeriodSums, Rows, Window
 
 WINDOWS = (Window(7, 23, 30), Window(30, 30, 30))
 

@@ -13,12 +13,15 @@ from datetime import timedelta
 from decimal import Decimal, localcontext
 from typing import Any
 
+import numpy as np
 import psycopg
 import pytest
 from psycopg import sql
 from psycopg.types.json import Jsonb
 
 from brute_force import attribution
+from ciris_scoring.statistics.attribution import Components, losses
+from ciris_scoring.statistics.inputs import Parameters
 from ciris_scoring.trial.embedded import SCHEMA, Server
 from conftest import Database, fresh_database
 from nasty_fleet import START, nasty_fleet
@@ -123,7 +126,7 @@ def score_small_fleet(database: Database, connection: psycopg.Connection) -> Non
 def publish(
     connection: psycopg.Connection, states: dict[tuple[str, int], tuple[dict[str, float], str, float | None]]
 ) -> None:
-    """Put scores in place, by agent and day: components, parameter_set_id and capacity_score."""
+    """Put scores in place, by agent and day: components with their losses, parameter_set_id and capacity_score."""
     rows = [
         {
             "agent_id_hash": agent,
@@ -131,6 +134,7 @@ def publish(
             "parameter_set_id": name,
             "capacity_score": composite,
             **state,
+            **losses_of(state, PARAMETER_SETS[name]),
         }
         for (agent, day), (state, name, composite) in states.items()
     ]
@@ -154,6 +158,13 @@ def publish(
         " from template.states as s cross join template.scores as t"
     )
     connection.execute(f"analyze {SCHEMA}.fct_capacity_scores")
+
+
+def losses_of(state: dict[str, float], overrides: dict[str, float]) -> dict[str, float | None]:
+    """As the Python model writes them."""
+    components = Components(**{name: np.array([state[name]]) for name in Components._fields})
+    found = {part: float(loss[0]) for part, loss in losses(components, Parameters(**overrides)).items()}
+    return {f"{part}_loss": None if math.isinf(loss) else loss for part, loss in found.items()}
 
 
 def random_states(
@@ -261,32 +272,6 @@ def test_what_did_not_move_is_exactly_zero(published):
         floored = part in attribution.INTEGRITY and PARAMETER_SETS[name].get("integrity_floor", 0) > 0
         if part == "r_ceiling" or (earlier[part] == later[part] and not floored):
             assert [str(loss_change), str(points)] == ["0.0", "0.0"], (agent, as_of, part)
-
-
-def test_a_score_without_its_parameters_has_no_rows(published):
-    """Both are written in their turn, and a view between the two must not mix them."""
-    connection, states = published
-    (agent, day), (_, name, _) = next(
-        item for item in states.items() if item[1][2] is not None and item[0][1] > 0
-    )
-    key = [agent, START + timedelta(days=day)]
-    of_agent = "where agent_id_hash = %s and as_of = %s"
-
-    def n_rows() -> list[int]:
-        return [
-            connection.execute(f"select count(*) from {SCHEMA}.{mart} {of_agent}", key).fetchone()[0]
-            for mart in ("fct_score_attribution", "fct_score_changes")
-        ]
-
-    before = n_rows()
-    assert min(before) >= 13
-    spoil = (
-        f"update {SCHEMA}.fct_capacity_scores set parameter_set_id = 'not published' where agent_id_hash = %s"
-    )
-    with connection.transaction(force_rollback=True):
-        connection.execute(spoil, [agent])
-        assert n_rows() == [0, 0]
-    assert n_rows() == before
 
 
 def exact_changes_of_r(

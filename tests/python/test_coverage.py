@@ -31,9 +31,8 @@ from benchmarks.coverage.measure import Measured, measure
 from benchmarks.coverage.truth import truth
 from benchmarks.coverage.watch import KINDS, PLANTED, Seen, Unchanged
 from benchmarks.coverage.year import Accuracy, Lives, Outcome, Standing, Year, held_by_interval
-from ciris_scoring.steps.episodes import Episodes, chance_of_as_many, longer
-from ciris_scoring.steps.intervals import COMPONENTS, Intervals
-from ciris_scoring.steps.intervals.rows import GOOD_SHARES
+from ciris_scoring.statistics.episodes import Episodes, chance_of_as_many, longer
+from ciris_scoring.statistics.intervals import COMPONENTS, GOOD_SHARES, Intervals
 
 ROWS = 400
 SEED = 11
@@ -121,7 +120,9 @@ def behaviour_of(rows: list[dict[str, tuple[float, float, float]]]) -> Losses:
             at = COMPONENTS.index(name)
             value[i, at], low[i, at], high[i, at] = three
     empty = np.zeros(len(rows))
-    return losses(Intervals(*[empty] * 7, *[one] * 3, value, low, high, one, empty.astype(np.int64)))
+    return losses(
+        Intervals(*[empty] * 7, *[one] * 3, value, low, high, one, empty.astype(np.int64), *[empty] * 3)
+    )
 
 
 def test_falling_by_hand():

@@ -158,11 +158,11 @@ FAILURES = {
         ["at test ", "(tests/singular/assert_every_source_row_is_judged.sql)"],
     ),
     "a Python model": Failure(
-        trigger("_intermediate.int_interval_inputs", "new.n_agents := new.n_agents + 1; return new;"),
+        trigger("_intermediate.int_statistics_inputs", "new.n_agents := new.n_agents + 1; return new;"),
         NO_TRIGGER,
         [
             "at model int_window_statistics (models/intermediate/statistics/int_window_statistics.py)",
-            "int_interval_inputs was made from ",
+            "int_statistics_inputs was made from ",
         ],
     ),
     "a result of a Python model": Failure(

@@ -4,19 +4,10 @@ import numpy as np
 import pytest
 
 from brute_force import intervals as reference
-from ciris_scoring.steps.intervals import (
-    COMPONENTS,
-    FACTORS,
-    Parameters,
-    PeriodSums,
-    Rows,
-    compute_intervals,
-    empty_fleet_sums,
-    fleet_values,
-    joined_sums,
-    sum_fleet,
-)
-from ciris_scoring.steps.intervals.residuals import EFFECTS
+from ciris_scoring.statistics.design_effects import empty_fleet_sums, fleet_values, joined_sums
+from ciris_scoring.statistics.inputs import Parameters, PeriodSums, Rows
+from ciris_scoring.statistics.intervals import COMPONENTS, FACTORS, compute_intervals, sum_fleet
+from ciris_scoring.statistics.residuals import EFFECTS
 from interval_inputs import WINDOWS, as_lists, facts_of, random_sums, rows_of
 
 TOLERANCE = 1e-9
@@ -177,7 +168,7 @@ def test_neither_chunks_nor_the_arrays_beginning_change_a_bit(periods_per_day, m
     assert_same_bits(whole, computed(sums, rows, Parameters(), periods_per_day)[1])
 
     # In chunks of agents and of rows, the agents the other way round.
-    monkeypatch.setattr("ciris_scoring.steps.intervals.rows.CHUNK_ROWS", 3)
+    monkeypatch.setattr("ciris_scoring.statistics.intervals.CHUNK_ROWS", 3)
     chunks = [np.arange(agents)[::-1][first : first + 3] for first in range(0, agents, 3)]
     shared, parts = empty_fleet_sums(len(WINDOWS), end), []
     for members in chunks:

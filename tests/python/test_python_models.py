@@ -205,7 +205,7 @@ def test_a_model_that_fails_is_named_and_rolled_back_and_retry_goes_on(fleet, mo
         raise ZeroDivisionError("a bug")
 
     with monkeypatch.context() as patched:
-        patched.setattr("ciris_scoring.steps.limits.step.finish_block", fail)
+        patched.setattr("ciris_scoring.statistics.window_statistics.finish_block", fail)
         failed = dbt(database, "build", variables=variables)
     assert not failed.succeeded
     assert "int_window_statistics" in failed.said and "a bug" in failed.said

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from ciris_scoring.steps.resilience import (
+from ciris_scoring.statistics.resilience import (
     bias_corrected,
     delta_metric,
     drift,

@@ -15,13 +15,12 @@ import pytest
 from psycopg import sql
 
 from ciris_scoring.basics.errors import StepError
-from ciris_scoring.steps.fixed_copy import Numbers, read_numbers, write_numbers
-from ciris_scoring.steps.intervals import Parameters, Window
-from ciris_scoring.steps.limits.block import blocks
-from ciris_scoring.steps.limits.setting import Setting
-from ciris_scoring.steps.limits.step import compute
-from ciris_scoring.steps.limits.waiting import Fleet
-from ciris_scoring.steps.session import Session
+from ciris_scoring.statistics.fixed_copy import Numbers, read_numbers, write_numbers
+from ciris_scoring.statistics.fleets import Fleet, blocks
+from ciris_scoring.statistics.inputs import Parameters, Window
+from ciris_scoring.statistics.session import Session
+from ciris_scoring.statistics.setting import Setting
+from ciris_scoring.statistics.window_statistics import compute
 from ciris_scoring.trial.embedded import Server, write_profile
 from conftest import Database
 from nasty_fleet import START, nasty_fleet
@@ -103,7 +102,7 @@ def test_neither_chunks_nor_blocks_change_a_bit(
     database, connection, chunk_agents, read_agents, block_periods, monkeypatch
 ):
     sizes = {"chunk_agents": chunk_agents, "read_agents": read_agents, "block_periods": block_periods}
-    monkeypatch.setattr("ciris_scoring.steps.window_statistics.compute", partial(compute, **sizes))
+    monkeypatch.setattr("ciris_scoring.statistics.window_statistics.compute", partial(compute, **sizes))
     before, times = connection.execute(STATISTICS).fetchall(), computed(connection)
     done = build_alone(database, "--full-refresh")
     assert done.succeeded, done.said
@@ -129,12 +128,12 @@ def test_one_late_trace_has_the_fleets_computed_that_remember_it_and_no_others(d
 
 # --- what is refused, and leaves everything as it was ----------------------------------------------------------------
 
-OTHER_DIGESTS = "update int_interval_inputs set inputs_digest = 'new'; "
+OTHER_DIGESTS = "update int_statistics_inputs set inputs_digest = 'new'; "
 REFUSED = {
     "a row that is gone": (
-        "delete from int_incompleteness_awareness where (agent_id_hash, as_of, window_days) ="
+        "delete from int_window_events where (agent_id_hash, as_of, window_days) ="
         " (select agent_id_hash, as_of, window_days from int_resilience_inputs limit 1)",
-        r"int_interval_inputs was made from \d+ rows, but there are \d+. Run the whole build: dbt build",
+        r"int_statistics_inputs was made from \d+ rows, but there are \d+. Run the whole build: dbt build",
     ),
     "nine bins": (
         "update int_agent_periods set judged_by_bin = judged_by_bin[2:] where period_start ="

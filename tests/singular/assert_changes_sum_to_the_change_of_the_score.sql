@@ -40,7 +40,7 @@ components as (
         agent_id_hash,
         as_of,
         window_days,
-        {% for component in attributed_components() %}
+        {% for component in attributed_parts() | reject('in', ['r_ceiling', 's_score']) %}
         {{ component }}{% if not loop.last %},{% endif %}
         {% endfor %}
     from {{ ref('fct_capacity_scores') }}
@@ -128,7 +128,7 @@ unmoved as (
             and comparisons.compared_as_of = earlier.as_of
     cross join lateral unnest(array[
         'r_ceiling',
-        {% for component in attributed_components() %}
+        {% for component in attributed_parts() | reject('in', ['r_ceiling', 's_score']) %}
         {% if component not in ['i_chain', 'i_coverage', 'i_replay'] or scoring_parameter('integrity_floor') == 0 %}
         case when now.{{ component }} = earlier.{{ component }} then '{{ component }}' end
         {%- if not loop.last %},{% endif %}

@@ -1,7 +1,8 @@
 -- What passed the gate is what people read, column by column: no candidate is missing, changed or left over.
--- The label and the verdict are added to what the gate lets through.
+-- The label, the verdict and the losses are added to what the gate lets through.
 {%- set published = graph.nodes['model.ciris_scoring.fct_capacity_scores'].columns.keys() if execute else ['as_of'] %}
-{%- set columns = published | reject('in', ['agent_label', 'verdict', 'review_for']) | list %}
+{%- set losses = (attributed_parts() | join('_loss ') ~ '_loss').split(' ') %}
+{%- set columns = published | reject('in', ['agent_label', 'verdict', 'review_for'] + losses) | list %}
 with candidates as (
 
     select

@@ -39,7 +39,8 @@ comparisons as (
         as_of,
         window_days,
         episode_z,
-        episode_chance
+        episode_chance,
+        deferrals_are_worse
     from {{ ref('int_window_statistics') }}
     where {{ in_scored_range('as_of') }}
 
@@ -62,10 +63,7 @@ events as (
         comparisons.episode_z > {{ scoring_parameter('episode_z') }} as is_longer,
         resilience_inputs.n_episodes >= 2
         and comparisons.episode_chance <= {{ scoring_parameter('episode_chance') }} as is_more_often,
-        {{ share_rose(
-            '(1 - deferrals.q_deferral)', 'deferrals.n_judged_deferrals', '(1 - deferrals.q_deferral_before)',
-            'deferrals.n_deferrals_before'
-        ) }} as is_judged_worse
+        comparisons.deferrals_are_worse as is_judged_worse
     from resilience_inputs
     inner join deferrals using (agent_id_hash, as_of, window_days)
     inner join comparisons using (agent_id_hash, as_of, window_days)

@@ -206,10 +206,8 @@ classified as (
         case when bounded.has_enough_traces then of_steady.category end as category_steady,
         of_lowest_steady.category as category_steady_low,
         of_highest_steady.category as category_steady_high,
-        {{ loss_of_value('bounded.q_deferral') }} as deferral_loss,
-        {{ loss_of_value(worth_of_deferrals(
-            'bounded.q_deferral_steady', 'bounded.n_steady_deferrals', 'bounded.window_days'
-        )) }} as steady_deferral_loss,
+        {{ worth_of_deferrals('bounded.q_deferral_steady', 'bounded.n_steady_deferrals', 'bounded.window_days') }}
+        as worth_of_steady_deferrals,
         case
             when not bounded.has_enough_traces then 'insufficient_data'
             when bounded.first_traced_at > bounded.window_start - {{ days(scoring_parameter('warm_up_days')) }}
@@ -284,18 +282,16 @@ select
     q_deferral_steady,
     n_steady_deferrals,
     case
-        when capacity_score_steady is not null
-            then {{ points_of_change(
-                '(ln(r_score) - ln(r_score_steady))', '0', '1', 'capacity_product', 'steady_product', 'points_per_loss'
-            ) }}
+        when capacity_score_steady is null then null
+        when least(capacity_product, steady_product) > 0 then (ln(r_score_steady) - ln(r_score)) * points_per_loss
+        else 0
     end as mttr_hours_steady_minus_weekly,
     case
-        when capacity_score_steady is not null
-            then {{ points_of_change(
-                change_of_loss('deferral_loss', 'steady_deferral_loss'),
-                has_turned('deferral_loss', 'steady_deferral_loss'), '1',
-                'capacity_product', 'steady_product', 'points_per_loss'
-            ) }}
+        when capacity_score_steady is null then null
+        when least(capacity_product, steady_product) > 0
+            then (ln(worth_of_steady_deferrals) - ln(q_deferral)) * points_per_loss
+        when (q_deferral = 0) <> (worth_of_steady_deferrals = 0) then steady_product - capacity_product
+        else 0
     end as q_deferral_steady_minus_weekly,
     case when capacity_score_steady is null then 'too_few_traces' end as steady_missing_because
 from classified

@@ -26,45 +26,25 @@ with window_sums as (
 
 ),
 
-window_episodes as (
+events as (
 
     select
         agent_id_hash,
         as_of,
         window_days,
-        open_detected_at,
+        n_open_episodes,
+        open_microseconds,
         n_modes,
         n_modes_open
-    from {{ ref('int_window_episodes') }}
+    from {{ ref('int_window_events') }}
 
 ),
 
-with_episodes as (
+with_events as (
 
-    select
-        window_sums.*,
-        window_sums.as_of - window_episodes.open_detected_at as open_for,
-        coalesce(window_episodes.n_modes, 0) as n_modes,
-        coalesce(window_episodes.n_modes_open, 0) as n_modes_open
+    select * -- noqa: RF02
     from window_sums
-    left join window_episodes using (agent_id_hash, as_of, window_days)
-
-),
-
-inputs as (
-
-    select
-        *,
-        (open_for is not null)::integer as n_open_episodes,
-        coalesce({{ mean_time_to_recovery('recovery_microseconds', 'n_recoveries', 'open_for') }}, 0) as mttr_hours,
-        coalesce({{ rate('(n_recoveries - n_modes + n_modes_open)', 'nullif(n_recoveries, 0)') }}, 0) as rho_regression,
-        coalesce({{ mean_time_to_recovery(
-            'steady_recovery_microseconds', 'steady_n_recoveries', 'open_for'
-        ) }}, 0) as mttr_hours_steady,
-        {{ mean_time_to_recovery(
-            'before_recovery_microseconds', 'before_n_recoveries', 'null::interval'
-        ) }} as mttr_hours_before
-    from with_episodes
+    inner join events using (agent_id_hash, as_of, window_days)
 
 )
 
@@ -78,15 +58,23 @@ select
     {% endfor %}
     n_recoveries::integer as n_recoveries,
     n_open_episodes,
-    mttr_hours,
-    rho_regression,
-    mttr_hours_steady,
+    coalesce({{ mean_time_to_recovery(
+        'recovery_microseconds + open_microseconds', 'n_recoveries + n_open_episodes'
+    ) }}, 0) as mttr_hours,
+    coalesce({{ rate('(n_recoveries - n_modes + n_modes_open)', 'nullif(n_recoveries, 0)') }}, 0) as rho_regression,
+    coalesce({{ mean_time_to_recovery(
+        'steady_recovery_microseconds + open_microseconds', 'steady_n_recoveries + n_open_episodes'
+    ) }}, 0) as mttr_hours_steady,
     (steady_n_recoveries + n_open_episodes)::integer as n_steady_episodes,
-    mttr_hours_before,
+    {{ mean_time_to_recovery('before_recovery_microseconds', 'before_n_recoveries') }} as mttr_hours_before,
     before_n_recoveries::integer as n_episodes_before,
     (
-        log_recovery_hours + case when open_for is null then 0 else {{ log_hours('open_for') }} end
+        log_recovery_hours
+        + case
+            when n_open_episodes > 0 then {{ log_hours("open_microseconds * interval '1 microsecond'") }}
+            else 0
+        end
     )::double precision as log_hours,
     before_log_recovery_hours::double precision as log_hours_before,
     before_log_recovery_hours_squared::double precision as log_hours_squared_before
-from inputs
+from with_events

@@ -17,7 +17,7 @@ with {% for windows, is_read in [
         episodes.n_modes,
         episodes.n_modes / sums.n_recoveries::double precision as modes_per_episode
     from {{ ref('int_window_sums') }} as sums
-    inner join {{ ref('int_window_episodes') }} as episodes using (agent_id_hash, as_of, window_days)
+    inner join {{ ref('int_window_events') }} as episodes using (agent_id_hash, as_of, window_days)
     where
         sums.n_recoveries > 0
         and {{ is_read }}

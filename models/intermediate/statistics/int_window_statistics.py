@@ -1,8 +1,8 @@
-"""Drift, R, limits and equal scores of every agent, as-of and window (scoring.md §5, certainty.md §3 and 5)."""
+"""Drift, R, S, limits, losses and equal scores of every agent, as-of and window (scoring.md §5 and 7, certainty.md)."""
 
 from typing import Any
 
-from ciris_scoring.steps.window_statistics import window_statistics
+from ciris_scoring.statistics.window_statistics import window_statistics
 
 
 def model(dbt: Any, session: Any) -> str:
@@ -11,7 +11,8 @@ def model(dbt: Any, session: Any) -> str:
     run = dbt.ref("int_scoring_run")
     parameters = dbt.ref("int_scoring_parameters")
     windows = dbt.ref("scoring_windows")
-    digests = dbt.ref("int_interval_inputs")
+    digests = dbt.ref("int_statistics_inputs")
+    integrity = dbt.ref("int_integrity")
     resilience = dbt.ref("int_resilience_inputs")
     awareness = dbt.ref("int_incompleteness_awareness")
     periods = dbt.ref("int_agent_periods")
@@ -19,7 +20,8 @@ def model(dbt: Any, session: Any) -> str:
         "scoring_run": run,
         "scoring_parameters": parameters,
         "scoring_windows": windows,
-        "interval_inputs": digests,
+        "statistics_inputs": digests,
+        "integrity": integrity,
         "resilience_inputs": resilience,
         "incompleteness_awareness": awareness,
         "agent_periods": periods,

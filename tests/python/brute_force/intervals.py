@@ -1,7 +1,7 @@
 """Reference implementation of the intervals (``docs/certainty.md`` §3, and its method), one row at a time.
 
 Standard library only, from daily lists: no running totals, no arrays, no chunks. What the method leaves open is read
-as the docstring of ``ciris_scoring.steps.intervals`` says.
+as the docstring of ``ciris_scoring.statistics.intervals`` says.
 """
 
 from __future__ import annotations

@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ciris_scoring.steps.intervals.inputs import Floats, Integers, Rows
-from ciris_scoring.steps.intervals.residuals import EFFECTS, Residuals
+from ciris_scoring.statistics.inputs import Floats, Integers, Rows
+from ciris_scoring.statistics.residuals import EFFECTS, Residuals
 
 FLEET_WEIGHT = 10.0
 """Degrees of freedom that the fleet's value counts as, for rates and calibration."""

@@ -9,10 +9,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ciris_scoring.steps.intervals.combination import Combined
-from ciris_scoring.steps.intervals.inputs import SCORE_LEVEL, Floats, Parameters, Rows, Window
-from ciris_scoring.steps.intervals.limits import Limits, recovery_limits
-from ciris_scoring.steps.resilience import sigmoid
+from ciris_scoring.statistics.combination import Combined
+from ciris_scoring.statistics.component_limits import Limits, recovery_limits
+from ciris_scoring.statistics.inputs import SCORE_LEVEL, Floats, Parameters, Rows, Window
+from ciris_scoring.statistics.resilience import sigmoid
 
 MORE_EVENTS, FEWER_EVENTS = 0.8225, 0.98
 """What the root of a count moves by towards more and fewer events, half of the score's 1.645 and 1.96."""

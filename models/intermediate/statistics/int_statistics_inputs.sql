@@ -54,7 +54,9 @@ deferrals as (
         q_deferral,
         n_judged_deferrals,
         q_deferral_steady,
-        n_steady_deferrals
+        n_steady_deferrals,
+        q_deferral_before,
+        n_deferrals_before
     from {{ ref('int_incompleteness_awareness') }}
     where {{ in_scored_range('as_of') }}
 
@@ -81,6 +83,8 @@ row_hashes as (
             encode(float8send(resilience_inputs.log_hours_squared_before), 'hex'),
             deferrals.q_deferral_steady,
             deferrals.n_steady_deferrals,
+            deferrals.q_deferral_before,
+            deferrals.n_deferrals_before,
             {{ epoch('window_sums.baseline_start') }},
             window_sums.coherence_days,
             window_sums.memory_hash,

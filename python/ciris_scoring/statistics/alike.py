@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ciris_scoring.steps.intervals.inputs import Integers, Rows, Window
+from ciris_scoring.statistics.inputs import Integers, Rows, Window
 
 ABSENT = 1001
 """Stands in a triple for a score that the trace has not (macro ``score_triple``)."""

@@ -1,14 +1,15 @@
-"""The window's fragile episodes against the agent's own before it (certainty.md §4): are they longer, are there more.
+"""The window's fragile episodes and deferrals against the agent's own before it: what ``episode`` judges by.
 
-Durations are compared by their logarithms, which one long episode does not decide.
+certainty.md §4. Durations are compared by their logarithms, which one long episode does not decide.
 """
 
 from typing import NamedTuple
 
 import numpy as np
 
-from ciris_scoring.steps.intervals.effects import FLEET_WEIGHT
-from ciris_scoring.steps.intervals.inputs import Floats, Integers
+from ciris_scoring.statistics.component_limits import wilson
+from ciris_scoring.statistics.design_effects import FLEET_WEIGHT
+from ciris_scoring.statistics.inputs import Booleans, Floats, Integers, Level
 
 
 class Episodes(NamedTuple):
@@ -54,4 +55,16 @@ def chance_of_as_many(episodes: Episodes, window_days: Integers, steady_days: in
         fewer += np.where(k < episodes.n, np.exp(log_term), 0.0)
         log_term = log_term + np.log(np.maximum(total - k, 1) / (k + 1)) + odds
     result: Floats = np.maximum(1 - fewer, 0.0)
+    return result
+
+
+def share_rose(share: Floats, n: Integers, before: Floats, n_before: Integers, z: float) -> Booleans:
+    """Whether a share of bad events is further above the upper limit of the earlier share than chance would bring it.
+
+    By a score interval, since both may rest on a few events. False where one of the two has none.
+    """
+    half = Level(z / np.sqrt(2), z / np.sqrt(2))
+    highest = wilson(before, n_before.astype(np.float64), half, before <= 0, before >= 1).upper
+    spread = np.sqrt(highest * (1 - highest) / np.maximum(n, 1))
+    result: Booleans = (n > 0) & (n_before > 0) & (share - highest > z * spread)
     return result

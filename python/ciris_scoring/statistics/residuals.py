@@ -15,9 +15,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ciris_scoring.steps.intervals.inputs import METRICS, Booleans, Floats, Integers, PeriodSums
-from ciris_scoring.steps.intervals.rolling import RunningTotals, day_sums, running_totals
-from ciris_scoring.steps.resilience import N_BINS
+from ciris_scoring.statistics.inputs import METRICS, Booleans, Floats, Integers, PeriodSums
+from ciris_scoring.statistics.resilience import N_BINS
+from ciris_scoring.statistics.rolling import RunningTotals, day_sums, running_totals
 
 RATES = (
     "d_identity",

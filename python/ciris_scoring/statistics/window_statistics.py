@@ -1,36 +1,50 @@
-"""All statistics of a run: drift, R, limits and what traces share, of every row whose inputs have changed."""
+"""What the Python model ``int_window_statistics`` calls: the statistics of every row whose inputs have changed."""
 
 import time
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
+from psycopg import sql
 
-from ciris_scoring.steps.alike import Scored, alike
-from ciris_scoring.steps.episodes import chance_of_as_many, longer
-from ciris_scoring.steps.intervals import (
+from ciris_scoring.statistics.alike import Scored, alike
+from ciris_scoring.statistics.attribution import Components, losses
+from ciris_scoring.statistics.behaviour import behaviour
+from ciris_scoring.statistics.design_effects import (
     FleetSums,
     FleetValues,
-    agents_per_chunk,
-    compute_intervals,
     empty_fleet_sums,
     fleet_values,
     joined_sums,
+)
+from ciris_scoring.statistics.episodes import chance_of_as_many, longer, share_rose
+from ciris_scoring.statistics.fleets import BLOCK_PERIODS, Block, Fleet, blocks, find_waiting
+from ciris_scoring.statistics.inputs import Floats, Integers
+from ciris_scoring.statistics.intervals import (
+    COMPONENTS,
+    Intervals,
+    agents_per_chunk,
+    compute_intervals,
     sum_fleet,
 )
-from ciris_scoring.steps.limits.block import BLOCK_PERIODS, Block, blocks
-from ciris_scoring.steps.limits.inputs import Inputs
-from ciris_scoring.steps.limits.reading import (
+from ciris_scoring.statistics.reading import (
     Batch,
     BatchReader,
+    Relations,
     chunks,
-    create_row_tables,
     number_rows,
     read_scored,
 )
-from ciris_scoring.steps.limits.setting import Setting, read_setting
-from ciris_scoring.steps.limits.waiting import Fleet
-from ciris_scoring.steps.limits.writing import add_numbers, create_statistics_tables, finish_block
-from ciris_scoring.steps.resilience import drift, resilience_score
-from ciris_scoring.steps.session import Session, say
+from ciris_scoring.statistics.resilience import Drift, drift, resilience_score
+from ciris_scoring.statistics.session import Session, say
+from ciris_scoring.statistics.setting import Setting, read_setting
+from ciris_scoring.statistics.writing import (
+    Statistics,
+    add_numbers,
+    create_statistics_tables,
+    finish_block,
+    statistics_query,
+)
 
 READ_AGENT_PERIODS = 120_000
 """Agents times periods that are read at a time, some 250 MB with what reading takes: few, because the rows of an agent
@@ -38,6 +52,25 @@ lie scattered over its tables, so that every query reads most of their pages."""
 
 REPORT_SECONDS = 2.0
 """Between two lines of progress, at least."""
+
+
+def window_statistics(dbt: Any, connection: Any, inputs: Mapping[str, str]) -> str:
+    """Compute drift, R and limits of the rows that the run rewrites (scoring.md §5, certainty.md §3).
+
+    Rows of an as-of and window whose digest has not changed stay: replace_range keeps them.
+
+    :param dbt: what dbt gives a Python model; replace_range adds ``rewritten_range`` and ``rewritten_table`` to it.
+    :param connection: dbt's own, inside the materialization's transaction.
+    :param inputs: relations by the fields of :class:`Relations`.
+    :returns: the query of the computed rows.
+    :raises StepError: the inputs do not keep the contract.
+    """
+    session = Session(connection)
+    relations = Relations(**{name: sql.SQL(relation) for name, relation in inputs.items()})
+    table = None if dbt.rewritten_table is None else sql.SQL(dbt.rewritten_table)
+    fleets = find_waiting(session, relations.statistics_inputs, dbt.rewritten_range, table)
+    compute(session, relations, fleets)
+    return statistics_query()
 
 
 class _Progress:
@@ -56,7 +89,7 @@ class _Progress:
 
 def compute(
     session: Session,
-    inputs: Inputs,
+    relations: Relations,
     fleets: list[Fleet],
     *,
     chunk_agents: int | None = None,
@@ -70,20 +103,21 @@ def compute(
     :param block_periods: periods between the first and the last as-of of a block.
     :raises StepError: the inputs do not keep the contract.
     """
-    create_row_tables(session)
     create_statistics_tables(session)
     progress = _Progress(sum(fleet.n_agents for fleet in fleets))
-    setting = read_setting(session, inputs.scoring_parameters, inputs.scoring_windows, inputs.scoring_run)
+    setting = read_setting(
+        session, relations.scoring_parameters, relations.scoring_windows, relations.scoring_run
+    )
     # The planner takes agents and periods for independent, and a nested loop for cheap.
     session.execute("set local jit = off; set local enable_nestloop = off")
     for block in blocks(fleets, setting, block_periods):
-        _compute_block(session, inputs, setting, block, chunk_agents, read_agents, progress)
+        _compute_block(session, relations, setting, block, chunk_agents, read_agents, progress)
         finish_block(session)
 
 
 def _compute_block(
     session: Session,
-    inputs: Inputs,
+    relations: Relations,
     setting: Setting,
     block: Block,
     chunk_agents: int | None,
@@ -91,19 +125,19 @@ def _compute_block(
     progress: _Progress,
 ) -> None:
     """Compute a block's fleets in two passes over its agents: the fleet's sums, then each agent's statistics."""
-    n_agents = number_rows(session, inputs, block)
+    n_agents = number_rows(session, relations, block)
     n_periods = block.n_periods(setting)
     chunk_agents = chunk_agents or agents_per_chunk(n_periods)
     read_agents = read_agents or max(READ_AGENT_PERIODS // n_periods, 1)
     batches = [range(first, min(first + read_agents, n_agents)) for first in range(0, n_agents, read_agents)]
-    reader = BatchReader(session, inputs, setting, block)
+    reader = BatchReader(session, relations, setting, block)
 
     shared = empty_fleet_sums(len(setting.windows), n_periods)
     for agents in batches:
         shared = _with_sums_of(shared, reader.read(agents), setting, chunk_agents)
     values = fleet_values(shared)
     for agents in batches:
-        scored = read_scored(session, inputs, setting, block, agents)
+        scored = read_scored(session, relations, setting, block, agents)
         _compute_rows(session, reader.read(agents), scored, values, setting, chunk_agents, progress)
 
 
@@ -150,15 +184,47 @@ def _compute_rows(
             periods_per_day=setting.periods_per_day,
         )
         window_days = np.array([window.window_days for window in setting.windows])[chunk.rows.window]
-        episodes = {
+        episodes: dict[str, Floats | Integers] = {
             "episode_z": longer(chunk.episodes, values.episode_cv[chunk.rows.window, chunk.rows.as_of]),
             "episode_chance": chance_of_as_many(chunk.episodes, window_days, parameters.steady_days),
+            "deferrals_are_worse": share_rose(
+                1 - chunk.rows.q_deferral,
+                chunk.rows.n_judged_deferrals,
+                1 - chunk.published.q_deferral_before,
+                chunk.published.n_deferrals_before,
+                parameters.episode_z,
+            ).astype(np.int64),
         }
-        shared = alike(
-            scored.of_agents(number * chunk_agents, chunk_agents),
-            chunk.rows,
-            setting.windows,
-            setting.periods_per_day,
+        statistics = Statistics(
+            drifted,
+            r_score,
+            limits,
+            episodes,
+            losses(_components(chunk, drifted, limits), parameters),
+            behaviour(limits, parameters),
+            alike(
+                scored.of_agents(number * chunk_agents, chunk_agents),
+                chunk.rows,
+                setting.windows,
+                setting.periods_per_day,
+            ),
         )
-        add_numbers(session, chunk.row_ids, chunk.rows, drifted, r_score, limits, values, episodes, shared)
+        add_numbers(session, chunk.row_ids, chunk.rows, statistics, values)
         progress.add(len(chunk.row_ids))
+
+
+def _components(chunk: Batch, drifted: Drift, limits: Intervals) -> Components:
+    """Components of a chunk's rows, as they are published."""
+    rates = ("d_identity", "k_contradiction", "u_unsafe")
+    return Components(
+        **{name: limits.component[:, COMPONENTS.index(name)] for name in rates},
+        i_chain=chunk.published.i_chain,
+        i_coverage=chunk.published.i_coverage,
+        i_replay=chunk.published.i_replay,
+        ece=chunk.published.ece,
+        delta_drift=drifted.mean,
+        mttr_hours=chunk.rows.mttr_hours,
+        rho_regression=chunk.rows.rho_regression,
+        q_deferral=chunk.rows.q_deferral,
+        s_score=np.nan_to_num(limits.s_score),
+    )

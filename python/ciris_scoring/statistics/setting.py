@@ -6,8 +6,8 @@ from typing import NamedTuple
 from psycopg import sql
 
 from ciris_scoring.basics.errors import StepError
-from ciris_scoring.steps.intervals import Parameters, Window
-from ciris_scoring.steps.session import Session
+from ciris_scoring.statistics.inputs import Parameters, Window
+from ciris_scoring.statistics.session import Session
 
 
 class Setting(NamedTuple):

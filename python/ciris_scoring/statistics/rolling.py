@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ciris_scoring.steps.intervals.inputs import Floats, Integers
+from ciris_scoring.statistics.inputs import Floats, Integers
 
 
 def day_sums(per_period: Integers, periods_per_day: int) -> Integers:

@@ -9,16 +9,15 @@ from numpy.typing import NDArray
 from psycopg import sql
 
 from ciris_scoring.basics.errors import StepError
-from ciris_scoring.steps.alike import Scored
-from ciris_scoring.steps.episodes import Episodes
-from ciris_scoring.steps.fixed_copy import Numbers, read_numbers
-from ciris_scoring.steps.intervals import PeriodSums, Rows
-from ciris_scoring.steps.intervals.inputs import METRICS, Integers
-from ciris_scoring.steps.limits.block import Block
-from ciris_scoring.steps.limits.inputs import Inputs
-from ciris_scoring.steps.limits.setting import Setting
-from ciris_scoring.steps.resilience import N_BINS
-from ciris_scoring.steps.session import Session
+from ciris_scoring.basics.statements import column_list
+from ciris_scoring.statistics.alike import Scored
+from ciris_scoring.statistics.episodes import Episodes
+from ciris_scoring.statistics.fixed_copy import Numbers, read_numbers
+from ciris_scoring.statistics.fleets import Block
+from ciris_scoring.statistics.inputs import METRICS, Floats, Integers, PeriodSums, Rows
+from ciris_scoring.statistics.resilience import N_BINS
+from ciris_scoring.statistics.session import Session
+from ciris_scoring.statistics.setting import Setting
 
 KEPT_BYTES = 250_000_000
 """Of a block's sums that are kept between its two passes: 10,000 agents of 67 days take 110 MB."""
@@ -51,22 +50,60 @@ PERIOD_COLUMNS = {
 }
 """Columns of ``int_agent_periods``, as they are read."""
 
-ROW_COLUMNS = {
-    **dict.fromkeys(("row_id", "agent", "as_of", "window"), Numbers("int8")),
-    "mttr_hours": Numbers("float8"),
-    "n_episodes": Numbers("int8"),
-    **dict.fromkeys(("rho_regression", "q_deferral"), Numbers("float8")),
-    "n_judged_deferrals": Numbers("int8"),
-    "mttr_hours_steady": Numbers("float8"),
-    "n_steady_episodes": Numbers("int8"),
-    "q_deferral_steady": Numbers("float8"),
-    "n_steady_deferrals": Numbers("int8"),
-    "log_hours": Numbers("float8"),
-    "n_before": Numbers("int8"),
-    **dict.fromkeys(("log_hours_before", "log_hours_squared_before"), Numbers("float8")),
-    "histograms": Numbers("int8", len(METRICS) * 2 * N_BINS),
+REAL, COUNT = Numbers("float8"), Numbers("int8")
+FACTS = {
+    "mttr_hours": ("resilience.mttr_hours", REAL),
+    "n_episodes": ("resilience.n_recoveries + resilience.n_open_episodes", COUNT),
+    "rho_regression": ("resilience.rho_regression", REAL),
+    "q_deferral": ("awareness.q_deferral", REAL),
+    "n_judged_deferrals": ("awareness.n_judged_deferrals", COUNT),
+    "mttr_hours_steady": ("resilience.mttr_hours_steady", REAL),
+    "n_steady_episodes": ("resilience.n_steady_episodes", COUNT),
+    "q_deferral_steady": ("awareness.q_deferral_steady", REAL),
+    "n_steady_deferrals": ("awareness.n_steady_deferrals", COUNT),
+    "i_chain": ("integrity.i_chain", REAL),
+    "i_coverage": ("integrity.i_coverage", REAL),
+    "i_replay": ("integrity.i_replay", REAL),
+    "ece": ("awareness.ece", REAL),
+    "q_deferral_before": ("coalesce(awareness.q_deferral_before, 1)", REAL),
+    "n_deferrals_before": ("awareness.n_deferrals_before", COUNT),
+    "log_hours": ("resilience.log_hours", REAL),
+    "n_before": ("resilience.n_episodes_before", COUNT),
+    "log_hours_before": ("resilience.log_hours_before", REAL),
+    "log_hours_squared_before": ("resilience.log_hours_squared_before", REAL),
+    "histograms": (
+        " || ".join(
+            f"resilience.{metric}_{part}::int8[]" for metric in METRICS for part in ("recent", "baseline")
+        ),
+        Numbers("int8", len(METRICS) * 2 * N_BINS),
+    ),
 }
-"""Columns of ``ciris_rows``, as they are read: agent, as-of and window by their places in the block."""
+"""Of a row, by the names in :class:`Rows`, :class:`Episodes` and :class:`Published`: where it stands, and its type."""
+
+
+class Relations(NamedTuple):
+    """Where the statistics read: the relations of the models behind them, as dbt quotes them."""
+
+    scoring_run: sql.SQL
+    scoring_parameters: sql.SQL
+    scoring_windows: sql.SQL
+    statistics_inputs: sql.SQL
+    integrity: sql.SQL
+    resilience_inputs: sql.SQL
+    incompleteness_awareness: sql.SQL
+    agent_periods: sql.SQL
+
+
+class Published(NamedTuple):
+    """Of n rows as SQL sums them: exactly, so that a component that does not move is the same to the bit."""
+
+    i_chain: Floats
+    i_coverage: Floats
+    i_replay: Floats
+    ece: Floats
+    q_deferral_before: Floats
+    """Mean value of the deferrals of the days before the window; 1 where nothing was judged."""
+    n_deferrals_before: Integers
 
 
 class Batch(NamedTuple):
@@ -76,72 +113,63 @@ class Batch(NamedTuple):
     row_ids: Integers
     rows: Rows
     episodes: Episodes
+    published: Published
     histograms: Integers
     """(rows, 3, 2, 10): of each metric the scoring window's, then the baseline's."""
 
 
-def create_row_tables(session: Session) -> None:
-    """Create the temporary tables of a block's rows and agents."""
-    session.execute(
-        """
-        create temporary table ciris_rows (
-            row_id int8, agent_number int8, agent_id_hash text, as_of timestamptz, window_days int4, inputs_digest text,
-            mttr_hours float8, n_episodes int8, rho_regression float8, q_deferral float8, n_judged_deferrals int8,
-            mttr_hours_steady float8, n_steady_episodes int8, q_deferral_steady float8, n_steady_deferrals int8,
-            log_hours float8, n_before int8, log_hours_before float8, log_hours_squared_before float8, histograms int8[]
-        ) on commit drop;
-        create temporary table ciris_agents (agent_number int8, agent_id_hash text) on commit drop;
-        """
-    )
-
-
-def number_rows(session: Session, inputs: Inputs, block: Block) -> int:
+def number_rows(session: Session, relations: Relations, block: Block) -> int:
     """Put the rows of a block into ``ciris_rows`` and its agents into ``ciris_agents``; return how many agents.
 
     :raises StepError: they are not those that the inputs' digests were made from.
     """
-    session.execute("truncate ciris_rows, ciris_agents")
-    histograms = sql.SQL(" || ").join(
-        sql.SQL("resilience.{}::int8[]").format(sql.Identifier(f"{metric}_{window}"))
-        for metric in METRICS
-        for window in ("recent", "baseline")
+    facts = sql.SQL(", ").join(
+        sql.SQL(f"({expression})::{kind.type}{'[]' if kind.length else ''} as {{}}").format(
+            sql.Identifier(name)
+        )
+        for name, (expression, kind) in FACTS.items()
     )
     session.execute(
         sql.SQL("""
-        insert into ciris_rows
+        drop table if exists pg_temp.ciris_rows, pg_temp.ciris_agents;
+        create temporary table ciris_rows on commit drop as
         select
-            row_number() over (order by agent_id_hash, as_of, window_days),
-            dense_rank() over (order by agent_id_hash) - 1,
-            agent_id_hash, as_of, window_days, fleets.inputs_digest,
-            resilience.mttr_hours, resilience.n_recoveries + resilience.n_open_episodes, resilience.rho_regression,
-            awareness.q_deferral, awareness.n_judged_deferrals,
-            resilience.mttr_hours_steady, resilience.n_steady_episodes,
-            awareness.q_deferral_steady, awareness.n_steady_deferrals,
-            resilience.log_hours, resilience.n_episodes_before, resilience.log_hours_before,
-            resilience.log_hours_squared_before, {histograms}
+            row_number() over (order by agent_id_hash, as_of, window_days) as row_id,
+            dense_rank() over (order by agent_id_hash) - 1 as agent_number,
+            agent_id_hash, as_of, window_days, fleets.inputs_digest, {facts}
         from ciris_fleets as fleets
         inner join {resilience} as resilience using (as_of, window_days)
         inner join {awareness} as awareness using (agent_id_hash, as_of, window_days)
+        inner join {integrity} as integrity using (agent_id_hash, as_of, window_days)
         where
             fleets.as_of between %(first)s and %(last)s
             and resilience.as_of between %(first)s and %(last)s
             and awareness.as_of between %(first)s and %(last)s
+            and integrity.as_of between %(first)s and %(last)s
         """).format(
-            histograms=histograms,
-            resilience=inputs.resilience_inputs,
-            awareness=inputs.incompleteness_awareness,
+            facts=facts,
+            resilience=relations.resilience_inputs,
+            awareness=relations.incompleteness_awareness,
+            integrity=relations.integrity,
         ),
         {"first": block.fleets[0].as_of, "last": block.end},
     )
-    session.execute("insert into ciris_agents select distinct agent_number, agent_id_hash from ciris_rows")
-    session.execute("analyze ciris_rows; analyze ciris_agents")
+    session.execute(
+        """
+        create temporary table ciris_agents on commit drop as
+        select distinct agent_number, agent_id_hash from ciris_rows;
+        analyze ciris_rows;
+        analyze ciris_agents
+        """
+    )
     [(found, n_agents)] = session.rows(
         "select (select count(*) from ciris_rows), (select count(*) from ciris_agents)"
     )
     expected = sum(fleet.n_agents for fleet in block.fleets)
     if found != expected:
         raise StepError(
-            f"int_interval_inputs was made from {expected} rows, but there are {found}. Run the whole build: dbt build"
+            f"int_statistics_inputs was made from {expected} rows, but there are {found}. "
+            "Run the whole build: dbt build"
         )
     return int(n_agents)
 
@@ -152,8 +180,8 @@ class BatchReader:
     A block is gone through twice: what is read is kept as far as ``KEPT_BYTES`` go, counts in few bytes.
     """
 
-    def __init__(self, session: Session, inputs: Inputs, setting: Setting, block: Block):
-        self._session, self._inputs, self._setting, self._block = session, inputs, setting, block
+    def __init__(self, session: Session, relations: Relations, setting: Setting, block: Block):
+        self._session, self._relations, self._setting, self._block = session, relations, setting, block
         self._kept: dict[range, Batch] = {}
         self._room = KEPT_BYTES
 
@@ -162,11 +190,12 @@ class BatchReader:
         if agents in self._kept:
             batch = self._kept[agents]
             return batch._replace(sums=PeriodSums._make(map(_widened, batch.sums)))
-        sums = _read_sums(self._session, self._inputs, self._setting, self._block, agents)
+        sums = _read_sums(self._session, self._relations, self._setting, self._block, agents)
         batch = Batch(sums, *_read_rows(self._session, self._setting, self._block, agents))
         narrow = batch._replace(sums=PeriodSums._make(map(_narrowed, sums)))
         self._room -= sum(
-            values.nbytes for values in (*narrow.sums, *narrow.rows, *narrow.episodes, narrow.histograms)
+            values.nbytes
+            for values in (*narrow.sums, *narrow.rows, *narrow.episodes, *narrow.published, narrow.histograms)
         )
         if self._room > 0:
             self._kept[agents] = narrow
@@ -193,24 +222,23 @@ def chunks(batch: Batch, size: int) -> Iterator[Batch]:
             batch.row_ids[chosen],
             rows._replace(agent=rows.agent - first),
             Episodes._make(values[chosen] for values in batch.episodes),
+            Published._make(values[chosen] for values in batch.published),
             batch.histograms[chosen],
         )
 
 
 def _read_rows(
     session: Session, setting: Setting, block: Block, agents: range
-) -> tuple[Integers, Rows, Episodes, Integers]:
-    """Numbers, facts, episodes and histograms of a batch's rows."""
+) -> tuple[Integers, Rows, Episodes, Published, Integers]:
+    """Numbers, facts, episodes, exact sums and histograms of a batch's rows."""
     query = sql.SQL("""
         select
             row_id, agent_number - %(first)s, (extract(epoch from as_of - %(origin)s) / %(period)s)::int8,
-            array_position(%(windows)s::int4[], window_days)::int8 - 1, mttr_hours, n_episodes, rho_regression,
-            q_deferral, n_judged_deferrals, mttr_hours_steady, n_steady_episodes, q_deferral_steady, n_steady_deferrals,
-            log_hours, n_before, log_hours_before, log_hours_squared_before, histograms
+            array_position(%(windows)s::int4[], window_days)::int8 - 1, {facts}
         from ciris_rows
         where agent_number >= %(first)s and agent_number < %(last)s
         order by row_id
-        """)
+        """).format(facts=column_list(FACTS))
     parameters = {
         "first": agents.start,
         "last": agents.stop,
@@ -218,15 +246,20 @@ def _read_rows(
         "period": setting.period.total_seconds(),
         "windows": [window.window_days for window in setting.windows],
     }
-    columns = read_numbers(session, query, parameters, ROW_COLUMNS)
+    places = dict.fromkeys(("row_id", "agent", "as_of", "window"), COUNT)
+    facts = {name: kind for name, (_, kind) in FACTS.items()}
+    columns = read_numbers(session, query, parameters, places | facts)
     histograms = columns.pop("histograms").reshape(-1, len(METRICS), 2, N_BINS)
     compared = {name: columns.pop(name) for name in Episodes._fields if name != "n"}
+    published = Published(**{name: columns.pop(name) for name in Published._fields})
     row_ids = columns.pop("row_id")
     rows = Rows(**columns)
-    return row_ids, rows, Episodes(n=rows.n_episodes, **compared), histograms
+    return row_ids, rows, Episodes(n=rows.n_episodes, **compared), published, histograms
 
 
-def _read_sums(session: Session, inputs: Inputs, setting: Setting, block: Block, agents: range) -> PeriodSums:
+def _read_sums(
+    session: Session, relations: Relations, setting: Setting, block: Block, agents: range
+) -> PeriodSums:
     """Sums of a batch's periods."""
     [(lowest, highest)] = session.rows(
         "select min(agent_id_hash), max(agent_id_hash) from ciris_agents"
@@ -243,7 +276,7 @@ def _read_sums(session: Session, inputs: Inputs, setting: Setting, block: Block,
         "period": setting.period.total_seconds(),
     }
     columns = {"agent": Numbers("int8"), "period": Numbers("int8"), **PERIOD_COLUMNS}
-    found = read_numbers(session, _sums_query(inputs.agent_periods), parameters, columns)
+    found = read_numbers(session, _sums_query(relations.agent_periods), parameters, columns)
     agent, period = found.pop("agent"), found.pop("period")
     shape = (len(agents), block.n_periods(setting))
 
@@ -263,7 +296,9 @@ def _read_sums(session: Session, inputs: Inputs, setting: Setting, block: Block,
     )
 
 
-def read_scored(session: Session, inputs: Inputs, setting: Setting, block: Block, agents: range) -> Scored:
+def read_scored(
+    session: Session, relations: Relations, setting: Setting, block: Block, agents: range
+) -> Scored:
     """Scores of a batch's traces, of all periods that a window of the block holds.
 
     A trace is sent as two numbers; as many arrays as there are traces would take longer than to count them.
@@ -279,7 +314,7 @@ def read_scored(session: Session, inputs: Inputs, setting: Setting, block: Block
             agents.agent_number >= %(first)s and agents.agent_number < %(last)s
             and periods.period_start >= %(begin)s and periods.period_start < %(end)s
             and periods.score_triples is not null
-        """).format(periods=inputs.agent_periods)
+        """).format(periods=relations.agent_periods)
     n_periods = block.n_periods(setting)
     longest = timedelta(days=max(window.window_days for window in setting.windows))
     parameters = {

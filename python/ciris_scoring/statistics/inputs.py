@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ciris_scoring.steps.resilience import N_BINS
+from ciris_scoring.statistics.resilience import N_BINS
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -112,6 +112,7 @@ class Parameters(NamedTuple):
     w_uncorroborated: float = 0.5
     min_traces: int = 30
     steady_days: int = 90
+    episode_z: float = 2.935
 
 
 class Level(NamedTuple):

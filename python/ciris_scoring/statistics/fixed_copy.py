@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from psycopg import sql
 
 from ciris_scoring.basics.errors import StepError
-from ciris_scoring.steps.session import Session
+from ciris_scoring.statistics.session import Session
 
 SIGNATURE = b"PGCOPY\n\xff\r\n\x00"
 HEADER = SIGNATURE + bytes(8)

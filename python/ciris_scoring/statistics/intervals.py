@@ -1,8 +1,54 @@
-"""Limits of scored rows, from sums per agent and period: two passes over chunks of agents.
+"""Intervals of the capacity score (certainty.md §3): the range that chance alone explains.
 
-The first pass, :func:`sum_fleet`, adds up what the fleet's correlations and coefficient of variation need; the second,
-:func:`compute_intervals`, gives each row its limits. Both hold ``CHUNK_ROWS`` rows at a time beside the running totals
-of their agents; the caller bounds memory by chunks of :func:`agents_per_chunk` agents.
+**Estimated** is the score that the agent's behaviour would have in expectation. Everything is closed form, vectorised
+over rows, free of random numbers, and the same to the bit however agents and rows are cut into chunks, and wherever
+the arrays begin.
+
+**Use.** For each chunk of :func:`agents_per_chunk` agents, :func:`sum_fleet`; the sums of all chunks joined by
+:func:`joined_sums` give :func:`fleet_values`, into which those of final as-ofs are written as stored; then for each
+chunk again :func:`compute_intervals`. With hourly periods a chunk holds hours and ``periods_per_day`` is 24.
+
+**Additive quantities.** With y_d events among n_d trials on day d, a row needs sums over the days of its window and of
+its baseline:
+
+======================  ==================================================  =========================================
+of                      per day                                             for
+======================  ==================================================  =========================================
+7 rates                 y, n, y², yn, n², [n > 0]                           point, Wilson limits, design effect
+calibration             n_b, y_b (10 each), y·n_b (10), n_b·n_c (55), y²,   ECE per bin, design effect around each
+                        [n > 0]; Σ confidence by bin (window only)          day's expectation Σ_b n_b p_b
+3 histograms            h_b (10), n·h_b (10), h_b·h_c (55), n², [n > 0]     KL, tr V, tr V²
+replay                  n·y/s and n²/s per period (s sampled)               stratified estimate, its effective sample
+episodes                recoveries, Σ ln hours, Σ ln² hours                 the fleet's coefficient of variation
+======================  ==================================================  =========================================
+
+S needs the weights of signals over the coherence memory (see ``coherence``). The rates are ``d_identity`` and
+``k_contradiction`` (traces), ``i_chain`` (traces that are not valid), ``i_coverage`` (missing fields in tenths of a
+trace), ``i_replay`` (of the sample), ``u_unsafe``, and ``s_score`` (incoherent signals of all signals). Counts are
+int64 and roll by addition and subtraction, exactly; the few sums of real numbers are added up per window in a fixed
+order. A day is the 24 hours that end at the as-of or a whole number of days before it, also when periods are hours.
+
+**Readings** where certainty.md leaves room:
+
+- Days without trials do not count. "days − 2" is days less means: a part (window, baseline) in which only one outcome
+  occurs tells nothing about how days differ, so its days do not count.
+- ``icc`` is averaged with the weight of the agent's own ratio, over all agents with a row at that as-of and window.
+  A design effect that it implies is at least 0.1.
+- ``ece``: a day's residual is Σ_b (y_b − n_b p_b), its expectation with independent traces Σ_b p_b(1 − p_b) n_b …,
+  and clustering adds √(p_b(1 − p_b) p_c(1 − p_c)) per pair of traces of bins b and c.
+- V of a histogram is Σ_d e_d e_dᵀ over √(p_b p_c), window and baseline together; a metric's own tr V² is corrected
+  for chance, and shrunk together with tr V.
+- The artefact of pseudo-counts is the divergence that both windows would show at the distribution of the two
+  together. Where KL is 0, 4F is at its limit, the mean of (t2/t1) · 2/n_h.
+- The coefficient of variation is that of a log-normal with the variance of the logarithms of durations, pooled within
+  agents with 3 or more recovered episodes in window and baseline, and 1.8 as a prior worth 10 degrees of freedom.
+- The untruncated centre of drift may be negative, and R at it above norm(1): that makes up for the noise of the
+  other components. The limits of R end at norm(0) and norm(1), the score's at norm(1).
+- With ``integrity_floor`` the limits of I_int are floored as its value is, where they enter the score's.
+- A component estimated as 0 drives the interval. An unmeasured S is 0, and so are both its limits.
+- Limits of factors and components exist for every row; those of the score are null (NaN) below ``min_traces``.
+- Published limits of factors and components are at 1.96 on both sides, and ``ece``'s worse side wider still; the
+  score's are combined from narrower ones, at 1.645 towards worse.
 """
 
 from collections.abc import Iterator
@@ -11,8 +57,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ciris_scoring.steps.intervals.coherence import Coherence, coherence
-from ciris_scoring.steps.intervals.combination import (
+from ciris_scoring.statistics.coherence import Coherence, coherence
+from ciris_scoring.statistics.combination import (
     Combined,
     Loss,
     Side,
@@ -24,7 +70,16 @@ from ciris_scoring.steps.intervals.combination import (
     loss,
     retention_loss,
 )
-from ciris_scoring.steps.intervals.effects import (
+from ciris_scoring.statistics.component_limits import (
+    Limits,
+    TwoCentred,
+    calibration_limits,
+    divergence,
+    drift_limits,
+    recovery_limits,
+    wilson,
+)
+from ciris_scoring.statistics.design_effects import (
     FleetSums,
     FleetValues,
     add_correlations,
@@ -33,7 +88,7 @@ from ciris_scoring.steps.intervals.effects import (
     empty_fleet_sums,
     histogram_effect,
 )
-from ciris_scoring.steps.intervals.inputs import (
+from ciris_scoring.statistics.inputs import (
     METRICS,
     PUBLISHED_LEVEL,
     SCORE_LEVEL,
@@ -47,16 +102,7 @@ from ciris_scoring.steps.intervals.inputs import (
     Window,
     check_inputs,
 )
-from ciris_scoring.steps.intervals.limits import (
-    Limits,
-    TwoCentred,
-    calibration_limits,
-    divergence,
-    drift_limits,
-    recovery_limits,
-    wilson,
-)
-from ciris_scoring.steps.intervals.residuals import (
+from ciris_scoring.statistics.residuals import (
     FIELDS_PER_TRACE,
     RATES,
     CalibrationTotals,
@@ -67,9 +113,9 @@ from ciris_scoring.steps.intervals.residuals import (
     histogram_totals,
     rate_totals,
 )
-from ciris_scoring.steps.intervals.rolling import decayed_sum
-from ciris_scoring.steps.intervals.steady import steady_events, without_events
-from ciris_scoring.steps.resilience import drift, sigmoid
+from ciris_scoring.statistics.resilience import drift, sigmoid
+from ciris_scoring.statistics.rolling import decayed_sum
+from ciris_scoring.statistics.steady import steady_events, without_events
 
 CHUNK_ROWS = 1_024
 """Rows in memory at a time: few enough for a processor's cache, which doubles the speed of larger chunks."""
@@ -129,6 +175,11 @@ class Intervals(NamedTuple):
     """(n, 11); null for ``mttr_hours``, ``q_deferral``, and what is unmeasured; of drift the metrics' mean."""
     interval_driver: NDArray[np.int64]
     """(n,) index into ``COMPONENTS`` of the one that widens the interval most; −1 where none does, or no score."""
+    sigma: Floats
+    """(n,) the state that S is made of, at the as-of."""
+    sigma_max: Floats
+    s_score: Floats
+    """(n,) S; null where unmeasured."""
 
 
 class _ComponentLimits(NamedTuple):
@@ -211,13 +262,9 @@ def compute_intervals(
     """
     check_inputs(sums, rows, windows, periods_per_day)
     n = len(rows.agent)
-    widths = (*(None,) * 7, 5, 5, 5, 11, 11, 11, 11)
-    result = Intervals._make(
-        [
-            *(np.empty(n if width is None else (n, width)) for width in widths),
-            np.empty(n, dtype=np.int64),
-        ]
-    )
+    widths = (*(None,) * 7, 5, 5, 5, 11, 11, 11, 11, *(None,) * 4)
+    result = Intervals._make([np.empty(n if width is None else (n, width)) for width in widths])
+    result = result._replace(interval_driver=np.empty(n, dtype=np.int64))
     totals = _running_totals(sums, periods_per_day)
     weight = np.divide(
         sums.n_traces,
@@ -504,6 +551,9 @@ def _limits(
         component_high=np.maximum(high, value),
         design_effect=published_effects,
         interval_driver=np.where(is_scored, drivers, -1),
+        sigma=coherent.sigma,
+        sigma_max=coherent.sigma_max,
+        s_score=coherent.s_score,
     )
 
 

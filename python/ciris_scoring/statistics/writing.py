@@ -1,24 +1,23 @@
 """What is written: the statistics of a block's rows, into the temporary table that the model's query reads."""
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
+import numpy as np
 from psycopg import sql
 
 from ciris_scoring.basics.statements import column_list
-from ciris_scoring.steps.alike import Alike
-from ciris_scoring.steps.fixed_copy import write_numbers
-from ciris_scoring.steps.intervals import (
-    COMPONENTS,
-    METHOD_VERSION,
-    SCORE_LEVEL,
-    FleetValues,
-    Intervals,
-    Rows,
-)
-from ciris_scoring.steps.intervals.inputs import METRICS, Floats, Integers
-from ciris_scoring.steps.intervals.residuals import EFFECTS
-from ciris_scoring.steps.resilience import Drift
-from ciris_scoring.steps.session import Session
+from ciris_scoring.statistics.alike import Alike
+from ciris_scoring.statistics.attribution import PARTS
+from ciris_scoring.statistics.behaviour import PARTS as behaviour_parts
+from ciris_scoring.statistics.behaviour import Behaviour
+from ciris_scoring.statistics.design_effects import FleetValues
+from ciris_scoring.statistics.fixed_copy import write_numbers
+from ciris_scoring.statistics.inputs import METHOD_VERSION, METRICS, SCORE_LEVEL, Floats, Integers, Rows
+from ciris_scoring.statistics.intervals import COMPONENTS, Intervals
+from ciris_scoring.statistics.residuals import EFFECTS
+from ciris_scoring.statistics.resilience import Drift
+from ciris_scoring.statistics.session import Session
 
 KEY = ("agent_id_hash", "as_of", "window_days")
 FACTOR_SCORES = ("c_score", "i_int_score", "r_score", "i_inc_score", "s_score")
@@ -26,7 +25,8 @@ FACTOR_SCORES = ("c_score", "i_int_score", "r_score", "i_inc_score", "s_score")
 
 DELTAS = tuple(f"delta_{metric}" for metric in METRICS)
 WITHOUT_DESIGN_EFFECT = ("mttr_hours", "q_deferral")
-INTEGERS = ("n_measured_metrics", "driver", *Alike._fields)
+BEHAVIOUR = tuple(f"behaviour_{name}" for name in Behaviour._fields)
+INTEGERS = ("n_measured_metrics", "driver", "deferrals_are_worse", *Alike._fields)
 
 Columns = dict[str, Integers | Floats]
 
@@ -47,29 +47,45 @@ def create_statistics_tables(session: Session) -> None:
     )
 
 
+class Statistics(NamedTuple):
+    """Of a chunk's rows."""
+
+    drift: Drift
+    r_score: Floats
+    limits: Intervals
+    episodes: Mapping[str, Floats | Integers]
+    """By column."""
+    losses: Mapping[str, Floats]
+    """By part."""
+    behaviour: Behaviour
+    shared: Alike
+
+
 def add_numbers(
-    session: Session,
-    row_ids: Integers,
-    rows: Rows,
-    drift: Drift,
-    r_score: Floats,
-    limits: Intervals,
-    fleet: FleetValues,
-    episodes: Mapping[str, Floats],
-    shared: Alike,
+    session: Session, row_ids: Integers, rows: Rows, statistics: Statistics, fleet: FleetValues
 ) -> None:
     """Put the statistics of a chunk's rows into ``ciris_numbers``; NaN for null."""
+    drift, r_score, limits, episodes, losses, behaviour, shared = statistics
     columns: Columns = {
         **dict(zip(DELTAS, drift.per_metric.T, strict=True)),
         "delta_drift": drift.mean,
         "n_measured_metrics": drift.n_measured.astype("int64"),
         "r_score": r_score,
         "r_score_steady": limits.r_score_steady,
+        "sigma": limits.sigma,
+        "sigma_max": limits.sigma_max,
+        "s_score": limits.s_score,
         **_limits(limits),
         "driver": limits.interval_driver,
         **_fleet_values(fleet, rows),
         **episodes,
         **shared._asdict(),
+        **{f"{part}_loss": np.where(np.isinf(values), np.nan, values) for part, values in losses.items()},
+        **{
+            f"{name}_{part}": values[:, at]
+            for name, values in zip(BEHAVIOUR, behaviour, strict=True)
+            for at, part in enumerate(behaviour_parts)
+        },
     }
     write_numbers(
         session, "ciris_numbers", {"row_id": row_ids, **{name: columns[name] for name in column_names()}}
@@ -91,21 +107,35 @@ def finish_block(session: Session) -> None:
 
 def statistics_query() -> str:
     """Return the query of the finished rows, with the columns of ``int_window_statistics``."""
-    values = sql.SQL(", ").join(
-        sql.SQL("nullif({0}, 'NaN') as {0}").format(sql.Identifier(name))
-        for name in column_names()
-        if name not in INTEGERS
-    )
+
+    def value(name: str) -> sql.Composed:
+        return sql.SQL("nullif({}, 'NaN')").format(sql.Identifier(name))
+
+    arrays = {f"{name}_{part}" for name in BEHAVIOUR for part in behaviour_parts}
+    columns = [
+        *(
+            sql.SQL("{} as {}").format(value(name), sql.Identifier(name))
+            for name in column_names()
+            if name not in INTEGERS and name not in arrays
+        ),
+        *(
+            sql.SQL("array[{}] as {}").format(
+                sql.SQL(", ").join(value(f"{name}_{part}") for part in behaviour_parts), sql.Identifier(name)
+            )
+            for name in BEHAVIOUR
+        ),
+    ]
     query = sql.SQL("""
         select
-            {key}, inputs_digest, n_measured_metrics, {values}, {shared},
+            {key}, inputs_digest, n_measured_metrics, {columns}, {shared},
+            deferrals_are_worse = 1 as deferrals_are_worse,
             ({components}::text[])[driver + 1] as interval_driver,
             {z_worse}::float8 as z_worse, {z_better}::float8 as z_better, {version} as method_version,
             now() as computed_at
         from pg_temp.ciris_statistics
         """).format(
         key=column_list(KEY),
-        values=values,
+        columns=sql.SQL(", ").join(columns),
         shared=column_list(Alike._fields),
         components=sql.Literal("{" + ",".join(COMPONENTS) + "}"),
         z_worse=sql.Literal(SCORE_LEVEL.z_worse),
@@ -120,7 +150,16 @@ def column_names() -> list[str]:
     limited = ["capacity_score", *FACTOR_SCORES, "capacity_score_steady"]
     limited += [component for component in COMPONENTS if component not in FACTOR_SCORES]
     return [
-        *(*DELTAS, "delta_drift", "n_measured_metrics", "r_score", "r_score_steady"),
+        *(
+            *DELTAS,
+            "delta_drift",
+            "n_measured_metrics",
+            "r_score",
+            "r_score_steady",
+            "sigma",
+            "sigma_max",
+            "s_score",
+        ),
         *(f"{name}_{side}" for name in limited for side in ("low", "high")),
         *(f"{name}_design_effect" for name in COMPONENTS if name not in WITHOUT_DESIGN_EFFECT),
         "driver",
@@ -129,6 +168,9 @@ def column_names() -> list[str]:
         "episode_z",
         "episode_chance",
         *Alike._fields,
+        "deferrals_are_worse",
+        *(f"{part}_loss" for part in PARTS),
+        *(f"{name}_{part}" for name in BEHAVIOUR for part in behaviour_parts),
     ]
 
 

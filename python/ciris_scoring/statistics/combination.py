@@ -14,8 +14,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ciris_scoring.steps.intervals.inputs import Booleans, Floats
-from ciris_scoring.steps.intervals.limits import Limits
+from ciris_scoring.statistics.component_limits import Limits
+from ciris_scoring.statistics.inputs import Booleans, Floats
 
 
 class Side(NamedTuple):

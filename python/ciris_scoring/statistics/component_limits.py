@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ciris_scoring.steps.intervals.effects import HistogramEffect
-from ciris_scoring.steps.intervals.inputs import Booleans, Floats, Level
-from ciris_scoring.steps.resilience import N_BINS, kl_divergence, smoothed
+from ciris_scoring.statistics.design_effects import HistogramEffect
+from ciris_scoring.statistics.inputs import Booleans, Floats, Level
+from ciris_scoring.statistics.resilience import N_BINS, kl_divergence, smoothed
 
 BETTER_SIDE_OF_GAP = 0.846
 """Mean of |x| − |μ| at μ = 0 in units of the standard deviation, with a margin: 0.798 is that of the normal."""

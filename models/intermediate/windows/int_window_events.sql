@@ -1,0 +1,262 @@
+{{
+  config(
+    materialized='replace_range',
+    meta={'scored_range': 'as_of'},
+    indexes=[{'columns': ['as_of']}],
+    pre_hook="{{ set_for_heavy_work(joins_by_key=true) }}",
+  )
+}}
+{#- What counts at an as-of and is no sum over periods: deferrals (scoring.md §6), by their range and by whether their
+    outcome was known at T; the fragile episode that is open at T; and from how many failure modes the agent recovered in
+    [T - W, T) (scoring.md §5), as of n recoveries n - n_modes + n_modes_open were followed by another episode of their
+    mode: all but the last of each mode, and that one too where the open episode is of its mode.
+    Each counts at the as-ofs of a stretch [first_as_of, end_as_of): it is added at the first and taken away at the
+    second, so a row's count is the sum of what stands before it. Grain and key: agent, as-of, window. Nothing is null. -#}
+{%- set of_deferrals = ['window', 'steady', 'before'] %}
+with scored_windows as (
+
+    select
+        agent_id_hash,
+        as_of,
+        window_days
+    from {{ ref('int_window_sums') }}
+    where {{ in_scored_range('as_of') }}
+
+),
+
+deferrals as (
+
+    select
+        deferrals.agent_id_hash,
+        {{ period_start('deferrals.created_at') }} as created_in,
+        {{ period_start('deferrals.judged_from') }} as judged_in,
+        count(*) as n,
+        sum(deferrals.deferral_value) as value
+    from {{ ref('int_deferral_verdicts') }} as deferrals
+    inner join {{ ref('int_agents') }} as agents on deferrals.agent_id_hash = agents.agent_id_hash
+    where
+        deferrals.is_judged
+        and deferrals.created_at >= {{ ranges_from() }}
+        and isfinite(deferrals.created_at)
+        and deferrals.judged_from < {{ as_of() }}
+    group by 1, 2, 3
+
+),
+
+recoveries as {{ inlined() }}(
+
+    select
+        agent_id_hash,
+        period_start,
+        detected_at,
+        failure_mode
+    from {{ ref('int_fragility_events') }}
+    where
+        event = 'recovery'
+        and traced_at >= {{ windows_from() }}
+        and traced_at < {{ as_of() }}
+
+),
+
+last_events as (
+
+    select
+        agents.agent_id_hash,
+        latest.event,
+        latest.detected_at,
+        latest.failure_mode
+    from (select distinct agent_id_hash from {{ ref('int_agent_spine') }}) as agents
+    cross join lateral (
+        select
+            events.event,
+            events.detected_at,
+            events.failure_mode
+        from {{ ref('int_fragility_events') }} as events
+        where
+            events.agent_id_hash = agents.agent_id_hash
+            and events.traced_at < {{ as_of() }}
+        order by {{ newest_first('fragility_event_id', 'events') }}
+        limit 1
+    ) as latest
+
+),
+
+-- Detected before an as-of, not recovered before it: one at most at each.
+open_stretches as {{ inlined() }}(
+
+    select
+        agent_id_hash,
+        failure_mode,
+        detected_at,
+        {{ period_start('detected_at') }} + {{ period_length() }} as first_as_of,
+        period_start + {{ period_length() }} as end_as_of
+    from recoveries
+
+    union all
+
+    select
+        agent_id_hash,
+        failure_mode,
+        detected_at,
+        {{ period_start('detected_at') }} + {{ period_length() }} as first_as_of,
+        {{ as_of() }} + {{ period_length() }} as end_as_of
+    from last_events
+    where event = 'detection'
+
+),
+
+-- Of each failure mode the periods with a recovery, each up to the next one.
+recovered_periods as (
+
+    select
+        agent_id_hash,
+        failure_mode,
+        period_start,
+        lead(period_start) over (partition by agent_id_hash, failure_mode order by period_start) as next_period_start
+    from recoveries
+    group by
+        agent_id_hash,
+        failure_mode,
+        period_start
+
+),
+
+mode_stretches as {{ inlined() }}(
+
+    select
+        recovered.agent_id_hash,
+        recovered.failure_mode,
+        windows.window_days,
+        recovered.period_start + {{ period_length() }} as first_as_of,
+        least(recovered.period_start + {{ days('windows.window_days') }}, recovered.next_period_start)
+        + {{ period_length() }} as end_as_of
+    from recovered_periods as recovered
+    cross join {{ ref('scoring_windows') }} as windows
+
+),
+
+stretches as (
+
+    select
+        deferrals.agent_id_hash,
+        ranges.window_days,
+        ranges.range_name as what,
+        greatest(deferrals.judged_in, deferrals.created_in + {{ days('ranges.days_until') }}) + {{ period_length() }}
+        as first_as_of,
+        deferrals.created_in + {{ days('ranges.days_from') }} + {{ period_length() }} as end_as_of,
+        deferrals.n,
+        deferrals.value
+    from deferrals
+    cross join {{ window_ranges() }} as ranges
+
+    union all
+
+    select
+        open_stretches.agent_id_hash,
+        windows.window_days,
+        'open' as what,
+        open_stretches.first_as_of,
+        open_stretches.end_as_of,
+        1 as n,
+        {{ epoch('open_stretches.detected_at') }} as value
+    from open_stretches
+    cross join {{ ref('scoring_windows') }} as windows
+
+    union all
+
+    select
+        agent_id_hash,
+        window_days,
+        'modes' as what,
+        first_as_of,
+        end_as_of,
+        1 as n,
+        0 as value
+    from mode_stretches
+
+    union all
+
+    select
+        modes.agent_id_hash,
+        modes.window_days,
+        'modes_open' as what,
+        greatest(modes.first_as_of, episodes.first_as_of) as first_as_of,
+        least(modes.end_as_of, episodes.end_as_of) as end_as_of,
+        1 as n,
+        0 as value
+    from mode_stretches as modes
+    inner join open_stretches as episodes
+        on
+            modes.agent_id_hash = episodes.agent_id_hash
+            and modes.failure_mode = episodes.failure_mode
+            and modes.first_as_of < episodes.end_as_of
+            and modes.end_as_of > episodes.first_as_of
+
+),
+
+moves as (
+
+    select
+        stretches.agent_id_hash,
+        stretches.window_days,
+        stretches.what,
+        ends.as_of,
+        ends.side * stretches.n as n,
+        ends.side * stretches.value as value,
+        false as is_row
+    from stretches
+    cross join lateral (
+        values
+        (stretches.first_as_of, 1),
+        (stretches.end_as_of, -1)
+    ) as ends (as_of, side)
+    where stretches.first_as_of < stretches.end_as_of
+
+    union all
+
+    select
+        agent_id_hash,
+        window_days,
+        null as what,
+        as_of,
+        0 as n,
+        0 as value,
+        true as is_row
+    from scored_windows
+
+),
+
+counted as (
+
+    select
+        agent_id_hash,
+        as_of,
+        window_days,
+        is_row,
+        {% for what in of_deferrals %}
+        coalesce(sum(n) filter (where what = '{{ what }}') over so_far, 0) as n_{{ what }},
+        coalesce(sum(value) filter (where what = '{{ what }}') over so_far, 0) as value_{{ what }},
+        {% endfor %}
+        coalesce(sum(n) filter (where what = 'open') over so_far, 0) as n_open,
+        coalesce(sum(value) filter (where what = 'open') over so_far, 0) as detected_epoch,
+        coalesce(sum(n) filter (where what = 'modes') over so_far, 0) as n_modes,
+        coalesce(sum(n) filter (where what = 'modes_open') over so_far, 0) as n_modes_open
+    from moves
+    window so_far as (partition by agent_id_hash, window_days order by as_of)
+
+)
+
+select
+    agent_id_hash,
+    as_of,
+    window_days,
+    {% for what, name in [('window', 'judged'), ('steady', 'steady'), ('before', 'earlier')] %}
+    n_{{ what }}::integer as n_{{ name }}_deferrals,
+    value_{{ what }} as value_of_{{ name }}_deferrals,
+    {% endfor %}
+    n_open::integer as n_open_episodes,
+    ((n_open * {{ epoch('as_of') }} - detected_epoch) * 1000000)::bigint as open_microseconds,
+    n_modes::integer as n_modes,
+    n_modes_open::integer as n_modes_open
+from counted
+where is_row

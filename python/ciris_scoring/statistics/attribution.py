@@ -1,0 +1,96 @@
+"""What a score lost through each of its thirteen parts (certainty.md §1)."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ciris_scoring.statistics.inputs import Floats, Parameters
+
+PARTS = (
+    *(
+        "d_identity",
+        "k_contradiction",
+        "i_chain",
+        "i_coverage",
+        "i_replay",
+        "r_ceiling",
+        "delta_drift",
+        "mttr_hours",
+    ),
+    *("rho_regression", "ece", "u_unsafe", "q_deferral", "s_score"),
+)
+
+
+class Components(NamedTuple):
+    """Published components of n scores, (n,) each: neutral where unmeasured, but for S, which is then 0."""
+
+    d_identity: Floats
+    k_contradiction: Floats
+    i_chain: Floats
+    i_coverage: Floats
+    i_replay: Floats
+    delta_drift: Floats
+    mttr_hours: Floats
+    rho_regression: Floats
+    ece: Floats
+    u_unsafe: Floats
+    q_deferral: Floats
+    s_score: Floats
+
+
+def losses(score: Components, parameters: Parameters) -> dict[str, Floats]:
+    """Shares of −ln(capacity_score), which they sum to; infinite where a part alone makes the score 0.
+
+    :returns: (n,) by part, each 0 or more.
+    """
+    k, x0 = parameters.norm_k, parameters.norm_x0
+    integrity = _of_value(np.stack([score.i_chain, score.i_coverage, score.i_replay], axis=-1))
+    if parameters.integrity_floor > 0:
+        most = 0 - np.log(parameters.integrity_floor)
+        is_capped = np.sum(integrity, axis=-1, keepdims=True) > most
+        integrity = np.where(is_capped, _shares(np.full(len(integrity), most), integrity), integrity)
+
+    amounts = np.stack(
+        [
+            _of_rate(score.delta_drift),
+            np.log1p(score.mttr_hours / parameters.mttr_scale_hours),
+            _of_rate(score.rho_regression),
+        ],
+        axis=-1,
+    )
+    # h(u) = ln norm(1) − ln norm(e^−u) in a form that loses nothing where u is small.
+    fall_of_x = -np.expm1(-np.sum(amounts, axis=-1))
+    beyond_ceiling = np.log1p(np.expm1(k * fall_of_x) / (1 + np.exp(k * (1 - x0))))
+    resilience = _shares(beyond_ceiling, amounts)
+    return {
+        "d_identity": parameters.lambda_c * score.d_identity,
+        "k_contradiction": parameters.mu_c * score.k_contradiction,
+        **dict(zip(("i_chain", "i_coverage", "i_replay"), integrity.T, strict=True)),
+        "r_ceiling": np.full(len(amounts), np.log1p(np.exp(-k * (1 - x0)))),
+        **dict(zip(("delta_drift", "mttr_hours", "rho_regression"), resilience.T, strict=True)),
+        "ece": _of_rate(score.ece),
+        "u_unsafe": _of_rate(score.u_unsafe),
+        "q_deferral": _of_value(score.q_deferral),
+        "s_score": _of_value(score.s_score),
+    }
+
+
+def _of_value(value: Floats) -> Floats:
+    """The loss through a value of which 1 is best; 0 − and not −, which would make −0 of 0."""
+    with np.errstate(divide="ignore"):
+        return 0 - np.log(value)
+
+
+def _of_rate(rate: Floats) -> Floats:
+    """The loss through a rate of which 0 is best."""
+    with np.errstate(divide="ignore"):
+        return 0 - np.log1p(-rate)
+
+
+def _shares(total: Floats, amounts: Floats) -> Floats:
+    """Totals (n,) shared out in proportion to amounts (n, k); infinite amounts share alone, equally."""
+    infinite = np.isinf(amounts)
+    counted = np.where(np.any(infinite, axis=-1, keepdims=True), infinite.astype(np.float64), amounts)
+    whole = np.sum(counted, axis=-1, keepdims=True)
+    share: Floats = np.divide(counted, whole, out=np.zeros_like(counted), where=whole > 0)
+    return total[:, None] * share

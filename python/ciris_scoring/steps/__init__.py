@@ -1,1 +1,0 @@
-"""The two steps of a run that SQL handles poorly: R, and the intervals."""
