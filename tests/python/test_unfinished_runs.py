@@ -33,6 +33,7 @@ BEFORE, NEWEST = "2026-06-14T00:00:00Z", "2026-06-15T00:00:00Z"
 RANGE = ("--from", "2026-06-08T00:00:00Z", "--to", "2026-06-09T00:00:00Z")
 RESCORE = (*RANGE, "--allow-rescoring", "--step-days", "61")
 REFRESH = ("--full-refresh", "--allow-rescoring")
+REFUSED = {"ciris_scoring_parameters": {"min_traces": -1}}
 LONGER_LOOKBACK = {"ciris_lookback_periods": 6, "ciris_allow_rescoring": True}
 
 # What ends a run: its nth writing of a table, or, of one that is not there or made anew, its making.
@@ -58,6 +59,10 @@ DIES = """
 WRITING_DIES = """
     create trigger refuse before insert on {relation} for each statement execute function public.refuse_to_write();
     """
+PUBLISHING_DIES = """
+    create trigger refuse after insert on {relation} for each row when (new.published_at is not null)
+        execute function public.refuse_to_write();
+    """
 ARRIVES = f"""
     create function public.spoil() returns trigger language plpgsql as $$
     begin
@@ -73,7 +78,7 @@ LIVES = """
     drop function if exists public.refuse_to_make, public.refuse_to_write cascade;
     drop sequence if exists public.written;
     """
-TABLES = ("int_window_sums", "int_window_statistics", "fct_capacity_scores", "int_score_publications")
+TABLES = ("int_window_sums", "int_window_statistics", "fct_capacity_scores", "int_runs")
 """One before the Python model, that one, and the first and the last behind the gate."""
 
 
@@ -153,8 +158,15 @@ def die(fleet: Fleet, death: Death) -> None:
     restore(database, fleet.unscored if death.run == "a first run" else fleet.scored)
     nth = 2 if death.run == "a rescore" else 1  # in the step that scores
     with database.connect() as connection:
-        connection.execute(DIES.format(table=death.table, nth=nth))
-        if death.run != "a first run":
+        if death.table == "int_runs":
+            assert not _in_dbt(
+                database, as_of=NEWEST, variables=REFUSED
+            ).succeeded  # it makes the log, if need be
+            connection.execute(DIES.format(table="nothing", nth=nth))
+            connection.execute(PUBLISHING_DIES.format(relation=MARTS.places[death.table]))
+        else:
+            connection.execute(DIES.format(table=death.table, nth=nth))
+        if death.run != "a first run" and death.table != "int_runs":
             connection.execute(WRITING_DIES.format(relation=MARTS.places[death.table]))
         how = dict(RUNS[death.run])
         if death.in_dbt:
@@ -239,7 +251,7 @@ CASES = [
     (Death("an increment", "int_window_sums"), "a part in plain dbt"),
     (Death("an increment", "fct_fleet_capacity"), "earlier run"),
     (Death("an increment", "int_window_statistics"), "plain dbt"),
-    (Death("an increment", "int_score_publications", in_dbt=True), "run"),
+    (Death("an increment", "int_runs", in_dbt=True), "run"),
     (Death("an increment", "int_window_statistics", in_dbt=True), "plain dbt retry"),
     (Death("a run with a longer lookback", "fct_fleet_capacity"), "run"),
     (Death("a rescore", "fct_capacity_scores"), "a part in plain dbt"),
@@ -286,6 +298,15 @@ def test_after_a_failed_blocking_test_no_part_is_built_and_retry_publishes_all(f
     part = dbt(database, *PART, variables=variables)
     assert not part.succeeded and "did not end" in part.said
     assert published(marts(database)) == before
+
+
+def test_a_run_that_a_backfill_made_first_counts_for_what_is_final(fleet: Fleet) -> None:
+    """Its cutoff lies 3 days before the as-of that was published before it."""
+    die(fleet, Death("an increment", "fct_capacity_scores"))
+    assert go_on(fleet, "rescore") is None
+    refused = run(fleet.database, as_of=NEWEST, variables={"ciris_lookback_periods": 5})
+    assert refused.exit_code == 1
+    assert "final up to 2026-06-11T00:00:00Z" in " ".join(refused.stderr.split())
 
 
 def main() -> int:
