@@ -68,20 +68,20 @@ test-citus: $(FOR_TESTS) ## Compare a Citus cluster with plain PostgreSQL; CIRIS
 	@test -n "$(CIRIS_CITUS_URL)" || { \
 		echo "Not run: CIRIS_CITUS_URL names no coordinator. For example: make test-citus CIRIS_CITUS_URL=postgresql://me@host/db" >&2; \
 		exit 2; }
-	CIRIS_CITUS_URL='$(CIRIS_CITUS_URL)' $(BIN)/pytest -m citus tests/python/test_citus.py
+	CIRIS_CITUS_URL='$(CIRIS_CITUS_URL)' $(BIN)/pytest tests/programs/citus.py
 
 soak: $(FOR_TESTS) ## Mutants, replays, killed and unfinished runs, long and odd histories (about 2 hours).
 	$(BIN)/python tests/programs/mutants.py
 	FLEETS=10 $(BIN)/pytest -q tests/python/test_generated_fleets.py
-	$(BIN)/python tests/python/replay.py
-	$(BIN)/python tests/python/kills.py
-	$(BIN)/python tests/python/test_unfinished_runs.py
-	$(BIN)/python tests/python/test_long_history.py
+	$(BIN)/python tests/programs/replay.py
+	$(BIN)/python tests/programs/kills.py
+	$(BIN)/python tests/programs/unfinished_runs.py
+	$(BIN)/python tests/programs/long_history.py
 	ODD_TRACES=10000 $(BIN)/pytest -q tests/python/test_odd_rows.py
 	FUZZ_CASES=100000 $(BIN)/pytest -q tests/python/test_signatures.py
 
 bi: $(FOR_TESTS) $(SUPERSET) ## Compare the Superset dashboard with SQL, in a real Superset (about 5 minutes, 825 MB for .bi).
-	$(BIN)/python tests/python/superset_check.py
+	$(BIN)/python tests/programs/superset_check.py
 
 $(SUPERSET):
 	$(PYTHON) -m venv .bi/venv

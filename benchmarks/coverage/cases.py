@@ -49,20 +49,18 @@ class Case:
     """Whether the agents are the same good agent instead of a plausible fleet."""
     fleet: int = FLEET
     cluster: int = 1
-    autocorrelated: bool = False
+    wanders: bool = False
 
 
-def simulated(
-    case: Case, agents: int, rng: np.random.Generator, extra_days: int = 0
-) -> tuple[Behaviour, Facts, DayEffects]:
-    """Agents of a case, over the memory of one as-of and ``extra_days`` more."""
-    days = case.window.memory_days + extra_days
+def simulated(case: Case, agents: int, rng: np.random.Generator) -> tuple[Behaviour, Facts, DayEffects]:
+    """Agents of a case, over the memory of one as-of."""
+    days = case.window.memory_days
     behaviour = benign(agents, days) if case.benign else _plausible(agents, days, case.window, rng)
     facts = _facts(case, agents, days, rng)
     if case.change is not None:
         behaviour, facts = case.change(behaviour, facts, case.window, rng)
     icc = rng.uniform(0, MOST_ICC, agents) if case.days_differ else np.zeros(agents)
-    return behaviour, facts, DayEffects(icc, case.cluster, case.autocorrelated)
+    return behaviour, facts, DayEffects(icc, case.cluster, case.wanders)
 
 
 # --- Plausible agents ----------------------------------------------------------------------------------------------
@@ -328,8 +326,8 @@ def special_cases() -> list[Case]:
         Case("alone in its fleet, 30 days", 300, WINDOWS[30], True, fleet=1),
         Case("change in the middle of the window", 600, window, change=changed_midway),
         Case("clustered traces (5 alike)", 600, window, cluster=5),
-        Case("days correlated from one to the next", 600, window, True, autocorrelated=True),
-        Case("days correlated, 30 days", 600, WINDOWS[30], True, autocorrelated=True),
+        Case("behaviour wanders", 600, window, True, wanders=True),
+        Case("behaviour wanders, 30 days", 600, WINDOWS[30], True, wanders=True),
         Case("one day in ten bad", 600, window, change=bad_days),
         Case("one day in ten bad, 30 days", 600, WINDOWS[30], change=bad_days),
         Case("strongly miscalibrated", 600, window, change=miscalibrated(0.3)),

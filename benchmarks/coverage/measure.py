@@ -4,23 +4,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from benchmarks.coverage.behaviour import (
-    Behaviour,
-    Facts,
-    RowFacts,
-    draw,
-    draw_facts,
-    realised,
-)
+from benchmarks.coverage.behaviour import Behaviour, Facts, draw, realised
 from benchmarks.coverage.cases import FLEET, Case, bad_days, on_a_bad_day, simulated
-from benchmarks.coverage.long_run import long_run
+from benchmarks.coverage.events import WORTH, durations
 from benchmarks.coverage.truth import Truth, truth
 from ciris_scoring.steps.intervals import (
     Intervals,
     Parameters,
     PeriodSums,
     Rows,
-    Window,
     compute_intervals,
     fleet_values,
     sum_fleet,
@@ -58,28 +50,6 @@ class Measured(NamedTuple):
     median_score: float
     ends_at_best: float
     """Share of intervals that end at norm(1), the best score there is."""
-    weekly: "Decided"
-    steady: "Decided"
-    """The same of the steady score."""
-
-
-class Decided(NamedTuple):
-    """What a score with its interval is good for: whoever decides asks for the long run."""
-
-    coverage: float
-    median_width: float
-    error: float
-    """Root mean square distance from the truth."""
-    right_category: float
-    """Share in the category of the truth."""
-    trusted: float
-    """Share whose lower limit is ``DECIDED_AT`` or more."""
-    decided: float
-    """Share whose interval lies on one side of it."""
-
-
-DECIDED_AT = 0.6
-CATEGORY_BOUNDS = (0.3, 0.6, 0.85)
 
 
 def measure(case: Case, rows: int, seed: int) -> Measured:
@@ -93,11 +63,9 @@ def measure(case: Case, rows: int, seed: int) -> Measured:
     days = facts.n_traces.shape[1]
     real = realised(_on_days(case, behaviour, facts, rng), effects, rng)
     sums = draw(real, facts, effects, rng)
-    given = draw_facts(facts, case.window.window_days, rng)
     expected = truth(behaviour, facts, case.window, PARAMETERS, days)
     of_days = truth(real, facts, case.window, PARAMETERS, days)
-    result = limits_of_fleets(sums, given, case.window, [days], case.fleet)
-    return _compare(case.name, result, expected, of_days, long_run(case, expected, facts, PARAMETERS, rng))
+    return _compare(case.name, _limits(sums, facts, case, rng), expected, of_days)
 
 
 def _on_days(case: Case, behaviour: Behaviour, facts: Facts, rng: np.random.Generator) -> Behaviour:
@@ -110,39 +78,39 @@ def _on_days(case: Case, behaviour: Behaviour, facts: Facts, rng: np.random.Gene
     return behaviour._replace(rates=np.where(bad, np.minimum(good + extra, 1), good))
 
 
-def limits_of_fleets(
-    sums: PeriodSums, given: RowFacts, window: Window, as_ofs: list[int], fleet: int
-) -> Intervals:
-    """Intervals of all agents at all as-ofs (agent by agent), in fleets of ``fleet`` agents.
-
-    :param given: facts of every agent and as-of.
-    """
-    sums = sums._replace(
-        n_recoveries=given.n_recoveries,
-        log_recovery_hours=given.log_hours,
-        log_recovery_hours_squared=given.log_hours_squared,
+def _limits(sums: PeriodSums, facts: Facts, case: Case, rng: np.random.Generator) -> Intervals:
+    """Intervals at the end of the days, in fleets; all episodes have ended on the last day."""
+    agents, days = facts.n_traces.shape
+    happened = np.arange(max(int(facts.n_episodes.max()), 1)) < facts.n_episodes[:, None]
+    hours, logs = durations(np.broadcast_to(facts.mean_hours[:, None], happened.shape), rng)
+    worth = rng.multinomial(facts.n_deferrals, facts.deferral_outcomes) @ WORTH
+    q_deferral = np.where(facts.n_deferrals > 0, worth / np.maximum(facts.n_deferrals, 1), 1.0)
+    mttr_hours = np.where(happened, hours, 0).sum(axis=1) / np.maximum(facts.n_episodes, 1)
+    for name, values in (
+        ("n_recoveries", facts.n_episodes),
+        ("log_recovery_hours", np.where(happened, logs, 0).sum(axis=1)),
+        ("log_recovery_hours_squared", np.where(happened, logs**2, 0).sum(axis=1)),
+    ):
+        sums = sums._replace(**{name: np.pad(values[:, None], ((0, 0), (days - 1, 0)))})
+    events = [mttr_hours, facts.n_episodes, q_deferral, facts.n_deferrals]
+    rows = Rows(
+        np.arange(agents) % case.fleet,
+        np.full(agents, days),
+        np.zeros(agents, dtype=np.int64),
+        *(mttr_hours, facts.n_episodes, facts.rho_regression, q_deferral, facts.n_deferrals),
+        *events,  # nobody looks at the steady score of these rows
     )
     results = []
-    for first in range(0, len(sums.n_traces), fleet):
-        members = slice(first, first + fleet)
-        part = PeriodSums._make(values[members] for values in sums)
-        n = len(part.n_traces)
-        rows = Rows._make(
-            [
-                np.repeat(np.arange(n), len(as_ofs)),
-                np.tile(np.array(as_ofs, dtype=np.int64), n),
-                np.zeros(n * len(as_ofs), dtype=np.int64),
-                *(values[members].ravel() for values in given[:9]),
-            ]
-        )
-        fleet_of = fleet_values(sum_fleet(part, rows, (window,)))
-        results.append(compute_intervals(part, rows, (window,), PARAMETERS, fleet_of))
+    for first in range(0, agents, case.fleet):
+        fleet = slice(first, first + case.fleet)
+        part = PeriodSums._make(values[fleet] for values in sums)
+        mine = Rows._make(values[fleet] for values in rows)
+        shared = fleet_values(sum_fleet(part, mine, (case.window,)))
+        results.append(compute_intervals(part, mine, (case.window,), PARAMETERS, shared))
     return Intervals(*(np.concatenate(values) for values in zip(*results, strict=True)))
 
 
-def _compare(
-    name: str, result: Intervals, expected: Truth, of_days: Truth, in_the_long_run: Floats
-) -> Measured:
+def _compare(name: str, result: Intervals, expected: Truth, of_days: Truth) -> Measured:
     low, high = result.capacity_score_low, result.capacity_score_high
 
     def held(value: np.ndarray) -> float:
@@ -164,23 +132,4 @@ def _compare(
         median_width=float(np.median(high - low)),
         median_score=float(np.median(result.capacity_score)),
         ends_at_best=float(np.mean(np.abs(high - BEST) <= ROUNDING)),
-        weekly=_decided(result.capacity_score, low, high, in_the_long_run),
-        steady=_decided(
-            result.capacity_score_steady,
-            result.capacity_score_steady_low,
-            result.capacity_score_steady_high,
-            in_the_long_run,
-        ),
-    )
-
-
-def _decided(score: Floats, low: Floats, high: Floats, expected: Floats) -> Decided:
-    category = np.digitize(score, CATEGORY_BOUNDS) == np.digitize(expected, CATEGORY_BOUNDS)
-    return Decided(
-        coverage=float(np.mean((low <= expected + ROUNDING) & (expected <= high + ROUNDING))),
-        median_width=float(np.median(high - low)),
-        error=float(np.sqrt(np.mean((score - expected) ** 2))),
-        right_category=float(np.mean(category)),
-        trusted=float(np.mean(low >= DECIDED_AT)),
-        decided=float(np.mean((low >= DECIDED_AT) | (high < DECIDED_AT))),
     )

@@ -186,31 +186,78 @@ def rename_phases(fleet: Fleet, agent: str, since: datetime) -> Fleet:
     return replace(fleet, traces=traces)
 
 
-def dilute(fleet: Fleet, agent: str, since: datetime) -> Fleet:
-    """Ten trivial traces come after each one, with audit numbers that follow."""
+def _with_copies(
+    fleet: Fleet, agent: str, since: datetime, times: Callable[[pd.DataFrame], np.ndarray], seconds: int
+) -> tuple[Fleet, pd.Series]:
+    """The fleet with each of an agent's traces so many times, so many seconds apart, and which of all are copies.
+
+    Audit numbers follow each other.
+    """
     traces = fleet.traces
     mine = traces[_mine(fleet, agent, since)].sort_values("timestamp", kind="stable")
-    copies = mine.loc[mine.index.repeat(11)].reset_index(drop=True)
-    nth = np.arange(len(copies)) % 11
-    added = nth > 0
-    copies["timestamp"] += pd.to_timedelta(nth, unit="s")
-    first = int(mine["audit_sequence_number"].min())
-    copies["audit_sequence_number"] = pd.array(first + np.arange(len(copies)), dtype="Int64")
-    copies.loc[added, "trace_id"] = [
-        f"{t}-{n}" for t, n in zip(copies["trace_id"][added], nth[added], strict=True)
+    copies = mine.loc[mine.index.repeat(times(mine))]
+    nth = copies.groupby(level=0, sort=False).cumcount().to_numpy()
+    copies = copies.reset_index(drop=True)
+    copies["timestamp"] += pd.to_timedelta(nth * seconds, unit="s")
+    again = nth > 0
+    copies.loc[again, "trace_id"] = [
+        f"{t}-{n}" for t, n in zip(copies["trace_id"][again], nth[again], strict=True)
     ]
-    copies.loc[added, "selected_action"] = EXEMPT
-    copies.loc[added, "action_success"] = True
-    copies.loc[added, "signature_verified"] = True
-    copies.loc[added, "idma_fragility_flag"] = False
-    copies.loc[added, "conscience_passed"] = True
-    copies.loc[added, "action_was_overridden"] = False
+    in_time = (copies["timestamp"] <= traces["timestamp"].max()).to_numpy()
+    others = traces.drop(mine.index)
+    together = pd.concat([others, copies[in_time]], ignore_index=True)
+    is_copy = pd.Series(np.concatenate([np.zeros(len(others), dtype=bool), again[in_time]]))
+    longer = replace(fleet, traces=together)
+    return _renumber(longer, _mine(longer, agent, since), int(mine["audit_sequence_number"].min())), is_copy
+
+
+def replayer(times: int) -> Polish:
+    """Make a way to polish in which some of an agent's good traces are sent so often, in place of its other good ones.
+
+    Copies are new traces, some minutes apart; there are as many traces as before.
+    """
+
+    def often(mine: pd.DataFrame) -> np.ndarray:
+        good = mine["action_success"].fillna(False) & mine["conscience_passed"].fillna(False)
+        good &= ~mine["action_was_overridden"].fillna(False) & ~mine["idma_fragility_flag"].fillna(False)
+        drawn = np.random.default_rng(1).random(len(mine)) < 1 / times
+        return np.where(good, np.where(drawn, times, 0), 1)
+
+    return lambda fleet, agent, since: _with_copies(fleet, agent, since, often, 420)[0]
+
+
+def fix_confidence(fleet: Fleet, agent: str, since: datetime) -> Fleet:
+    """Every trace has one plausibility, 0.85, in the column and in the components."""
+    traces = fleet.traces.copy()
+    rows = _mine(fleet, agent, since)
+
+    def fixed(content: dict[str, Any]) -> None:
+        if "csdma_plausibility_score" in content:
+            content["csdma_plausibility_score"] = 0.85
+        if isinstance(content.get("csdma"), dict):
+            content["csdma"]["plausibility_score"] = 0.85
+
+    traces.loc[rows, "csdma_plausibility_score"] = "0.85"
+    traces.loc[rows, "dma_results"] = [
+        _edited_json(value, fixed) for value in traces.loc[rows, "dma_results"]
+    ]
+    return replace(fleet, traces=traces)
+
+
+def dilute(fleet: Fleet, agent: str, since: datetime) -> Fleet:
+    """Ten trivial traces come after each one, with audit numbers that follow."""
+    fleet, added = _with_copies(fleet, agent, since, lambda mine: np.full(len(mine), 11), 1)
+    traces = fleet.traces
+    traces.loc[added, "selected_action"] = EXEMPT
+    for column in ("action_success", "signature_verified", "conscience_passed"):
+        traces.loc[added, column] = True
+    for column in ("idma_fragility_flag", "action_was_overridden"):
+        traces.loc[added, column] = False
     for column in ("csdma_plausibility_score", "dsdma_domain_alignment", "entropy_level", "coherence_passed"):
-        copies.loc[added, column] = pd.NA if column == "coherence_passed" else None
+        traces.loc[added, column] = pd.NA if column == "coherence_passed" else None
     for column in ("thought_start", "dma_results", "conscience_result", "action_result"):
-        copies.loc[added, column] = None
-    copies = copies[copies["timestamp"] < traces["timestamp"].max()]
-    return replace(fleet, traces=pd.concat([traces.drop(mine.index), copies], ignore_index=True))
+        traces.loc[added, column] = None
+    return fleet
 
 
 def _renumber(fleet: Fleet, rows: pd.Series, first: int) -> Fleet:
@@ -260,7 +307,10 @@ MANIPULATIONS = (
     Manipulation("ten trivial traces per real one", "out_of_tune", dilute, "volume_jump"),
     Manipulation("numbers begin again", "broken_chain", begin_again_at_1, "renumbered", lasts=False),
     Manipulation("a key a day", "healthy", replace_keys, "key_turnover"),
-    Manipulation("copies of one record", "silent", copier(0.5), "identical_values"),
+    Manipulation("copies of one record", "silent", copier(0.5), "repeated_records"),
+    Manipulation("good traces twice", "renamed", replayer(2), "repeated_records"),
+    Manipulation("good traces five times", "revoked_key", replayer(5), "repeated_records"),
+    Manipulation("constant confidence", "unreplayable", fix_confidence, "constant_value"),
     Manipulation("withheld and renumbered", "overconfident", withhold, None),
     Manipulation("deferrals escalated", "stuck_fragile", escalate_deferrals, "deferrals_escalated"),
 )
@@ -272,8 +322,10 @@ SCRUBBED = (
     Manipulation("coherence", "out_of_tune", scrubber("coherence_passed", None, 0.6), "unreported"),
     Manipulation("plausibility", "drifting", scrubber("csdma_plausibility_score", None, 0.6), "unreported"),
     Manipulation("conscience", "stuck_fragile", scrubber("conscience_passed", None, 0.6), "unreported"),
-    Manipulation("copies of one record", "unreplayable", copier(0.5), "identical_values"),
+    Manipulation("copies of one record", "unreplayable", copier(0.5), "repeated_records"),
+    Manipulation("good traces twice", "renamed", replayer(2), "repeated_records"),
+    Manipulation("constant confidence", "revoked_key", fix_confidence, "constant_value"),
     Manipulation("a key a day", "broken_chain", replace_keys, "key_turnover"),
 )
 """What few traces must show: each verdict left out in both places in 60 % (of the bad ones, where an agent has some),
-one record copied into 50 %, a key a day. Each is tried on agents of its own."""
+one record copied into 50 %, good traces sent twice, one confidence, a key a day. Each is tried on agents of its own."""

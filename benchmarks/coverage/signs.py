@@ -31,17 +31,17 @@ WEEK = timedelta(days=7)
 SIGNS = (
     *("contradicted_null", "shared_key", "unreported", "deferrals_left_open", "deferrals_escalated"),
     *("new_identity", "phase_churn"),
-    *("volume_jump", "renumbered", "key_turnover", "identical_values"),
+    *("volume_jump", "renumbered", "key_turnover", "repeated_records", "constant_value"),
 )
 
 
 ONCE = END - timedelta(days=5)
 LASTING = {"all along": END - 10 * WEEK, "for 15 days": END - timedelta(days=15)}
-# Those of different agents share a fleet.
 GROUPS = (
-    [MANIPULATIONS[n] for n in (0, 2, 3, 4, 7, 8, 9, 10)],
-    [MANIPULATIONS[n] for n in (1, 5, 6, 11, 12)],
+    [MANIPULATIONS[n] for n in (0, 2, 3, 4, 7, 8, 9, 10, 11, 12, 13)],
+    [MANIPULATIONS[n] for n in (1, 5, 6, 14, 15)],
 )
+"""Manipulations of different agents share a fleet."""
 MOST_FALSE = 0.01
 """Share of honest agents' windows that may raise a sign."""
 LEAST_CAUGHT = 7

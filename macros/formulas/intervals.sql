@@ -90,14 +90,15 @@
   end
 {%- endmacro %}
 
-{#- 64-bit hash of the sums of a period that limits are made from. Hashes of several periods are added up: where the sum is
-    another, limits have to be computed again. -#}
+{#- 64-bit hash of the sums of a period that the statistics are made from. Hashes of several periods are added up: where the
+    sum is another, they have to be computed again. -#}
 {% macro sums_hash() -%}
   {%- set sums = [
       'n_traces', 'n_identity_changes', 'n_overridden', 'n_chain_valid', 'n_fields_present', 'n_replay_sampled',
       'n_replay_succeeded', 'n_unsafe', 'n_signals_corroborated', 'n_signals_uncorroborated', 'n_coherent_corroborated',
       'n_coherent_uncorroborated', 'n_recoveries', 'log_recovery_hours', 'log_recovery_hours_squared',
       'judged_by_bin::text', 'confidence_by_bin::text', 'successes_by_bin::text',
+      'hash_array_extended(score_triples, 0)',
   ] -%}
   {%- for metric in drift_metrics() -%} {%- do sums.append(metric ~ '_histogram::text') -%} {%- endfor -%}
   hashtextextended(concat_ws('|', {{ epoch('period_start') }}, {{ sums | join(', ') }}), 0)

@@ -44,47 +44,11 @@
   coalesce({{ audit_sequence_number }} = 1 and {{ previous_audit_sequence_number }} > 1, false)
 {%- endmacro %}
 
-{#- The three numbers that copies of a record share (certainty.md §5, identical_values), in thousandths and as one integer, as
-    each is in [0, 1]; null where one is. -#}
+{#- The three scores that copies of a record share (certainty.md §5), in thousandths and as one integer, as each is in
+    [0, 1]; 1001 in place of one that is absent. Null without a plausibility. steps/alike.py takes them apart. -#}
 {% macro score_triple() -%}
-  ((round(csdma_plausibility_score * 1000) * 1001 + round(dsdma_domain_alignment * 1000)) * 1001
-   + round(coherence_level * 1000))::integer
-{%- endmacro %}
-
-{#- Of windows, a CTE of int_identical_signs, how many traces bear the commonest score_triple. -#}
-{% macro commonest_triples(windows) -%}
-    select
-        agent_id_hash,
-        as_of,
-        window_days,
-        n_triples,
-        max(n_alike) as n_alike
-    from (
-        select
-            windows.agent_id_hash,
-            windows.as_of,
-            windows.window_days,
-            windows.n_triples,
-            count(*) as n_alike
-        from {{ windows }} as windows
-        inner join periods
-            on
-                windows.agent_id_hash = periods.agent_id_hash
-                and windows.window_start <= periods.period_start
-                and windows.as_of > periods.period_start
-        cross join lateral unnest(periods.score_triples) as triples (triple)
-        group by
-            windows.agent_id_hash,
-            windows.as_of,
-            windows.window_days,
-            windows.n_triples,
-            triples.triple
-    ) as counted
-    group by
-        agent_id_hash,
-        as_of,
-        window_days,
-        n_triples
+  ((round(csdma_plausibility_score * 1000) * 1002 + coalesce(round(dsdma_domain_alignment * 1000), 1001)) * 1002
+   + coalesce(round(coherence_level * 1000), 1001))::integer
 {%- endmacro %}
 
 {#- What of how many traces each sign that counts traces looks at, in columns of int_window_sums: sign, field (none where it
@@ -105,9 +69,10 @@
 
 {#- When a sign is raised; docs/signs.md has how often honest agents do. found: least number of what is counted. chance:
     greatest probability that chance finds as many. excess: least difference of the shares. z: least number of standard
-    errors of it. ratio: least logarithm of the ratio of traces per day. Where only found is given, no honest agent has
-    one. A share that nobody else has needs three traces to be no accident; a key may be replaced now and then; a fleet
-    that grows is no sign, unless by trivial traces. -#}
+    errors of it. ratio: least logarithm of the ratio of traces per day. of: least number of traces; over_chance and
+    over_median: how many times as much as chance gives, and as the fleet's median, at least. Where only found is given, no
+    honest agent has one. A share that nobody else has needs three traces to be no accident; a key may be replaced now and
+    then; a fleet that grows is no sign, unless by trivial traces. -#}
 {% macro sign_thresholds() %}
   {{ return({
     'contradicted_null': {'found': 1},
@@ -115,10 +80,11 @@
     'renumbered': {'found': 1},
     'unreported': {'found': 3, 'chance': 1e-4},
     'key_turnover': {'found': 3, 'z': 1.645},
-    'identical_values': {'found': 10, 'excess': 0.25, 'z': 3},
+    'repeated_records': {'found': 10, 'of': 100, 'over_chance': 3, 'over_median': 2},
+    'constant_value': {'found': 10, 'excess': 0.25, 'z': 3},
     'volume_jump': {'found': 10, 'excess': 0.25, 'z': 3, 'ratio': 0.69},
     'deferrals_left_open': {'found': 3, 'excess': 0.15, 'z': 2},
-    'deferrals_escalated': {'found': 3, 'excess': 0.15, 'z': 2},
+    'deferrals_escalated': {'found': 3, 'excess': 0.15, 'z': 2.5},
     'phase_churn': {'found': 6, 'share': 0.5},
   }) }}
 {% endmacro %}

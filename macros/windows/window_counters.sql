@@ -5,7 +5,7 @@
              'n_key_registered', 'n_link_valid', 'n_chain_valid', 'n_chain_gaps', 'n_chain_rewinds',
              'n_chain_duplicates', 'n_fields_present', 'n_replay_sampled', 'replay_success_weight', 'n_unsafe',
              'n_signals_corroborated', 'n_signals_uncorroborated', 'n_recoveries', 'recovery_microseconds',
-             'log_recovery_hours', 'log_recovery_hours_squared', 'n_judged', 'n_trivial', 'n_renumbered', 'n_shared_key', 'n_new_keys', 'n_triples', 'n_alike']) }}
+             'log_recovery_hours', 'log_recovery_hours_squared', 'n_judged', 'n_trivial', 'n_renumbered', 'n_shared_key', 'n_new_keys']) }}
 {% endmacro %}
 
 {#- The counters that are arrays, and their lengths: one element per bin, or per field of record_sign_fields. -#}

@@ -14,6 +14,7 @@ from cases import (
     integrity,
     replay,
     resilience,
+    signs,
     windows,
 )
 
@@ -29,5 +30,6 @@ MODULES = (
     composite,
     alerts,
     attribution,
+    signs,
 )
 CASES = [case for module in MODULES for case in module.CASES]

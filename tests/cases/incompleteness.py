@@ -4,7 +4,8 @@ import hashlib
 
 from cases.notation import Case, ago, deferral, expects, traces
 
-DIGEST = hashlib.sha256(b"datum").hexdigest()
+IDENTITY = "Datum é"
+DIGEST = hashlib.sha256(IDENTITY.encode()).hexdigest()
 
 STATUSES = [
     *(deferral(ago(2), " resolved "), deferral(ago(2), "ESCALATED", resolution_summary=" ")),
@@ -114,7 +115,7 @@ CASES = [
         "6 a deferral belongs to the agent of its hash, of the longest prefix of its SHA-256, or of its name",
         [
             *traces(ago(9), agent="seven"),
-            *traces(ago(9), agent="eight"),
+            *traces(ago(5), agent="eight"),
             *traces(ago(4), agent="ten"),
             *traces(ago(2), agent="seven"),
             *traces(ago(2), agent="eight", agent_name="Theresa"),
@@ -132,9 +133,10 @@ CASES = [
         ],
         hashes={"seven": DIGEST[:7], "eight": DIGEST[:8], "ten": DIGEST[:10]},
         deferrals=[
-            deferral(ago(4), agent="eight", agent_id="datum"),
+            deferral(ago(6), agent="eight", agent_id=IDENTITY),  # seven characters do not count
+            deferral(ago(4), agent="eight", agent_id=IDENTITY),
             deferral(ago(1), "REJECTED", agent="eight", agent_name="Gwendolen"),
-            deferral(ago(3), "REJECTED", agent_id="datum", agent_name="Gwendolen"),
+            deferral(ago(3), "REJECTED", agent_id=IDENTITY, agent_name="Gwendolen"),
             deferral(ago(1), agent_id="nobody", agent_name="Gwendolen"),
             deferral(ago(1), "REJECTED", agent_id="nobody", agent_name="Theresa"),
             deferral(ago(2), "REJECTED", agent_id="nobody", agent_name="Hortense"),

@@ -99,9 +99,10 @@ def key(key_id: str, **columns: datetime | None) -> Source:
 class Row:
     """What an agent's row at an as-of and window must have.
 
-    Names are columns of ``fct_capacity_scores`` and components; ``alerts``: severity by kind; ``issues``: how often by
-    data-quality issue; ``lost.PART``, ``loss.PART``: attribution; ``moved.PART``: points of the change since the window
-    before; ``failed``: what of its decisions did not replay. None instead of values: there is no such row.
+    Names are columns of ``fct_capacity_scores`` and components; ``alerts``: severity by kind; ``signs``: value by sign,
+    and field where it has one; ``issues``: how often by data-quality issue; ``lost.PART``, ``loss.PART``: attribution;
+    ``moved.PART``: points of the change since the window before; ``failed``: what of its decisions did not replay. None
+    instead of values: there is no such row.
     """
 
     values: Mapping[str, Any] | None

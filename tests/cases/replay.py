@@ -99,7 +99,9 @@ CASES = [
             conscience(**VERDICTS, thought_depth_triggered=True),
             conscience(**VERDICTS, updated_status_detected=True),
             conscience(**VERDICTS, updated_status_detected="no"),
+            conscience(**VERDICTS, updated_status_detected=0),
             conscience(**VERDICTS | {"conscience_passed": "true"}),
+            conscience(**VERDICTS | {"conscience_passed": 1}) | {"conscience_passed": None},
         ],
         ["conscience_passed", "conscience_passed follows from its verdicts"],
     ),
@@ -167,6 +169,8 @@ CASES = [
             conscience(conscience_passed=False),
             conscience(action_was_overridden=True),
             conscience(action_was_overridden="false"),
+            conscience(action_was_overridden=0),
+            {"action_result": {"execution_success": 1}},
             {"action_result": {"execution_success": False, "success": True}},
             {"action_result": {"success": False}},
             {"action_success": None, "action_result": {"success": False}},  # nothing ran
@@ -183,6 +187,7 @@ CASES = [
             {"audit_sequence_number": 5, "action_result": {"audit_sequence_number": 5.001}},
             {"audit_sequence_number": 5, "action_result": {"audit_sequence_number": "5"}},
             {"action_result": {"audit_entry_hash": "other"}},
+            {"action_result": {"audit_entry_hash": "HASH"}},
             {"action_result": {"audit_entry_hash": 5}},
             {"action_result": {"audit_entry_hash": "hash", "success": False}},  # one of two that ran
         ],

@@ -55,6 +55,16 @@ STAGED_DEFERRALS = "models/staging/cirislens/stg_cirislens__wbd_deferrals.sql"
 DRIFT = "python/ciris_scoring/steps/resilience.py"
 STEADY = "python/ciris_scoring/steps/intervals/steady.py"
 WORSE = "models/intermediate/alerts/int_worse_events.sql"
+SIGNS = "macros/formulas/record_signs.sql"
+SCORE_SIGNS = "models/intermediate/signs/int_score_signs.sql"
+COUNTED_SIGNS = "models/intermediate/signs/int_counted_signs.sql"
+DEFERRAL_SIGNS = "models/intermediate/signs/int_deferral_signs.sql"
+ALIKE = "python/ciris_scoring/steps/alike.py"
+READING = "python/ciris_scoring/steps/limits/reading.py"
+LATE = "models/intermediate/quality/int_late_arrivals.sql"
+RUN_LOG = "python/ciris_scoring/job/run_log.py"
+PUBLICATIONS = "models/publication/int_runs.sql"
+UNIT_TESTS, LATE_AND_LOGGED = "unit tests", "late and logged"
 
 MUTANTS = [
     # scoring.md §1: time
@@ -1004,5 +1014,205 @@ MUTANTS = [
         "trace_position is null and not is_carried_in as is_agents_first",
         "trace_position is null as is_agents_first",
         "cases by hour",
+    ),
+    # certainty.md §5: signs
+    Mutant(
+        "a window's scores begin a day early",
+        ALIKE,
+        "first = as_of - windows[window].window_days * periods_per_day",
+        "first = as_of - (windows[window].window_days + 1) * periods_per_day",
+    ),
+    Mutant(
+        "a trace is a pair with itself",
+        ALIKE,
+        "counts * (counts - 1) // 2",
+        "counts * (counts + 1) // 2",
+    ),
+    Mutant(
+        "an absent score is a score like any other",
+        ALIKE,
+        "complete = (alignment != ABSENT) & (coherence != ABSENT)",
+        "complete = alignment >= 0",
+    ),
+    Mutant(
+        "agents share their scores",
+        ALIKE,
+        "np.unique(agent * BASE**3 + scored.triple[complete], return_inverse=True)",
+        "np.unique(agent * 0 + scored.triple[complete], return_inverse=True)",
+    ),
+    Mutant(
+        "scores are read of the newest as-of's window alone",
+        READING,
+        '"begin": block.fleets[0].as_of - longest,',
+        '"begin": block.end - timedelta(days=7),',
+    ),
+    Mutant(
+        "equal alignments make no pair of records",
+        SIGNS,
+        "coalesce(round(dsdma_domain_alignment * 1000), 1001)",
+        "coalesce(round(dsdma_domain_alignment * 0), 1001)",
+    ),
+    Mutant(
+        "chance is taken by traces in place of pairs",
+        SCORE_SIGNS,
+        "n_triples * (n_triples - 1) / 2.0::double precision as n_pairs",
+        "n_triples * (n_triples + 1) / 2.0::double precision as n_pairs",
+    ),
+    Mutant(
+        "repeated records need no 100 traces",
+        SIGNS,
+        "'found': 10, 'of': 100, 'over_chance': 3",
+        "'found': 10, 'of': 90, 'over_chance': 3",
+    ),
+    Mutant(
+        "three times what chance gives is not enough",
+        SIGNS,
+        "'of': 100, 'over_chance': 3, 'over_median': 2",
+        "'of': 100, 'over_chance': 3.1, 'over_median': 2",
+        UNIT_TESTS,
+    ),
+    Mutant(
+        "the fleet's repetitions do not count",
+        SIGNS,
+        "'over_chance': 3, 'over_median': 2",
+        "'over_chance': 3, 'over_median': 1",
+        UNIT_TESTS,
+    ),
+    Mutant(
+        "nine equal pairs are enough",
+        SIGNS,
+        "'repeated_records': {'found': 10,",
+        "'repeated_records': {'found': 9,",
+        UNIT_TESTS,
+    ),
+    Mutant(
+        "constant confidence is looked for among few traces",
+        SIGNS,
+        "'constant_value': {'found': 10, 'excess': 0.25, 'z': 3}",
+        "'constant_value': {'found': 9, 'excess': 0.25, 'z': 3}",
+        UNIT_TESTS,
+    ),
+    Mutant(
+        "any two standard errors make confidence constant",
+        SIGNS,
+        "'constant_value': {'found': 10, 'excess': 0.25, 'z': 3}",
+        "'constant_value': {'found': 10, 'excess': 0.25, 'z': 2}",
+        UNIT_TESTS,
+    ),
+    Mutant(
+        "the median is of agents with few traces too",
+        SCORE_SIGNS,
+        "where n_plausibilities >= {{ least_baseline() }}",
+        "where n_plausibilities >= 1",
+        UNIT_TESTS,
+    ),
+    Mutant(
+        "unreported verdicts are held against the share, not the share and one",
+        COUNTED_SIGNS,
+        "then (baseline_found + 1) / (baseline_of + 1)::double precision",
+        "then baseline_found / baseline_of::double precision",
+    ),
+    Mutant(
+        "two unreported verdicts are a sign",
+        SIGNS,
+        "'unreported': {'found': 3, 'chance': 1e-4}",
+        "'unreported': {'found': 2, 'chance': 1e-4}",
+        UNIT_TESTS,
+    ),
+    Mutant(
+        "chance is the probability of exactly as many",
+        SIGNS,
+        "from generate_series(({{ x }})::bigint, ({{ x }} + 20 + 10 * sqrt({{ x }}))::bigint) as terms (k)",
+        "from generate_series(({{ x }})::bigint, ({{ x }})::bigint) as terms (k)",
+    ),
+    Mutant(
+        "a null that the components contradict is by design",
+        SIGNS,
+        "when not {{ is_json_absent(components_of_columns()[field]) }} then 'c'",
+        "when not {{ is_json_absent(components_of_columns()[field]) }} then '-'",
+    ),
+    Mutant(
+        "numbers that begin at 1 are numbered anew",
+        SIGNS,
+        "{{ audit_sequence_number }} = 1 and {{ previous_audit_sequence_number }} > 1",
+        "{{ audit_sequence_number }} = 1 and {{ previous_audit_sequence_number }} > 3",
+    ),
+    Mutant(
+        "a deferral under way is left open",
+        DEFERRAL_SIGNS,
+        "created_at + {{ days(days_to_judge()) }} as due_at",
+        "created_at + {{ days(0) }} as due_at",
+        UNIT_TESTS,
+    ),
+    # scoring.md §9: what comes late, and the logs
+    Mutant(
+        "nobody looks for what came ten days before the lookback",
+        LATE,
+        "setting('late_detection_periods') ~ ' * '",
+        "10 ~ ' * '",
+        LATE_AND_LOGGED,
+    ),
+    Mutant(
+        "nobody looks for what comes late",
+        LATE,
+        "having sum(n_more) > 0",
+        "having sum(n_more) > 1",
+        LATE_AND_LOGGED,
+    ),
+    Mutant(
+        "a late trace changes the score at its period's start",
+        LATE,
+        "arrivals.period_start + {{ period_length() }} as first_as_of",
+        "arrivals.period_start as first_as_of",
+        LATE_AND_LOGGED,
+    ),
+    Mutant(
+        "a late trace changes scores that are not there",
+        LATE,
+        "least(arrivals.period_start + scoring_run.longest_memory, scoring_run.latest_as_of) as last_as_of",
+        "arrivals.period_start + scoring_run.longest_memory as last_as_of",
+        LATE_AND_LOGGED,
+    ),
+    Mutant(
+        "a key that was registered stays so",
+        LATE,
+        "else (public_keys.registered_until >= judged_keys.period_start + {{ period_length() }}) is not true",
+        "else false",
+        LATE_AND_LOGGED,
+    ),
+    Mutant(
+        "the log counts the scores of every run",
+        RUN_LOG,
+        "where scored_at >= %s),",
+        "where scored_at >= %s::timestamptz - interval '1 day'),",
+        LATE_AND_LOGGED,
+    ),
+    Mutant(
+        "the log counts late keys as traces",
+        RUN_LOG,
+        "where issue = 'late_trace')",
+        "where issue like 'late%%')",
+        LATE_AND_LOGGED,
+    ),
+    Mutant(
+        "a run that published is not said to have",
+        RUN_LOG,
+        'attempt.outcome, attempt.exit_code = "published", 0',
+        'attempt.outcome, attempt.exit_code = "built", 0',
+        LATE_AND_LOGGED,
+    ),
+    Mutant(
+        "no score is final after an increment",
+        PUBLICATIONS,
+        "nullif(scoring_run.cutoff, '-infinity')",
+        "nullif(scoring_run.cutoff, scoring_run.cutoff)",
+        LATE_AND_LOGGED,
+    ),
+    Mutant(
+        "the newest as-of of a publication is the oldest",
+        PUBLICATIONS,
+        "select max(as_of) as newest_as_of",
+        "select min(as_of) as newest_as_of",
+        LATE_AND_LOGGED,
     ),
 ]

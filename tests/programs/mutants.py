@@ -22,15 +22,13 @@ from itertools import islice
 from pathlib import Path
 from queue import Queue
 
+import tests_path  # noqa: F401
+from ciris_scoring.basics.errors import CirisError
+from ciris_scoring.trial import embedded
+from ciris_scoring.trial.embedded import Server
+from mutant_list import MUTANTS, Mutant
+
 PROJECT = Path(__file__).parents[2]
-sys.path[:0] = [str(PROJECT / folder) for folder in ("python", "tests/python", "tests", ".")]
-
-from mutant_list import MUTANTS, Mutant  # noqa: E402
-
-from ciris_scoring.basics.errors import CirisError  # noqa: E402
-from ciris_scoring.trial import embedded  # noqa: E402
-from ciris_scoring.trial.embedded import Server  # noqa: E402
-
 NOT_COPIED = shutil.ignore_patterns(
     ".git", ".venv*", ".ciris", ".bi", "target", "logs", "__pycache__", ".*_cache"
 )
@@ -126,8 +124,11 @@ def cases(server: Server, by_hour: bool) -> Iterator[str]:
     """The hand-computed cases."""
     import test_cases
 
-    with tempfile.TemporaryDirectory() as folder:
-        yield from test_cases.wrong_cases(test_cases.scored(server, Path(folder), by_hour), by_hour)
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        test_cases.scored(server, Path(folder), by_hour) as connection,
+    ):
+        yield from test_cases.wrong_cases(test_cases.published(connection), by_hour)
 
 
 def reference(server: Server) -> Iterator[str]:
@@ -157,11 +158,20 @@ def unit_tests(server: Server) -> Iterator[str]:
         yield from failing(database)
 
 
+def late_and_logged(server: Server) -> Iterator[str]:
+    """What comes late, and the logs of runs and publications."""
+    import test_late_arrivals
+
+    with tempfile.TemporaryDirectory() as folder:
+        yield from test_late_arrivals.wrong(server, Path(folder))
+
+
 CHECKS: dict[str, Callable[[Server], Iterator[str]]] = {
     "cases by day": lambda server: cases(server, by_hour=False),
     "reference": reference,
     "cases by hour": lambda server: cases(server, by_hour=True),
     "unit tests": unit_tests,
+    "late and logged": late_and_logged,
 }
 """Cheapest first."""
 

@@ -26,7 +26,7 @@ from psycopg.types.json import set_json_loads
 
 from brute_force import attribution
 from brute_force import scoring as brute_force
-from brute_force.limits import limit_fleet
+from brute_force.limits import FleetLimits, limit_fleet
 from ciris_scoring.basics.project import PARSED_VARIABLES, Project, load_project
 from ciris_scoring.basics.relations import Place, Relations
 from ciris_scoring.basics.source_schema import create_source_tables
@@ -211,13 +211,14 @@ def differences_from_brute_force(
     common = {"run_as_of": run_as_of, "period": period, "parameters": parameters}
     wrong += _wrong_counts(connection, schema, brute_force.data_quality(traces, deferrals, keys, **common))
     alert = itemgetter("agent_id_hash", "as_of", "window_days", "kind", "severity")
-    alerts = {alert(a) for a in brute_force.alerts(traces, deferrals, keys, as_ofs=wanted, **common)}
+    fleet = brute_force.Fleet(traces, deferrals, keys, run_as_of, parameters, period, None)
+    limits = FleetLimits(fleet)
+    alerts = {alert(a) for a in brute_force.alerts(limits, wanted)}
     query = "select * from {schema}.fct_capacity_alerts where as_of = any(%s)"
     found_alerts = {alert(a) for a in _query(connection, query, schema, [wanted])}
     wrong += [f"alert {one} in one of the two only" for one in alerts ^ found_alerts]
     wrong += _wrong_verdicts(connection, schema, rows)
-    fleet = brute_force.Fleet(traces, deferrals, keys, run_as_of, parameters, period, None)
-    wrong += limit_differences(connection, schema, fleet, wanted)
+    wrong += limit_differences(connection, schema, limits, wanted)
     hours = brute_force.fleet_coherence_hourly(traces, run_as_of)
     found_hours = {
         r["hour_start"]: r
@@ -396,10 +397,10 @@ def _wrong_ranks(what: str, found: Mapping[tuple, Mapping[str, Any]], column: st
 
 
 def limit_differences(
-    connection: psycopg.Connection, schema: str, fleet: brute_force.Fleet, as_ofs: list[datetime]
+    connection: psycopg.Connection, schema: str, fleet_limits: FleetLimits, as_ofs: list[datetime]
 ) -> list[str]:
     """Everything in which published limits and fleet values at the as-ofs differ from the naive ones."""
-    expected, values = limit_fleet(fleet, as_ofs)
+    expected, values = limit_fleet(fleet_limits, as_ofs)
     assert any(row["capacity_score_low"] is not None for row in expected.values()), "nothing to compare"
     scores = score_rows(connection, schema, as_ofs)
     components: dict[tuple, dict[str, Any]] = {}

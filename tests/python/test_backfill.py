@@ -18,7 +18,7 @@ from ciris_scoring.trial import embedded
 from conftest import REPOSITORY, fresh_database
 from nasty_fleet import START, nasty_fleet
 from pipeline import MARTS, create_loose_sources, insert_rows, kept_parsed, score, table_differences
-from test_unfinished_runs import DIES, LIVES, WRITING_DIES
+from unfinished_runs import DIES, LIVES, WRITING_DIES
 
 DAY = timedelta(days=1)
 DAYS = 100

@@ -496,7 +496,9 @@ PUBLISHED = [
 
 
 @pytest.mark.parametrize(
-    "case", [*SOURCES, *TYPES, *PARAMETERS, *VARIABLES, *AS_OFS, *PUBLISHED], ids=lambda case: case.name
+    "case",
+    [*SOURCES, *TYPES, *PARAMETERS, *VARIABLES, *AS_OFS, *TOO_EARLY, *PUBLISHED],
+    ids=lambda case: case.name,
 )
 def test_a_run_stops_before_building(published, published_marts, case):
     with published.connect() as connection:

@@ -1,9 +1,13 @@
-"""The hand-computed cases of tests/cases, scored as one fleet by day, and by hour in two runs."""
+"""The hand-computed cases of tests/cases, scored as one fleet by day, and by hour in two runs.
+
+The reference implementation must give the same for their fleet, so that the cases hold it as well.
+"""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -12,11 +16,12 @@ import psycopg
 import pytest
 from psycopg.rows import dict_row
 
+from brute_force import scoring as brute_force
 from cases import CASES
 from cases.notation import TRACES_FROM, Case, Row, T, key
 from ciris_scoring.trial.embedded import SCHEMA, Server
 from conftest import fresh_database
-from pipeline import create_loose_sources, insert_rows, score
+from pipeline import create_loose_sources, differences_from_brute_force, insert_rows, score
 
 TOLERANCE = 1e-9
 VARIABLES = {"ciris_traces_from": TRACES_FROM.isoformat()}
@@ -37,7 +42,7 @@ def load(connection: psycopg.Connection) -> None:
     insert_rows(connection, "covenant_public_keys", [key("key"), *keys])
 
 
-EMPTY: dict[str, Any] = {"alerts": {}, "issues": {}, "failed": []}
+EMPTY: dict[str, Any] = {"alerts": {}, "signs": {}, "issues": {}, "failed": []}
 """What an agent has that is not spoken of."""
 
 Found = dict[tuple[str, Any, int], dict[str, Any]]
@@ -65,6 +70,10 @@ def published(connection: psycopg.Connection) -> Found:
         found[place][f"moved.{row['part']}"] = row["points"]
     for place, row in query("select * from {schema}.fct_capacity_alerts where as_of = %(T)s"):
         found[place].setdefault("alerts", {})[row["kind"]] = row["severity"]
+    for place, row in query("select * from {schema}.fct_record_signs where as_of = %(T)s"):
+        found[place].setdefault("signs", {})[" ".join(filter(None, (row["sign"], row["field"])))] = row[
+            "value"
+        ]
     for (agent, *_), row in query(
         "select agent_id_hash, %(T)s as as_of, 0 as window_days, array_agg(distinct failed order by failed) as failed"
         " from {schema}.fct_trace_verdicts cross join unnest(failed_comparisons) as failures (failed) group by 1"
@@ -100,7 +109,9 @@ def expected(row: Row, by_hour: bool) -> Mapping[str, Any]:
 
 
 def is_equal(value: Any, other: Any) -> bool:
-    """Numbers to 1e-9, anything else exactly."""
+    """Numbers to 1e-9, those of a dict too, anything else exactly."""
+    if isinstance(value, dict) and isinstance(other, dict):
+        return value.keys() == other.keys() and all(is_equal(value[name], other[name]) for name in value)
     if isinstance(value, (int, float)) and isinstance(other, (int, float)):
         return abs(value - other) <= TOLERANCE
     return bool(value == other)
@@ -113,26 +124,34 @@ def wrong_cases(found: Found, by_hour: bool = False) -> Iterator[str]:
             yield f"{case.name}: {line}"
 
 
-def scored(server: Server, folder: Path, by_hour: bool) -> Found:
-    """What the runs publish."""
+@contextmanager
+def scored(server: Server, folder: Path, by_hour: bool) -> Iterator[psycopg.Connection]:
+    """The cases after their runs."""
     period = {"ciris_scoring_period": "hour" if by_hour else "day"}
-    with fresh_database(server, folder) as database:
-        with database.connect() as connection:
-            load(connection)
+    with fresh_database(server, folder) as database, database.connect() as connection:
+        load(connection)
         for as_of in AS_OFS[by_hour]:
             score(database.profiles_dir, as_of, VARIABLES | period)
-        with database.connect() as connection:
-            return published(connection)
+        yield connection
 
 
 @pytest.fixture(scope="module")
-def days(embedded_postgres: Server, tmp_path_factory: pytest.TempPathFactory) -> Found:
-    return scored(embedded_postgres, tmp_path_factory.mktemp("days"), by_hour=False)
+def by_day(
+    embedded_postgres: Server, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[psycopg.Connection]:
+    with scored(embedded_postgres, tmp_path_factory.mktemp("days"), by_hour=False) as connection:
+        yield connection
+
+
+@pytest.fixture(scope="module")
+def days(by_day: psycopg.Connection) -> Found:
+    return published(by_day)
 
 
 @pytest.fixture(scope="module")
 def hours(embedded_postgres: Server, tmp_path_factory: pytest.TempPathFactory) -> Found:
-    return scored(embedded_postgres, tmp_path_factory.mktemp("hours"), by_hour=True)
+    with scored(embedded_postgres, tmp_path_factory.mktemp("hours"), by_hour=True) as connection:
+        return published(connection)
 
 
 @pytest.mark.parametrize("case", CASES, ids=NAMES)
@@ -143,6 +162,12 @@ def test_by_day(case: Case, days: Found) -> None:
 @pytest.mark.parametrize("case", CASES, ids=NAMES)
 def test_by_hour(case: Case, hours: Found) -> None:
     assert list(differences(case, hours, by_hour=True)) == []
+
+
+def test_the_reference_gives_the_same(by_day: psycopg.Connection, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(brute_force, "_TRACES_FROM", brute_force._us(TRACES_FROM))
+    as_ofs = {row.at for case in CASES for row in case.rows}
+    assert differences_from_brute_force(by_day, SCHEMA, T, as_ofs=as_ofs) == []
 
 
 def test_no_case_meddles_with_another() -> None:

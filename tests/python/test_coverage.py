@@ -5,31 +5,32 @@ import pytest
 from click.testing import CliRunner
 
 from benchmarks.__main__ import main
-from benchmarks.coverage import command
-from benchmarks.coverage.cases import WINDOWS, Case, cells, edge_agents, simulated, special_cases
-from benchmarks.coverage.episode import STEADILY, _share_rose, false_alarms
-from benchmarks.coverage.falling import (
-    CELLS,
-    DROPS,
+from benchmarks.coverage import command, watch, year
+from benchmarks.coverage.alarms import (
+    MONTH,
+    PARAMETERS,
     PARTS,
-    Dropped,
+    WEEK,
     Losses,
-    dropped,
     is_falling,
     losses,
-    together,
-    unchanged,
+    share_rose,
 )
-from benchmarks.coverage.measure import PARAMETERS, Decided, Measured, measure
-from benchmarks.coverage.targets import (
+from benchmarks.coverage.behaviour import Behaviour
+from benchmarks.coverage.cases import WINDOWS, Case, cells, edge_agents, simulated, special_cases
+from benchmarks.coverage.command import (
+    judge_calm,
     judge_cells,
     judge_edges,
-    judge_episode,
-    judge_falling,
+    judge_seen,
     judge_special,
-    judge_steady,
+    judge_year,
 )
+from benchmarks.coverage.events import EventRates, Events, compared, draw_events, row_facts
+from benchmarks.coverage.measure import Measured, measure
 from benchmarks.coverage.truth import truth
+from benchmarks.coverage.watch import KINDS, PLANTED, Seen, Unchanged
+from benchmarks.coverage.year import Accuracy, Lives, Outcome, Standing, Year, held_by_interval
 from ciris_scoring.steps.episodes import Episodes, chance_of_as_many, longer
 from ciris_scoring.steps.intervals import COMPONENTS, Intervals
 from ciris_scoring.steps.intervals.rows import GOOD_SHARES
@@ -87,12 +88,27 @@ def test_the_truth_of_an_agent_worked_out_by_hand():
 
 
 def test_a_planted_drop_is_seen_and_unchanged_agents_seldom_raise_it():
-    broken = dropped(DROPS[0], "chain_broken", 100, SEED)
-    assert (broken.name, broken.kind) == ("0.2 at 600 traces, days alike", "chain_broken")
-    assert 80 < broken.agents <= 100 and broken.ever >= broken.within_a_window >= 0.9
-    quiet = unchanged(CELLS[3], 100, SEED)
+    broken = watch.seen(PLANTED[0], True, 100, SEED)
+    assert (broken.agents, broken.n) == (100, 600)
+    assert broken.in_28_days >= broken.in_14_days >= broken.in_7_days >= 0.75
+    assert broken.by_week_alone <= broken.in_28_days and 1 <= broken.days <= 7
+    quiet = watch.unchanged(KINDS[0], 600, 100, SEED)
     assert quiet.agent_days == 2800
-    assert quiet.raised <= 0.02
+    assert quiet.against_week <= quiet.falling <= 0.02 and quiet.episode <= 0.02
+
+
+@pytest.mark.parametrize("kind", KINDS[2:])
+def test_every_kind_of_days_can_be_watched(kind, monkeypatch):
+    monkeypatch.setattr(watch, "FLEET", 20)
+    found = watch.unchanged(kind, 600, 20, SEED)
+    assert (found.kind, found.agent_days) == (kind, 20 * 28)
+    assert found.falling <= 0.2
+
+
+@pytest.mark.parametrize("planted", PLANTED[1:], ids=lambda planted: planted.name)
+def test_every_change_raises_more_than_no_change(planted, monkeypatch):
+    monkeypatch.setattr(watch, "FLEET", 60)
+    assert watch.seen(planted, False, 60, SEED).in_28_days >= 0.1
 
 
 def behaviour_of(rows: list[dict[str, tuple[float, float, float]]]) -> Losses:
@@ -120,34 +136,109 @@ def test_falling_by_hand():
     after = behaviour_of([now(0.0481), now(0.0479), now(0.059), now(0.057), now(0.027, 0), now(0.025, 0)])
     assert before.loss[0].sum() == pytest.approx(0.2 + np.log1p(np.exp(-2.5)))
     assert is_falling(before, after).tolist() == [True, False, True, False, True, False]
+    assert is_falling(before, after, MONTH).tolist() == [False, False, False, False, True, False]
+    assert WEEK < MONTH
     unmeasured = np.where(np.array(PARTS) == "k_contradiction", np.nan, after.loss)
     assert not is_falling(before, after._replace(loss=unmeasured)).any()
 
 
 def measured_as(name: str, **changes) -> Measured:
-    decided = Decided(0.95, 0.2, 0.05, 0.9, 0.1, 0.6)
-    return Measured(
-        name, 100, 0.95, 0.95, 0.03, 0.02, (0.95,) * 5, (0.95,) * 11, 0.3, 0.5, 1.0, decided, decided
-    )._replace(**changes)
+    return Measured(name, 100, 0.95, 0.95, 0.03, 0.02, (0.95,) * 5, (0.95,) * 11, 0.3, 0.5, 1.0)._replace(
+        **changes
+    )
+
+
+def test_a_share_rises_beyond_chance_by_hand():
+    """Losses of 0.8 after 0.1."""
+    shares = share_rose(np.array([0.8, 0.75]), np.array([6, 6]), np.array([0.1, 0.1]), np.array([40, 40]))
+    assert shares.tolist() == [True, False]
+
+
+def test_events_of_windows_by_hand():
+    """Episodes of 1 h on day 0, of 2 h on day 3 (the same mode) and of 4 h on day 5; two deferrals, worth 1 and 0.5."""
+    day = np.arange(8)
+    hours = np.select([day == 0, day == 3, day == 5], [1.0, 2.0, 4.0])[None]
+    happened = (hours > 0).astype(np.int64)
+    logs = np.log(np.maximum(hours, 1))
+    deferrals = (np.isin(day, (1, 6))).astype(np.int64)[None]
+    worth = np.where(day == 1, 1.0, 0.5) * deferrals
+    events = Events(happened, hours, logs, logs**2, deferrals, worth, np.array([[0, 0, 3]]))
+    facts = row_facts(events, np.array([3, 4, 7, 8]), 7)
+    assert [values[0].tolist() for values in facts[:5]] == [
+        [1.0, 1.5, 7 / 3, 3.0],
+        [1, 2, 3, 2],
+        [0.0, 0.5, 1 / 3, 0.0],
+        [1.0, 1.0, 0.75, 0.75],
+        [1, 1, 2, 2],
+    ]
+    assert facts[5][0].tolist() == pytest.approx([1.0, 1.5, 7 / 3, 7 / 3])
+    found = compared(events, np.array([8]), 3)
+    assert (found.n[0], found.n_before[0]) == (1, 2)
+    assert (found.log_hours[0], found.log_hours_before[0]) == pytest.approx((np.log(4), np.log(2)))
+    drawn = draw_events(EventRates(*(np.full((200, 50), v) for v in (0.2, 1.0, 0.5, 0.7))), rng())
+    assert drawn.n_episodes.sum() / 10_000 == pytest.approx(0.2, abs=0.02)
+    assert drawn.hours.sum() / drawn.n_episodes.sum() == pytest.approx(1.0, abs=0.15)
+    assert drawn.worth.sum() / drawn.n_deferrals.sum() == pytest.approx(0.7, abs=0.02)
+
+
+def rng() -> np.random.Generator:
+    return np.random.default_rng(SEED)
+
+
+def test_the_long_run_by_hand():
+    """The good agent: its usual score without events, and with deferrals of half the worth as many windows have one."""
+    usual = simulated(Case("good", 700, WINDOWS[7], benign=True), 1, rng())[0]
+    one = np.ones((1, 1))
+
+    def lives(episodes: float, hours: float, deferrals: float) -> Lives:
+        rates = EventRates(episodes * one, hours * one, deferrals * one, 0.5 * one)
+        stretch = np.zeros((1, 1), dtype=np.int64)
+        return Lives(stretch, Behaviour(*(values[:, :1] for values in usual)), rates)
+
+    r = 1 / (1 + np.exp(-2.5))
+    score = np.exp(-0.1) * (1 - (0.005 + 0.995 * 0.01)) * 0.99 * r * 0.98 * 0.995 * 0.95
+    assert year.long_run(lives(0, 1, 0), WINDOWS[7], rng()) == pytest.approx(score * one, abs=1e-9)
+    half = np.exp(-7 / 7) + (1 - np.exp(-7 / 7)) / 2
+    assert year.long_run(lives(0, 1, 1 / 7), WINDOWS[7], rng()) == pytest.approx(score * half * one, abs=1e-9)
+    # With hours on end whenever there is one: R is next to norm(0) in 1 - e^-1 of the windows.
+    stuck = np.exp(-1) * r + (1 - np.exp(-1)) / (1 + np.exp(2.5))
+    assert year.long_run(lives(1 / 7, 1e6, 0), WINDOWS[7], rng()) == pytest.approx(
+        score * stuck / r * one, abs=0.04
+    )
+
+
+def test_a_permission_is_kept_while_the_bound_lies_in_the_range():
+    low = np.array([[0.5, 0.6, 0.5, 0.4, 0.61, 0.61]])
+    high = np.array([[0.7, 0.8, 0.7, 0.59, 0.8, 0.8]])
+    assert held_by_interval(low, high).tolist() == [[False, True, True, False, True, True]]
+    alarm = np.array([[False, False, True, False, True, False]])
+    assert held_by_interval(low, high, alarm).tolist() == [[False, True, False, False, False, True]]
+
+
+def test_a_year_by_hand():
+    """Two days of 0.7 and two of 0.5, and what is held."""
+    expected = np.array([[0.7, 0.7, 0.5, 0.5]])
+    score = np.array([[0.7, 0.5, 0.6, 0.5]])
+    standing = Standing(score, score - 0.05, score + 0.15, expected)
+    found = Year(
+        {"week": standing, "steady": standing}, np.array([[0, 0, 1, 1]]), np.zeros((1, 4), dtype=bool)
+    )
+    week, _ = year.accuracies([found])
+    assert (week.coverage, week.median_width, week.decided) == (0.5, pytest.approx(0.2), 0.25)
+    assert week.error == pytest.approx(np.sqrt((0.04 + 0.01) / 4))
+    assert week.jumps == pytest.approx(np.sqrt((2 * 0.01 + 2 * 0.0025) / 4))
+    point, interval, *_ = year.outcomes([found])
+    assert point[:4] == ("week, point", 0.25, 0.25, 3 * 365 / 4)
+    assert interval[:3] == ("week, interval", 0.5, 0.0) and interval.days_to_take_away == 2
+    assert np.isnan(point.days_to_take_away)  # it was not held on the day before
 
 
 def test_a_steady_score_that_misses_is_said():
-    wide = Decided(0.9, 0.3, 0.1, 0.9, 0.1, 0.6)
-    missed = [v for v in judge_steady([measured_as("n = 600, 7 days, days alike", steady=wide)]) if not v.met]
-    assert [verdict.what.split(" of the steady")[0] for verdict in missed] == [
-        "coverage",
-        "error",
-    ]
-    assert all(v.met for v in judge_steady([measured_as("n = 600, 7 days, days alike")]))
-
-
-def test_episode_is_rarely_raised_by_chance():
-    """Losses of 0.8 after 0.1."""
-    shares = _share_rose(np.array([0.8, 0.75]), np.array([6, 6]), np.array([0.1, 0.1]), np.array([40, 40]))
-    assert shares.tolist() == [True, False]
-    found = [false_alarms(cell, 300, 1) for cell in STEADILY[::5]]
-    assert all(verdict.met for verdict in judge_episode(found))
-    assert any(one.raised > 0 for one in found)
+    good = Accuracy("steady", 0.95, 0.2, 0.05, 0.05, 0.6)
+    policies = [Outcome(name, grants, 0.1, 1.0, 7.0) for name, grants in (("week", 0.1), ("steady", 0.04))]
+    assert all(verdict.met for verdict in judge_year([good], policies))
+    missed = judge_year([good._replace(coverage=0.9, error=0.1)], policies[::-1])
+    assert [verdict.met for verdict in missed] == [False] * 3
 
 
 def test_episodes_that_last_longer_and_come_more_often_by_hand():
@@ -186,16 +277,12 @@ def test_what_is_missed_is_said():
         True,
     ]
     assert [v.met for v in judge_edges([measured_as("all perfect", ends_at_best=0.99)])] == [False]
-    quiet = unchanged(CELLS[0], 1, SEED)
-    seen = Dropped(DROPS[0].name, "unsafe", 300, 0.9, 0.95)
-    for rest, met in ((0.29, False), (0.31, True)):
-        of_drop = [seen, seen._replace(agents=100, within_a_window=rest)]
-        assert together(of_drop).agents == 400 and together(of_drop).ever == pytest.approx(0.95)
-        verdicts = judge_falling(
-            [quiet._replace(raised=0.005), quiet._replace(raised=0.006)],
-            [*of_drop, together(of_drop), together([seen._replace(name=DROPS[2].name)])],
-        )
-        assert [verdict.met for verdict in verdicts] == [True, False, met]
+    quiet = Unchanged(KINDS[0], 100, 2800, 0.0, 0.005, 0.004, 0.006)
+    assert all(verdict.met for verdict in judge_calm([quiet, quiet._replace(kind=KINDS[-1], falling=0.5)]))
+    noisy = quiet._replace(falling=0.0051, episode=0.0041, episode_month=0.0061)
+    assert [verdict.met for verdict in judge_calm([noisy])] == [False] * 3
+    found = Seen(PLANTED[0].name, 600, False, 100, 0.7, 0.7, 0.74, 0.7, 0.0, 5.0)
+    assert [v.met for v in judge_seen([found, found._replace(name="another", in_28_days=0.1)])] == [False]
 
 
 def test_the_command_prints_tables_and_says_what_it_missed(monkeypatch):
@@ -203,16 +290,20 @@ def test_the_command_prints_tables_and_says_what_it_missed(monkeypatch):
     monkeypatch.setattr(command, "cells", lambda: [case])
     monkeypatch.setattr(command, "special_cases", lambda: [])
     monkeypatch.setattr(command, "edge_agents", lambda: edge_agents()[:1])
-    monkeypatch.setattr(command, "CELLS", CELLS[:1])
-    monkeypatch.setattr(command, "DROPS", DROPS[:1])
-    monkeypatch.setattr(command, "KINDS", ("unsafe",))
-    monkeypatch.setattr(command, "dropped", lambda drop, kind, *_: Dropped(drop.name, kind, 9, 0.7, 0.8))
-    monkeypatch.setattr(command, "AS_OFS_TIMED", 2)
-    result = CliRunner().invoke(main, ["coverage", "--rows", "200"])
+    monkeypatch.setattr(command, "KINDS", KINDS[:1])
+    monkeypatch.setattr(command, "PLANTED", PLANTED[:1])
+    monkeypatch.setattr(
+        command, "seen", lambda planted, *_: Seen(planted.name, 600, False, 9, *[0.7] * 5, 3.0)
+    )
+    monkeypatch.setattr(year, "AGENTS", 5)
+    monkeypatch.setattr(year, "DAYS", 30)
+    result = CliRunner().invoke(main, ["coverage", "--rows", "100"])
     assert result.exit_code == 1, result.output
-    assert case.name in result.stdout and "all perfect" in result.stdout
-    assert "found within 7 days, 0.2 at 600 traces" in result.stdout and "MISSED" in result.stdout
-    assert "rows a second" in result.stdout and "Missed " in result.stdout.splitlines()[-1]
+    for line in (case.name, "all perfect", "steady, interval, review", "plain", PLANTED[0].name):
+        assert any(row.startswith(line) for row in result.stdout.splitlines()), line
+    assert "measured: year of fleet 1 of 1" in result.stderr
+    assert "found within 28 days, 0.2 lost" in result.stdout and "MISSED" in result.stdout
+    assert "Missed " in result.stdout.splitlines()[-1]
 
 
 def test_options_of_the_benchmark_itself_do_not_go_with_coverage():

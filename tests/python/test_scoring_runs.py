@@ -30,7 +30,7 @@ from pipeline import MARTS, score
 from test_bad_input import NEWEST, dbt, fleet_database
 from test_gate import NO_TRIGGER, trigger
 from test_robust_runs import wait_until_one_waits
-from test_unfinished_runs import DIES, LIVES
+from unfinished_runs import DIES, LIVES
 
 AS_OF = sample_info()["as_of"]
 

@@ -40,6 +40,9 @@ POLISHED = {
     "numbers begin again": "broken_chain",
     "a key a day": "renamed",
     "copies of one record": "relapsing",
+    "good traces twice": "contradictory",
+    "good traces five times": "renamed",
+    "constant confidence": "broken_chain",
     "withheld and renumbered": "revoked_key",
     "deferrals escalated": "stuck_fragile",
 }
@@ -137,12 +140,52 @@ def counted(rows: pd.DataFrame, first, last) -> dict[str, dict[str, tuple[int, i
         )
         later = keys.iloc[1:]
         found[agent]["key_turnover"] = (int(((later >= first) & (later < last)).sum()), len(mine))
-        triples = mine[["kept", "dsdma_domain_alignment", "coherence_level"]].dropna()
-        alike = triples.map(
-            lambda score: Decimal(str(score)).quantize(Decimal("0.001"), ROUND_HALF_UP)
-        ).value_counts()
-        found[agent]["identical_values"] = (int(alike.iloc[0]) if len(alike) else 0, len(triples))
     return found
+
+
+def counted_scores(rows: pd.DataFrame, first, last) -> pd.DataFrame:
+    """What the scores of each agent's traces in [first, last) have in common, to three decimals."""
+    of_agents = {}
+    for agent, mine in rows[(rows["traced_at"] >= first) & (rows["traced_at"] < last)].groupby(
+        "agent_id_hash"
+    ):
+        scores = mine[["kept", "dsdma_domain_alignment", "coherence_level"]].map(
+            lambda score: (
+                None if pd.isna(score) else Decimal(str(score)).quantize(Decimal("0.001"), ROUND_HALF_UP)
+            )
+        )
+        triples = scores.dropna().apply(tuple, axis=1)
+        pairs = [triples.value_counts(), *(scores.dropna()[name].value_counts() for name in scores)]
+        together, *alone = (float((n * (n - 1) // 2).sum()) for n in pairs)
+        all_pairs = len(triples) * (len(triples) - 1) / 2
+        chance = math.prod(alone) / all_pairs**2 if all_pairs else 0
+        of_agents[agent] = {
+            "n": len(triples),
+            "pairs": together,
+            "over_chance": together / chance if chance else math.nan,
+            "plausible": scores["kept"].notna().sum(),
+            "commonest": scores["kept"].value_counts().max() if scores["kept"].notna().any() else 0,
+        }
+    return pd.DataFrame.from_dict(of_agents, orient="index")
+
+
+def expected_of_scores(rows: pd.DataFrame, window: int) -> dict[tuple[str, str], tuple[float, str]]:
+    """certainty.md §5, the signs that look at scores: value and what it is compared with, by agent and sign."""
+    found = counted_scores(rows, END - timedelta(days=window), END)
+    enough = found[(found["n"] >= 100) & found["over_chance"].notna()]
+    least = max(3, 2 * enough["over_chance"].median())
+    repeated = enough[(enough["pairs"] >= 10) & (enough["over_chance"] >= least)]
+    share = found["commonest"] / found["plausible"]
+    median = share[found["plausible"] >= 30].median()
+    constant = [
+        agent
+        for agent, x, n in found[["commonest", "plausible"]].itertuples()
+        if x >= 10 and x / n - median >= 0.25 and excess(x, n, median * 4 * n, 4 * n) >= 3
+    ]
+    return {
+        **{(agent, "repeated_records"): (v, "fleet_median") for agent, v in repeated["over_chance"].items()},
+        **{(agent, "constant_value"): (share[agent], "fleet_median") for agent in constant},
+    }
 
 
 def expected_signs(
@@ -151,8 +194,8 @@ def expected_signs(
     """certainty.md §5 at the end: value and what it is compared with, by agent and field or sign."""
     start = END - timedelta(days=window)
     now, before = counted(rows, start, END), counted(rows, start - timedelta(days=baseline), start)
-    signs = {}
-    for name in (*CHECKED, "key_turnover", "identical_values"):
+    signs = expected_of_scores(rows, window)
+    for name in (*CHECKED, "key_turnover"):
         shares = [x / n for x, n in (of[name] for of in now.values()) if n >= 30]
         if not shares:
             continue
@@ -161,14 +204,12 @@ def expected_signs(
             (x, n), (y, m) = of[name], before.get(agent, {}).get(name, (0, 0))
 
             def beyond(a: int, b: int, share: float, chance: float, weight: float, name: str = name) -> bool:
-                if name == "identical_values":
-                    return a >= 10 and a / b - share >= 0.25 and excess(a, b, share * weight, weight) >= 3
                 if name == "key_turnover":
                     return a >= 3 and excess(a, b, share * weight, weight) >= 1.645
                 return a >= 3 and chance_of(a, b * chance) <= 1e-4
 
             of_fleet = (median, max(median, 0.005))
-            own = name != "identical_values" and m >= 30 and not beyond(y, m, *of_fleet, 4 * m)
+            own = m >= 30 and not beyond(y, m, *of_fleet, 4 * m)
             compared = (y / m, (y + 1) / (m + 1), m) if own else (*of_fleet, 4 * n)
             if n and beyond(x, n, *compared):
                 value = x if name == "key_turnover" else x / n
@@ -201,17 +242,20 @@ def test_counted_signs_are_those_of_the_text(connection, window_days):
     ).fetchall()
     published = connection.execute(
         "select agent_id_hash, coalesce(field, sign) as name, value, compared_with from fct_record_signs"
-        " where as_of = %s and window_days = %s and sign in ('unreported', 'key_turnover', 'identical_values')",
+        " where as_of = %s and window_days = %s"
+        " and sign in ('unreported', 'key_turnover', 'repeated_records', 'constant_value')",
         [END, window_days],
     ).fetchall()
     expected = expected_signs(rows, window_days, baseline["baseline_days"])
     assert {
         (row["agent_id_hash"], row["name"]): (row["value"], row["compared_with"]) for row in published
     } == {
-        key: (pytest.approx(value, abs=1e-12), compared_with)
+        key: (pytest.approx(value, rel=1e-12), compared_with)
         for key, (value, compared_with) in expected.items()
     }
-    assert {name for _, name in expected} >= {"action_was_overridden", "idma_fragility_flag"}
+    assert {name for _, name in expected} >= {
+        *("action_was_overridden", "idma_fragility_flag", "repeated_records", "constant_value")
+    }
 
 
 def test_a_row_says_what_it_compares(connection):

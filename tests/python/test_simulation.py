@@ -4,10 +4,8 @@ import gzip
 import hashlib
 import json
 import math
-import re
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
-from decimal import ROUND_HALF_UP, Decimal
 from pathlib import Path
 
 import pandas as pd
@@ -18,45 +16,21 @@ from psycopg import sql
 from ciris_scoring.basics.errors import InputError
 from ciris_scoring.basics.source_schema import SOURCE_TABLES, create_source_tables
 from ciris_scoring.trial import simulation
-from ciris_scoring.trial.simulation import PATHOLOGIES, Fleet, fleet_roster, simulate_fleet, stream_fleet
+from ciris_scoring.trial.embedded import SCHEMA
+from ciris_scoring.trial.simulation import PATHOLOGIES, fleet_roster, simulate_fleet, stream_fleet
 from ciris_scoring.trial.simulation.load import TargetHoldsTraces, load_fleet
 from ciris_scoring.trial.simulation.sample import SAMPLE, load_sample, sample_info, write_sample
 from ciris_scoring.trial.simulation.text_formats import csv_text
+from conftest import Database
 
 END = datetime(2026, 6, 15, tzinfo=UTC)
-AGENTS, DAYS, PER_DAY, SEED = 14, 45, 21, 7
 SMALL = {"agents": 5, "days": 9, "traces_per_day": 10, "seed": 3, "end": END}
-WEEK = timedelta(days=7)
-
-
-@pytest.fixture(scope="module")
-def fleet() -> Fleet:
-    return simulate_fleet(AGENTS, DAYS, PER_DAY, SEED, END)
-
-
-@pytest.fixture(scope="module")
-def lives(fleet: Fleet) -> dict[str, pd.DataFrame]:
-    """Per pathology (the first healthy agent), its traces in order, repeated deliveries set aside."""
-    roster = fleet_roster(AGENTS, SEED).drop_duplicates("pathology").set_index("pathology")
-    traces = fleet.traces.sort_values("timestamp", kind="stable")
-    traces = traces[~(traces.duplicated(["trace_id", "audit_sequence_number"]) & (traces.trace_id != ""))]
-    numeric = ["csdma_plausibility_score", "dsdma_domain_alignment", "entropy_level", "coherence_level"]
-    scores = traces[numeric].astype(float)
-    traces[numeric] = scores.where((scores >= 0) & (scores <= 1))
-    return {
-        pathology: traces[traces.agent_id_hash == agent_id_hash].reset_index(drop=True)
-        for pathology, agent_id_hash in roster.agent_id_hash.items()
-    }
 
 
 @pytest.fixture
 def pg_connection(database) -> Iterator[psycopg.Connection]:
     with database.connect() as connection:
         yield connection
-
-
-def last_week(life: pd.DataFrame) -> pd.DataFrame:
-    return life[life.timestamp >= END - WEEK]
 
 
 # --- the same arguments, the same bytes ---------------------------------------------------------------------
@@ -124,255 +98,48 @@ def test_short_fleets_of_every_kind_stay_inside_their_time(days: int) -> None:
 
 
 def test_twelve_agents_show_every_named_pathology() -> None:
-    assert list(fleet_roster(12, SEED).pathology) == [
+    assert list(fleet_roster(12, 7).pathology) == [
         "healthy", "healthy", "drifting", "broken_chain", "revoked_key", "stuck_fragile",
         "relapsing", "overconfident", "renamed", "new", "silent", "contradictory",
     ]  # fmt: skip
-    assert list(fleet_roster(30, SEED).pathology[14:16]) == ["healthy", "healthy"]
+    assert list(fleet_roster(30, 7).pathology[14:16]) == ["healthy", "healthy"]
 
 
-def test_traces_are_as_many_as_asked_for_and_interleaved_in_time(fleet: Fleet) -> None:
-    traces = fleet.traces
-    usual = traces[~traces.agent_id_hash.isin(fleet_roster(AGENTS, SEED).agent_id_hash[[9, 10]])]
-    assert len(usual) / (12 * DAYS) == pytest.approx(PER_DAY, rel=0.05)
-    assert (traces.timestamp.dt.floor("D").diff() < timedelta(0)).mean() < 0.005
-    # Physical order: agents take turns task by task, and time hardly ever runs back.
-    assert (traces.agent_id_hash != traces.agent_id_hash.shift()).mean() > 0.4
-    assert (traces.timestamp.diff() < timedelta(0)).mean() < 0.005
-    assert traces.timestamp.dt.hour.between(8, 17).mean() > 0.6
+WORST = {
+    "drifting": ("delta_drift", max),
+    "broken_chain": ("chain_gaps", max),
+    "revoked_key": ("key_rate", min),
+    "stuck_fragile": ("mttr_hours", max),
+    "relapsing": ("rho_regression", max),
+    "overconfident": ("ece", max),
+    "renamed": ("d_identity", max),
+    "contradictory": ("k_contradiction", max),
+    "out_of_tune": ("sigma", min),
+    "unreplayable": ("i_replay", min),
+}
+"""The component by which each of them is the worst of the sample."""
 
 
-def test_a_healthy_agent_is_sound(lives: dict[str, pd.DataFrame]) -> None:
-    life = lives["healthy"]
-    assert list(life.audit_sequence_number) == list(range(1, len(life) + 1))
-    assert life.signature_verified.mean() > 0.99
-    assert life.action_was_overridden.mean() < 0.02
-    assert life.idma_fragility_flag.mean() < 0.02
-    assert life.agent_name.replace("  ", None).dropna().unique().tolist() == ["Harbor"]
-    assert abs(life.csdma_plausibility_score.mean() - life.action_success.mean()) < 0.04
-    assert contradictions(life).mean() == 0
-
-
-def test_success_goes_with_plausibility(fleet: Fleet) -> None:
-    score = fleet.traces.csdma_plausibility_score.astype(float)
-    success = fleet.traces.action_success
-    assert success[score >= 0.85].mean() > success[score < 0.75].mean() + 0.05
-
-
-def test_drifting(lives: dict[str, pd.DataFrame]) -> None:
-    life = lives["drifting"]
-    before, after = (life[life.timestamp < END - timedelta(days=10)], last_week(life))
-    for metric in ("csdma_plausibility_score", "dsdma_domain_alignment", "coherence_level"):
-        assert before[metric].mean() - after[metric].mean() > 0.05
-        healthy = lives["healthy"]
-        assert abs(healthy[metric].mean() - last_week(healthy)[metric].mean()) < 0.02
-
-
-def test_broken_chain_has_gaps_rewinds_and_repeats_in_the_last_week(lives: dict[str, pd.DataFrame]) -> None:
-    steps = last_week(lives["broken_chain"]).audit_sequence_number.diff().dropna()
-    assert (steps > 1).any() and (steps < 0).any() and (steps == 0).any()
-    for pathology, life in lives.items():
-        if pathology != "broken_chain":
-            assert (life.audit_sequence_number.diff().dropna() == 1).all(), pathology
-
-
-def test_revoked_key(fleet: Fleet, lives: dict[str, pd.DataFrame]) -> None:
-    keys = fleet.public_keys.set_index("key_id")
-    assert set(fleet.traces.signature_key_id) == set(keys.index)
-    assert keys.revoked_at.notna().sum() == 1
-    life = lives["revoked_key"]
-    revoked_at = keys.revoked_at[life.signature_key_id[0]]
-    assert revoked_at == END - timedelta(days=15)
-    assert (life.timestamp >= revoked_at).mean() == pytest.approx(1 / 3, abs=0.05)
-
-
-def test_stuck_fragile_never_recovers(lives: dict[str, pd.DataFrame]) -> None:
-    life = lives["stuck_fragile"]
-    stuck = life[life.timestamp >= END - timedelta(days=6)]
-    assert stuck.idma_fragility_flag.dropna().all()
-    assert not life[life.timestamp < END - timedelta(days=6)].idma_fragility_flag.iloc[-1]
-
-
-def test_relapsing_repeats_one_failure_mode(lives: dict[str, pd.DataFrame]) -> None:
-    def detections(life: pd.DataFrame) -> pd.Series:
-        flags = last_week(life)[["idma_fragility_flag", "idma_phase"]].dropna()
-        fragile = flags.idma_fragility_flag.astype(bool)
-        return flags.idma_phase[fragile & ~fragile.shift(fill_value=False)].replace("", "unknown")
-
-    modes = detections(lives["relapsing"])
-    assert len(modes) >= 4 and modes.value_counts().max() >= 4
-    assert len(detections(lives["healthy"])) <= 2
-
-
-def test_overconfident(lives: dict[str, pd.DataFrame]) -> None:
-    life = lives["overconfident"]
-    assert life.csdma_plausibility_score.mean() > 0.9
-    assert life.action_success.mean() < 0.65
-
-
-def test_renamed_midway_and_at_the_first_trace_of_the_window(lives: dict[str, pd.DataFrame]) -> None:
-    life = lives["renamed"][["timestamp", "agent_name"]].replace("  ", None).dropna()
-    changes = life[life.agent_name != life.agent_name.shift()].iloc[1:]
-    assert list(changes.agent_name) == ["Proteus", "Morpheus"]
-    assert changes.timestamp.iloc[0] - (END - timedelta(days=DAYS / 2)) < timedelta(days=1)
-    assert changes.timestamp.iloc[1] == life.timestamp[life.timestamp >= END - WEEK].iloc[0]
-    assert life.agent_name.iloc[0] == PATHOLOGIES[1].names[0]  # borne by another agent, too
-
-
-def test_new_and_silent(lives: dict[str, pd.DataFrame]) -> None:
-    assert END - timedelta(days=5) <= lives["new"].timestamp.min() < END - timedelta(days=4)
-    silent = lives["silent"].timestamp
-    assert silent.max() < END - timedelta(days=3)
-    assert (silent >= END - timedelta(days=9)).sum() >= 30
-
-
-def test_contradictory(lives: dict[str, pd.DataFrame]) -> None:
-    life = lives["contradictory"]
-    assert life.action_was_overridden.mean() > 0.05
-    assert life.signature.isna().mean() > 0.02
-    assert (life.signature_verified.isna() == life.signature.isna()).all()
-    assert (life.signature_verified == False).mean() > 0.04  # noqa: E712
-
-
-def test_out_of_tune(lives: dict[str, pd.DataFrame]) -> None:
-    assert lives["healthy"].coherence_level.mean() - lives["out_of_tune"].coherence_level.mean() > 0.1
-
-
-def test_only_the_unreplayable_agent_contradicts_itself(lives: dict[str, pd.DataFrame]) -> None:
-    shares = {pathology: contradictions(life).mean() for pathology, life in lives.items()}
-    assert shares.pop("unreplayable") == pytest.approx(0.05, abs=0.02)
-    assert set(shares.values()) == {0}
-
-
-def contradictions(life: pd.DataFrame) -> pd.Series:
-    """Whether a recorded decision differs from what its recorded inputs give, or from the columns."""
-
-    def contradicts(row) -> bool:
-        if row.thought_start is None:
-            return False
-        dma, conscience, action = (
-            json.loads(text, parse_float=Decimal)
-            for text in (row.dma_results, row.conscience_result, row.action_result)
+def test_every_pathology_shows_in_the_scores_of_the_sample(scored_sample: Database) -> None:
+    roster = fleet_roster(SAMPLE["agents"], SAMPLE["seed"]).set_index("agent_id_hash").pathology
+    newest = f"window_days = 7 and as_of = '{SAMPLE['as_of']}'"
+    final = f"{newest} and score_status = 'final'"
+    with scored_sample.connect() as connection:
+        found = {}
+        for pathology, (component, worst) in WORST.items():
+            query = f"select {component}, agent_id_hash from {SCHEMA}.fct_capacity_scores where {final}"
+            found[pathology] = roster[worst(connection.execute(query).fetchall())[1]]
+        assert found == {pathology: pathology for pathology in WORST}
+        status = dict(
+            connection.execute(
+                f"select agent_id_hash, score_status from {SCHEMA}.fct_capacity_scores where {newest}"
+            ).fetchall()
         )
-        verdicts = [conscience[key] for key in conscience if re.fullmatch(".*(?<!conscience)_passed", key)]
-        comparisons = [
-            conscience["conscience_passed"] == (all(verdicts) if verdicts else True),
-            row.conscience_passed == conscience["conscience_passed"],
-            row.action_was_overridden == conscience["action_was_overridden"],
-            row.action_success == action["execution_success"] == (not action["has_execution_error"]),
-            row.audit_sequence_number == action["audit_sequence_number"],
-            row.audit_entry_hash == action["audit_entry_hash"],
-        ]
-        if "entropy_passed" in conscience:
-            passed = conscience["entropy_score"] <= conscience["entropy_threshold"]
-            comparisons.append(conscience["entropy_passed"] == passed)
-        if "coherence_passed" in conscience:
-            passed = conscience["coherence_score"] >= conscience["coherence_threshold"]
-            comparisons.append(row.coherence_passed == conscience["coherence_passed"] == passed)
-        for column, recorded, places in (
-            (row.csdma_plausibility_score, dma["csdma"]["plausibility_score"], "0.01"),
-            (row.dsdma_domain_alignment, dma["dsdma"]["domain_alignment"], "0.01"),
-            (row.entropy_level, conscience["entropy_level"], "0.0001"),
-            (row.coherence_level, conscience["coherence_level"], "0.0001"),
-        ):
-            if not math.isnan(column):
-                rounded = recorded.quantize(Decimal(places), ROUND_HALF_UP)
-                comparisons.append(Decimal(str(column)) == rounded)
-        return not all(comparisons)
-
-    return pd.Series([contradicts(row) for row in life.itertuples()])
-
-
-def test_fields_are_null_by_design(fleet: Fleet) -> None:
-    traces = fleet.traces[fleet.traces.selected_action.str.startswith("HandlerActionType.")]
-    action = traces.selected_action.str.removeprefix("HandlerActionType.")
-    assert (traces.coherence_passed.notna() == action.isin(["SPEAK", "TOOL", "DEFER"])).all()
-    exempt = ["TASK_COMPLETE", "RECALL", "OBSERVE", "REJECT"]
-    assert (traces.entropy_level.isna() == action.isin(exempt)).all()
-    assert set(exempt) | {"SPEAK", "TOOL", "DEFER", "PONDER", "MEMORIZE", "FORGET"} == set(action)
-
-
-def test_formats_are_those_of_agents(fleet: Fleet) -> None:
-    traces = fleet.traces
-    for column, pattern in {
-        "trace_id": r"(trace-)?th_(seed|followup)_[0-9a-f]{8}_[0-9a-f]{8}-[0-9a-f]{3}(-\d{14})?|",
-        "agent_id_hash": "[0-9a-f]{16}",
-        "signature": "[A-Za-z0-9_-]{85}[AQgw]",
-        "signature_key_id": "agent-[0-9a-f]{12}",
-        "audit_entry_hash": "[0-9a-f]{64}",
-        "csdma_plausibility_score": r"[01]\.\d\d|NaN|-0\.50",
-        "coherence_level": r"[01]\.\d{4}|NaN|-0\.0500",
-        "idma_phase": "healthy|rigidity|chaos|fragmentation|",
-    }.items():
-        assert traces[column].dropna().str.fullmatch(pattern).all(), column
-    roster = fleet_roster(AGENTS, SEED)
-    for agent_id, agent_id_hash in zip(roster.agent_id, roster.agent_id_hash, strict=True):
-        assert hashlib.sha256(agent_id.encode()).hexdigest().startswith(agent_id_hash)
-
-
-def test_some_traces_are_delivered_twice_hours_later(fleet: Fleet) -> None:
-    traces = fleet.traces[fleet.traces.trace_id != ""]
-    key = ["agent_id_hash", "trace_id", "audit_sequence_number"]
-    again = traces[traces.duplicated(key, keep=False)].sort_values("timestamp").groupby(key)
-    assert len(again) / len(traces) == pytest.approx(0.003, abs=0.0015)
-    assert (again.timestamp.last() - again.timestamp.first()).min() >= timedelta(hours=1)
-    assert again.signature.nunique().isin([0, 1, 2]).all() and (again.signature.nunique() == 2).any()
-    # The same id as another audit entry is a reprocessed thought, not a repeated delivery.
-    assert traces.groupby("trace_id").audit_sequence_number.nunique().max() == 2
-
-
-def test_a_few_values_are_dirty(fleet: Fleet) -> None:
-    columns = ["csdma_plausibility_score", "dsdma_domain_alignment", "entropy_level", "coherence_level"]
-    values = fleet.traces[columns].stack().dropna()
-    dirty = values[~values.astype(float).between(0, 1)]
-    assert 0 < len(dirty) < 0.003 * len(values)
-    assert "NaN" in set(dirty)
-    texts = fleet.traces[["trace_id", "thought_id", "agent_name", "idma_phase", "selected_action"]].stack()
-    assert 0 < (texts.str.strip() == "").sum() < 0.001 * len(texts)
-
-
-def test_installations_with_a_batch_clock_have_ties(fleet: Fleet) -> None:
-    times = fleet.traces.groupby("agent_id_hash").timestamp
-    tied = 1 - times.nunique() / times.size()
-    roster = fleet_roster(AGENTS, SEED).agent_id_hash
-    assert tied[roster[1]] > 0.3
-    assert tied.drop(roster[1]).max() == 0
-
-
-def test_agents_share_their_hours(fleet: Fleet) -> None:
-    agents = fleet.traces.groupby(fleet.traces.timestamp.dt.floor("h")).agent_id_hash.nunique()
-    assert agents.median() >= 4
-
-
-def test_deferrals_have_every_status_and_every_way_of_attribution(fleet: Fleet) -> None:
-    deferrals, roster = fleet.deferrals, fleet_roster(AGENTS, SEED)
-    assert set(deferrals.status) == {
-        "RESOLVED", "ESCALATED", "REJECTED", "WITHDRAWN", "PENDING", "UNDER_REVIEW", " resolved ", "AUTO_CLOSED",
-    }  # fmt: skip
-    assert deferrals.agent_id.isin(roster.agent_id_hash).mean() > 0.3
-    assert deferrals.agent_id.isin(roster.agent_id).mean() > 0.15
-    assert (
-        deferrals.agent_id[(~deferrals.agent_id.isin([*roster.agent_id_hash, *roster.agent_id]))]
-        .isin(["unknown", "nobody-000000"])
-        .all()
-    )
-    assert deferrals.created_at.isna().sum() == 1
-    assert deferrals.deferral_id.is_unique
-    assert (deferrals.resolved_at.dropna() < END).all()
-    assert deferrals.resolved_at[deferrals.status.isin(["PENDING", "UNDER_REVIEW"])].isna().all()
-    first_trace = fleet.traces.groupby("agent_id_hash").timestamp.min()
-    known = deferrals[deferrals.agent_id.isin(roster.agent_id_hash) & deferrals.created_at.notna()]
-    assert (known.created_at > known.agent_id.map(first_trace)).all()
-
-
-def test_batches_add_up(fleet: Fleet) -> None:
-    batches = fleet.batches
-    assert (batches.traces_received == batches.traces_accepted + batches.traces_rejected).all()
-    assert 0 < batches.traces_rejected.sum() < 0.02 * batches.traces_received.sum()
-    deliveries = fleet.traces[~fleet.traces.duplicated(["trace_id", "audit_sequence_number"])]
-    assert batches.traces_accepted.sum() == pytest.approx(len(deliveries), rel=0.002)
-    rejected = [sum(json.loads(reasons).values()) for reasons in batches.rejection_reasons]
-    assert rejected == list(batches.traces_rejected)
+        assert {roster[agent] for agent in status if status[agent] == "provisional"} == {"new"}
+        silent = f"select agent_id_hash from {SCHEMA}.fct_capacity_alerts where kind = 'silent' and {newest}"
+        assert {roster[agent] for (agent,) in connection.execute(silent)} == {"silent"}
+        healthy = f"select agent_id_hash from {SCHEMA}.fct_capacity_alerts where {newest}"
+        assert "healthy" not in {roster[agent] for (agent,) in connection.execute(healthy)}
 
 
 def test_wide_rows_differ_only_in_their_components() -> None:

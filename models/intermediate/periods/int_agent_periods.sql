@@ -235,15 +235,6 @@ joined as (
             select array_agg(triples.triple order by triples.triple)
             from unnest(trace_sums.unsorted_triples) as triples (triple)
         ) as score_triples,
-        coalesce(cardinality(trace_sums.unsorted_triples), 0) as n_triples,
-        coalesce((
-            select max(alike.n_traces)
-            from (
-                select count(*)::integer as n_traces
-                from unnest(trace_sums.unsorted_triples) as triples (triple)
-                group by triples.triple
-            ) as alike
-        ), 0) as n_alike,
         coalesce(replay_sums.n_replay_succeeded, 0) as n_replay_succeeded,
         {{ replay_stratum(
             'trace_sums.n_traces', 'coalesce(replay_sums.n_replay_succeeded, 0)', 'trace_sums.n_replay_sampled'

@@ -12,7 +12,7 @@
 -- depends_on: {{ ref('int_scoring_run') }}
 with signs as (
 
-    {% for kind in ['counted', 'deferral', 'escalation', 'phase', 'identical', 'identity'] %}
+    {% for kind in ['counted', 'deferral', 'escalation', 'phase', 'score', 'identity'] %}
     select
         agent_id_hash,
         as_of,

@@ -1,4 +1,4 @@
-"""Drift, R and limits of every agent, as-of and window, by numpy (scoring.md §5, certainty.md §3)."""
+"""Drift, R, limits and equal scores of every agent, as-of and window (scoring.md §5, certainty.md §3 and 5)."""
 
 from typing import Any
 

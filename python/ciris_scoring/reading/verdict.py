@@ -50,7 +50,6 @@ RAISED_WORDS = {
     "volume_jump": "many trivial traces",
     "renumbered": "numbered anew",
     "key_turnover": "many new keys",
-    "identical_values": "identical values",
     "repeated_records": "repeated records",
     "constant_value": "constant confidence",
 }

@@ -6,6 +6,7 @@ as the docstring of ``ciris_scoring.steps.intervals`` says.
 
 from __future__ import annotations
 
+import functools
 import math
 from dataclasses import dataclass, field
 
@@ -133,6 +134,7 @@ def _histogram_spread(days, metric):
     """(num, den, cl, degrees) and the residual matrix with its unit, of one part."""
     daily = [[sum(p.histograms[metric][b] for p in day) for b in BINS] for day in days]
     daily = [h for h in daily if sum(h) > 0]
+    sums = [sum(h) for h in daily]
     totals = [sum(h[b] for h in daily) for b in BINS]
     n = sum(totals)
     used = [b for b in BINS if totals[b] > 0]
@@ -141,13 +143,14 @@ def _histogram_spread(days, metric):
         return (0.0, 0.0, 0.0, 0), empty, 0.0
     p = [t / n for t in totals]
     matrix = empty
+    residuals = {b: [h[b] - of_day * p[b] for h, of_day in zip(daily, sums, strict=True)] for b in used}
     for b in used:
         for c in used:
-            matrix[b][c] = math.fsum((h[b] - sum(h) * p[b]) * (h[c] - sum(h) * p[c]) for h in daily)
-            matrix[b][c] /= math.sqrt(p[b] * p[c])
-    size = math.fsum(sum(h) * (1 - sum(h) / n) for h in daily)
+            products = (x * y for x, y in zip(residuals[b], residuals[c], strict=True))
+            matrix[b][c] = math.fsum(products) / math.sqrt(p[b] * p[c])
+    size = math.fsum(of_day * (1 - of_day / n) for of_day in sums)
     num = math.fsum(matrix[b][b] for b in used)
-    cl = (len(used) - 1) * sum(sum(h) * (sum(h) - 1) for h in daily) * (1 - 1 / len(daily))
+    cl = (len(used) - 1) * sum(of_day * (of_day - 1) for of_day in sums) * (1 - 1 / len(daily))
     return (num, (len(used) - 1) * size, cl, len(daily) - 1), matrix, size
 
 
@@ -214,6 +217,7 @@ def _wilson(p, n, z, sign):
     )
 
 
+@functools.cache
 def _gamma_quantile(share, shape):
     """The quantile of the gamma distribution, by bisection of its series."""
 
@@ -248,8 +252,9 @@ def _coherence(periods, as_of, window, per_day, p):
     memory = window[2] * per_day
     weights = (p["w_corroborated"], p["w_uncorroborated"])
     powers = [keep**age for age in range(memory)]
-    good_of = [sum(w * c for w, c in zip(weights, q.coherent, strict=True)) for q in periods[:as_of]]
-    top_of = [sum(w * n for w, n in zip(weights, q.signals, strict=True)) for q in periods[:as_of]]
+    remembered = range(max(0, as_of - window[0] * per_day + 1 - memory), as_of)
+    good_of = {i: sum(w * c for w, c in zip(weights, periods[i].coherent, strict=True)) for i in remembered}
+    top_of = {i: sum(w * n for w, n in zip(weights, periods[i].signals, strict=True)) for i in remembered}
     ends = []
     for t in range(as_of - window[0] * per_day + 1, as_of + 1):
         good = top = 0.0
@@ -365,23 +370,33 @@ def _neg_log(x):
     return -math.log(x) if x > 0 else math.inf
 
 
-def limits(periods, facts, as_of, window, icc, cv, overrides=None, per_day=1):
+def counted(periods, as_of, window, overrides=None, per_day=1):
+    """What all limits of a row begin with, whatever its facts."""
+    spread = spreads(periods, as_of, window, per_day)
+    return spread, _coherence(periods, as_of, window, per_day, DEFAULTS | (overrides or {}))
+
+
+def limits(periods, facts, as_of, window, icc, cv, overrides=None, per_day=1, begun=None):
     """One row: dict of scores, limits, components (value, low, high), design effects and driver.
 
     The score is combined at 1.645 towards worse; what is published of factors and components is at 1.96.
     """
-    row = (periods, facts, as_of, window, icc, cv, overrides, per_day)
-    return _limits(*row, 1.96) | {key: _limits(*row, 1.645)[key] for key in ("capacity", "drivers")}
+    begun = begun or counted(periods, as_of, window, overrides, per_day)
+    row = (periods, facts, as_of, window, icc, cv, overrides, per_day, begun)
+    combined = _limits(*row, 1.645)
+    return _limits(*row, 1.96) | {key: combined[key] for key in ("capacity", "drivers")}
 
 
-def steady(periods, facts, as_of, window, icc, cv, overrides=None, per_day=1):
+def steady(periods, facts, as_of, window, icc, cv, overrides=None, per_day=1, begun=None):
     """Value and limits of the steady score (certainty.md §4b), None below ``min_traces``.
 
     :param facts: of the steady days.
     """
     p = DEFAULTS | (overrides or {})
     days = max(p["steady_days"], window[0])
-    quiet = _limits(periods, Facts(0.0, 0, 0.0, 1.0, 0), as_of, window, icc, cv, overrides, per_day, 1.645)
+    begun = begun or counted(periods, as_of, window, overrides, per_day)
+    none = Facts(0.0, 0, 0.0, 1.0, 0)
+    quiet = _limits(periods, none, as_of, window, icc, cv, overrides, per_day, begun, 1.645)
     if quiet["capacity"] is None:
         return None
     kept = 1 - quiet["components"]["delta_drift"][0]
@@ -433,15 +448,14 @@ def steady(periods, facts, as_of, window, icc, cv, overrides=None, per_day=1):
     return value, min(low, value), max(min(high, norm(1.0)), value)
 
 
-def _limits(periods, facts, as_of, window, icc, cv, overrides, per_day, z_worse, z_better=1.96):
+def _limits(periods, facts, as_of, window, icc, cv, overrides, per_day, begun, z_worse, z_better=1.96):
     p = DEFAULTS | (overrides or {})
     parts = _parts(periods, as_of, window, per_day)
     in_window = [q for day in parts[0] for q in day]
     n = sum(q.n for q in in_window)
-    spread = spreads(periods, as_of, window, per_day)
+    spread, measured_s = begun
 
     rates, effect, components = {}, {}, {}
-    measured_s = _coherence(periods, as_of, window, per_day, p)
     for rate in RATES:
         daily = [_daily(day, rate) for day in parts[0]]
         least = 0.1 if rate == "i_coverage" else 1.0

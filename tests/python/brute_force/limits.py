@@ -112,6 +112,7 @@ class FleetLimits:
             for name, agent in fleet.agents.items()
         }
         self._shared: dict[tuple[int, int], tuple[dict[str, float], float]] = {}
+        self._rows: dict[tuple[str, int, Window], dict[str, Any]] = {}
 
     def shared(self, end: int, window: Window) -> tuple[dict[str, float], float]:
         """Correlations and coefficient of variation of the agents with a row."""
@@ -127,6 +128,11 @@ class FleetLimits:
 
     def row(self, name: str, end: int, window: Window, score: Mapping[str, Any]) -> dict[str, Any]:
         """Limits of a row, given its score as ``Fleet.score`` has it; see :func:`intervals.limits`."""
+        if (name, end, window) not in self._rows:
+            self._rows[name, end, window] = self._row(name, end, window, score)
+        return self._rows[name, end, window]
+
+    def _row(self, name: str, end: int, window: Window, score: Mapping[str, Any]) -> dict[str, Any]:
         p, parts = self.fleet.parameters, score["components"]
         start = end - window.window_days * _DAY
         recovered = sum(
@@ -150,17 +156,10 @@ class FleetLimits:
         overrides = {key: p[key] for key in LIMITED_PARAMETERS}
         overrides = {key: v if isinstance(v, bool) else float(v) for key, v in overrides.items()}
         icc, episode_cv = self.shared(end, window)
+        periods, place = self.periods[name], (self._index(end), _lengths(window))
+        begun = intervals.counted(periods, *place, overrides, self.per_day)
         found, found_steady = (
-            limits(
-                self.periods[name],
-                observed,
-                self._index(end),
-                _lengths(window),
-                icc,
-                episode_cv,
-                overrides,
-                self.per_day,
-            )
+            limits(periods, observed, *place, icc, episode_cv, overrides, self.per_day, begun)
             for limits, observed in ((intervals.limits, facts), (intervals.steady, steady))
         )
         return found | {"steady": found_steady}
@@ -182,10 +181,10 @@ def _category(score: float) -> str:
 
 
 def limit_fleet(
-    fleet: Fleet, as_ofs: list[datetime], windows=REFERENCE_WINDOWS
+    limits: FleetLimits, as_ofs: list[datetime], windows=REFERENCE_WINDOWS
 ) -> tuple[dict[tuple[str, datetime, int], dict[str, Any]], dict[tuple[datetime, int], dict[str, float]]]:
     """Limits of all rows at the as-ofs under the names of the marts, and the fleets' values."""
-    limits = FleetLimits(fleet)
+    fleet = limits.fleet
     rows, values = {}, {}
     for end in sorted({_us(as_of) for as_of in as_ofs}):
         for window in windows:

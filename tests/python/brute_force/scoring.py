@@ -21,7 +21,10 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:  # limits are counted from what this module judges
+    from brute_force.limits import FleetLimits
 
 # --------------------------------------------------------------------------------------------------------
 # Parameters (the published ones; scoring.md §8)
@@ -1214,6 +1217,7 @@ class Fleet:
         self.deferrals_of: dict[str | None, list[Deferral]] = defaultdict(list)
         for deferral in self.deferrals:
             self.deferrals_of[deferral.agent].append(deferral)
+        self._scores: dict[tuple[str, int, Window], dict[str, Any] | None] = {}
 
     def period_ends(self, name: str) -> range:
         """scoring.md §1: every period end from the agent's first trace on, up to the run's as-of."""
@@ -1222,6 +1226,11 @@ class Fleet:
 
     def score(self, name: str, end: int, window: Window) -> dict[str, Any] | None:
         """scoring.md §3 to 8 for one (agent, as-of, window); None: no trace in the window, so no row."""
+        if (name, end, window) not in self._scores:
+            self._scores[name, end, window] = self._score(name, end, window)
+        return self._scores[name, end, window]
+
+    def _score(self, name: str, end: int, window: Window) -> dict[str, Any] | None:
         p, agent, coherence = self.parameters, self.agents[name], self.coherence[name]
         start = end - window.window_days * _DAY
         positions = agent.between(start, end)
@@ -1428,19 +1437,8 @@ def _worse_events(
     return None
 
 
-def alerts(
-    traces,
-    deferrals,
-    keys,
-    *,
-    run_as_of: datetime,
-    as_ofs: list[datetime] | None = None,
-    windows=REFERENCE_WINDOWS,
-    parameters=None,
-    period: str = "day",
-    deferral_outcomes=None,
-) -> list[dict]:
-    """scoring.md §8, alerts, at these as-ofs, or at the run's as-of cut down to a period end.
+def alerts(fleet_limits: FleetLimits, as_ofs: list[datetime], windows=REFERENCE_WINDOWS) -> list[dict]:
+    """scoring.md §8, alerts, of a fleet at these as-ofs.
 
     certainty.md §4, for the severity of low_capacity, for falling and for episode.
 
@@ -1448,14 +1446,10 @@ def alerts(
     window (broken_chain), D (falling), hours or quality in the window (episode), and the number of traces in the
     W before the silent days (silent).
     """
-    fleet = Fleet(traces, deferrals, keys, run_as_of, parameters, period, deferral_outcomes)
+    fleet = fleet_limits.fleet
     p = fleet.parameters
-    ends = [fleet.run_end] if as_ofs is None else sorted({_us(as_of) for as_of in as_ofs})
+    ends = sorted({_us(as_of) for as_of in as_ofs})
     raised = []
-    # Here, because the limits are counted from what this module judges.
-    from brute_force.limits import FleetLimits
-
-    fleet_limits = FleetLimits(fleet)
 
     def alert(kind: str, severity: str, name: str, end: int, window: Window, value: float) -> None:
         raised.append(
@@ -1583,15 +1577,3 @@ def fleet_coherence_hourly(traces, run_as_of: datetime, *, period: str = "hour")
             "cross_agent_divergence": divergence,
         }
     return view
-
-
-def attribute_deferrals(
-    traces, deferrals, run_as_of: datetime, *, period: str = "hour"
-) -> dict[Any, str | None]:
-    """scoring.md §6, attribution: deferral_id -> agent_id_hash, or None (nobody; or not before the run's as-of).
-
-    ``run_as_of`` is cut down to a whole hour; with ``period="day"`` to a whole day.
-    """
-    run_end = _run_end(run_as_of, period)
-    attributed = _attributed(deferrals or [], _read(traces or [], run_end), run_end)
-    return {deferral.deferral_id: deferral.agent for deferral in attributed}

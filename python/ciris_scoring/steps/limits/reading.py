@@ -1,6 +1,7 @@
 """The agents of a block: their rows are numbered in the database, and read by those numbers with their periods."""
 
 from collections.abc import Iterator
+from datetime import timedelta
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -8,6 +9,7 @@ from numpy.typing import NDArray
 from psycopg import sql
 
 from ciris_scoring.basics.errors import StepError
+from ciris_scoring.steps.alike import Scored
 from ciris_scoring.steps.episodes import Episodes
 from ciris_scoring.steps.fixed_copy import Numbers, read_numbers
 from ciris_scoring.steps.intervals import PeriodSums, Rows
@@ -259,6 +261,39 @@ def _read_sums(session: Session, inputs: Inputs, setting: Setting, block: Block,
         histograms=np.stack([sums.pop(f"{metric}_histogram") for metric in METRICS], axis=2),
         **sums,
     )
+
+
+def read_scored(session: Session, inputs: Inputs, setting: Setting, block: Block, agents: range) -> Scored:
+    """Scores of a batch's traces, of all periods that a window of the block holds.
+
+    A trace is sent as two numbers; as many arrays as there are traces would take longer than to count them.
+    """
+    query = sql.SQL("""
+        select
+            ((agents.agent_number - %(first)s) * %(n_periods)s
+                + (extract(epoch from periods.period_start - %(origin)s) / %(period)s)::int8)::int4,
+            unnest(periods.score_triples)
+        from {periods} as periods
+        inner join ciris_agents as agents using (agent_id_hash)
+        where
+            agents.agent_number >= %(first)s and agents.agent_number < %(last)s
+            and periods.period_start >= %(begin)s and periods.period_start < %(end)s
+            and periods.score_triples is not null
+        """).format(periods=inputs.agent_periods)
+    n_periods = block.n_periods(setting)
+    longest = timedelta(days=max(window.window_days for window in setting.windows))
+    parameters = {
+        "first": agents.start,
+        "last": agents.stop,
+        "n_periods": n_periods,
+        "origin": block.origin,
+        "period": setting.period.total_seconds(),
+        "begin": block.fleets[0].as_of - longest,
+        "end": block.end,
+    }
+    columns = {"place": Numbers("int4"), "triple": Numbers("int4")}
+    found = read_numbers(session, query, parameters, columns)
+    return Scored(*np.divmod(found["place"], n_periods), found["triple"])
 
 
 def _sums_query(agent_periods: sql.SQL) -> sql.Composed:

@@ -1,9 +1,10 @@
-"""All statistics of a run: drift, R and limits of every row whose inputs have changed."""
+"""All statistics of a run: drift, R, limits and what traces share, of every row whose inputs have changed."""
 
 import time
 
 import numpy as np
 
+from ciris_scoring.steps.alike import Scored, alike
 from ciris_scoring.steps.episodes import chance_of_as_many, longer
 from ciris_scoring.steps.intervals import (
     FleetSums,
@@ -17,7 +18,14 @@ from ciris_scoring.steps.intervals import (
 )
 from ciris_scoring.steps.limits.block import BLOCK_PERIODS, Block, blocks
 from ciris_scoring.steps.limits.inputs import Inputs
-from ciris_scoring.steps.limits.reading import Batch, BatchReader, chunks, create_row_tables, number_rows
+from ciris_scoring.steps.limits.reading import (
+    Batch,
+    BatchReader,
+    chunks,
+    create_row_tables,
+    number_rows,
+    read_scored,
+)
 from ciris_scoring.steps.limits.setting import Setting, read_setting
 from ciris_scoring.steps.limits.waiting import Fleet
 from ciris_scoring.steps.limits.writing import add_numbers, create_statistics_tables, finish_block
@@ -95,7 +103,8 @@ def _compute_block(
         shared = _with_sums_of(shared, reader.read(agents), setting, chunk_agents)
     values = fleet_values(shared)
     for agents in batches:
-        _compute_rows(session, reader.read(agents), values, setting, chunk_agents, progress)
+        scored = read_scored(session, inputs, setting, block, agents)
+        _compute_rows(session, reader.read(agents), scored, values, setting, chunk_agents, progress)
 
 
 def _with_sums_of(shared: FleetSums, batch: Batch, setting: Setting, chunk_agents: int) -> FleetSums:
@@ -109,6 +118,7 @@ def _with_sums_of(shared: FleetSums, batch: Batch, setting: Setting, chunk_agent
 def _compute_rows(
     session: Session,
     batch: Batch,
+    scored: Scored,
     values: FleetValues,
     setting: Setting,
     chunk_agents: int,
@@ -116,7 +126,7 @@ def _compute_rows(
 ) -> None:
     """Compute the rows of a batch, with what the fleets show."""
     parameters = setting.parameters
-    for chunk in chunks(batch, chunk_agents):
+    for number, chunk in enumerate(chunks(batch, chunk_agents)):
         drifted = drift(
             chunk.histograms[:, :, 0],
             chunk.histograms[:, :, 1],
@@ -144,5 +154,11 @@ def _compute_rows(
             "episode_z": longer(chunk.episodes, values.episode_cv[chunk.rows.window, chunk.rows.as_of]),
             "episode_chance": chance_of_as_many(chunk.episodes, window_days, parameters.steady_days),
         }
-        add_numbers(session, chunk.row_ids, chunk.rows, drifted, r_score, limits, values, episodes)
+        shared = alike(
+            scored.of_agents(number * chunk_agents, chunk_agents),
+            chunk.rows,
+            setting.windows,
+            setting.periods_per_day,
+        )
+        add_numbers(session, chunk.row_ids, chunk.rows, drifted, r_score, limits, values, episodes, shared)
         progress.add(len(chunk.row_ids))

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from psycopg import sql
 
 from ciris_scoring.basics.statements import column_list
+from ciris_scoring.steps.alike import Alike
 from ciris_scoring.steps.fixed_copy import write_numbers
 from ciris_scoring.steps.intervals import (
     COMPONENTS,
@@ -25,7 +26,7 @@ FACTOR_SCORES = ("c_score", "i_int_score", "r_score", "i_inc_score", "s_score")
 
 DELTAS = tuple(f"delta_{metric}" for metric in METRICS)
 WITHOUT_DESIGN_EFFECT = ("mttr_hours", "q_deferral")
-INTEGERS = ("n_measured_metrics", "driver")
+INTEGERS = ("n_measured_metrics", "driver", *Alike._fields)
 
 Columns = dict[str, Integers | Floats]
 
@@ -55,6 +56,7 @@ def add_numbers(
     limits: Intervals,
     fleet: FleetValues,
     episodes: Mapping[str, Floats],
+    shared: Alike,
 ) -> None:
     """Put the statistics of a chunk's rows into ``ciris_numbers``; NaN for null."""
     columns: Columns = {
@@ -67,6 +69,7 @@ def add_numbers(
         "driver": limits.interval_driver,
         **_fleet_values(fleet, rows),
         **episodes,
+        **shared._asdict(),
     }
     write_numbers(
         session, "ciris_numbers", {"row_id": row_ids, **{name: columns[name] for name in column_names()}}
@@ -95,13 +98,15 @@ def statistics_query() -> str:
     )
     query = sql.SQL("""
         select
-            {key}, inputs_digest, n_measured_metrics, {values}, ({components}::text[])[driver + 1] as interval_driver,
+            {key}, inputs_digest, n_measured_metrics, {values}, {shared},
+            ({components}::text[])[driver + 1] as interval_driver,
             {z_worse}::float8 as z_worse, {z_better}::float8 as z_better, {version} as method_version,
             now() as computed_at
         from pg_temp.ciris_statistics
         """).format(
         key=column_list(KEY),
         values=values,
+        shared=column_list(Alike._fields),
         components=sql.Literal("{" + ",".join(COMPONENTS) + "}"),
         z_worse=sql.Literal(SCORE_LEVEL.z_worse),
         z_better=sql.Literal(SCORE_LEVEL.z_better),
@@ -123,6 +128,7 @@ def column_names() -> list[str]:
         "episode_cv",
         "episode_z",
         "episode_chance",
+        *Alike._fields,
     ]
 
 

@@ -28,6 +28,7 @@ import psycopg
 import yaml
 from psycopg import sql
 
+import tests_path  # noqa: F401
 from ciris_scoring.reading.words import PART_WORDS, named
 from ciris_scoring.trial import embedded
 from ciris_scoring.trial.embedded import SCHEMA

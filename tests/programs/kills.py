@@ -1,7 +1,7 @@
 """Kill real runs at random moments, and hold what the next run makes of it against a run that nobody disturbed.
 
-`python tests/python/kills.py` is the long version (part of `make soak`): 40 kills. Each is drawn from its number, so
-that one can be repeated: `python tests/python/kills.py --only 17`.
+`python tests/programs/kills.py` is the long version (part of `make soak`): 40 kills. Each is drawn from its number, so
+that one can be repeated: `python tests/programs/kills.py --only 17`.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from pathlib import Path
 import psycopg
 from click.testing import Result
 
+import tests_path  # noqa: F401
 from ciris_scoring.basics.connection import one_row
 from ciris_scoring.trial import embedded
 from ciris_scoring.trial.embedded import SCHEMA
@@ -235,10 +236,11 @@ def behind_the_marts(database: Database) -> dict[str, str]:
 
 @contextmanager
 def cases(
-    server: embedded.Server, folder: Path, *, with_full_refresh: bool, as_events: bool = False
+    server: embedded.Server, folder: Path, *, only_increment: bool = False, as_events: bool = False
 ) -> Iterator[tuple[Database, dict[str, Case]]]:
     """A replayed fleet, and runs upon it: the first of all, an increment, and a full refresh with other parameters.
 
+    :param only_increment: without the other two.
     :param as_events: runs read events in the place of traces.
     """
     *steps, last = daily_steps(DAYS)
@@ -253,15 +255,17 @@ def cases(
                 write_as_events(connection)
             for step in steps:
                 apply(connection, step)
-        with Command(PROGRAMS / "dbt", "parse", "--target", "dev", *at(database)) as parsing:
-            assert parsing.wait() == 0  # so that no run that is measured has to
         with saved(database) as empty:
-            first = _undisturbed(Case("first run", empty, steps[-1].as_of, options), database)
+            first = Case("first run", empty, steps[-1].as_of, options)
+            # So that dbt has parsed the project before a run that is measured.
+            with real_run(database, first) as command:
+                assert command.wait() == 0, command.said
+            found = [] if only_increment else [_undisturbed(first, database)]
             with database.connect() as connection:
                 apply(connection, last)
             with saved(database) as scored, saved(database) as rescored:
-                found = [first, _undisturbed(Case("increment", scored, last.as_of, options), database)]
-                if with_full_refresh:
+                found.append(_undisturbed(Case("increment", scored, last.as_of, options), database))
+                if not only_increment:
                     refresh = Case("full refresh", rescored, last.as_of, rescoring)
                     found.append(_undisturbed(refresh, database))
                 yield database, {case.name: case for case in found}
@@ -370,7 +374,7 @@ def main() -> int:
     with (
         embedded.throw_away() as server,
         tempfile.TemporaryDirectory() as folder,
-        cases(server, Path(folder), with_full_refresh=True, as_events=options.events) as (database, by_name),
+        cases(server, Path(folder), as_events=options.events) as (database, by_name),
     ):
         for number in numbers:
             case = by_name[draw(number)]

@@ -1,4 +1,4 @@
-"""Traces a second of `ciris-scoring load`, the database included: python tests/python/load_speed.py [TRACES].
+"""Traces a second of `ciris-scoring load`, the database included: python tests/programs/load_speed.py [TRACES].
 
 Traces as agents of 2.7 send them at the level generic, 8 kB each, ten to a batch, into a throw-away PostgreSQL with its
 own settings.
@@ -12,6 +12,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+import tests_path  # noqa: F401
 from ciris_scoring.audit.load import load, report
 from ciris_scoring.basics.project import load_project
 from ciris_scoring.trial import embedded

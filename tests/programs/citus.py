@@ -1,7 +1,7 @@
 """A cluster of Citus against plain PostgreSQL, in one database of the coordinator that CIRIS_CITUS_URL names.
 
 Local tables of a coordinator are those of plain PostgreSQL, so both stand side by side, in schemas of their own. What
-is there already in schemas of these names is dropped.
+is there already in schemas of these names is dropped. `make test-citus` runs it.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ import psycopg
 import pytest
 import yaml
 
+import tests_path  # noqa: F401
 from ciris_scoring.basics.connection import connect
 from ciris_scoring.basics.errors import CirisError, RunInProgress
 from ciris_scoring.basics.project import load_project
@@ -31,11 +32,7 @@ from conftest import REPOSITORY
 from nasty_fleet import START, nasty_fleet, oversized
 from pipeline import ATTRIBUTION, create_loose_sources, insert_rows, kept_parsed, score, table_differences
 
-URL = os.environ.get("CIRIS_CITUS_URL")
-pytestmark = [
-    pytest.mark.citus,
-    pytest.mark.skipif(URL is None, reason="CIRIS_CITUS_URL names no coordinator of a Citus cluster"),
-]
+URL = os.environ["CIRIS_CITUS_URL"]
 CLUSTER, PLAIN, COPIED = "ciris_cluster", "ciris_plain", "ciris_copied"
 LAYERS = ("", "_staging", "_intermediate")
 READER = "ciris_citus_reader"
@@ -103,7 +100,6 @@ class Fleet:
 
 
 def side(schema: str, folder: Path, distribution: str, period: str) -> Side:
-    assert URL is not None
     known = psycopg.conninfo.conninfo_to_dict(URL)
     output = {
         "type": "postgres",

@@ -1,6 +1,6 @@
 """Replay a fleet one run at a time, as a scheduler would have seen it, and hold the result against a full refresh.
 
-`python tests/python/replay.py` is the long version (`make soak`): 60 daily runs, and 24 hourly runs of uneven length.
+`python tests/programs/replay.py` is the long version (`make soak`): 60 daily runs, and 24 hourly runs of uneven length.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import Any
 
 import psycopg
 
+import tests_path  # noqa: F401
 from ciris_scoring.trial import embedded
 from ciris_scoring.trial.embedded import SCHEMA
 from event_lens import write_as_events

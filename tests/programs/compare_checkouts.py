@@ -1,6 +1,6 @@
 """Score the same traces with two checkouts of the project and compare every mart, row by row.
 
-`python tests/python/compare_checkouts.py OTHER` takes another checkout's folder, for example one that
+`python tests/programs/compare_checkouts.py OTHER` takes another checkout's folder, for example one that
 `git worktree add ../before v0.1.0` made. Both score the sample, the real traces and random
 fleets by day and by hour, each in a first run and an increment, with their own package and models, into two schemas of
 one throw-away database. Marts and columns that both have must be equal: exactly, doubles to 1e-12 of their size.
@@ -24,6 +24,7 @@ from typing import Any
 
 import psycopg
 
+import tests_path  # noqa: F401
 from ciris_scoring.trial import embedded
 from ciris_scoring.trial.simulation.sample import load_sample, sample_info
 from nasty_fleet import START, nasty_fleet

@@ -1,0 +1,160 @@
+"""The alerts ``falling`` and ``episode`` (certainty.md §4) of simulated agents, written a second time."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from benchmarks.coverage.cases import WINDOWS
+from benchmarks.coverage.events import STEADY_DAYS, Events, compared, row_facts, within
+from ciris_scoring.steps.episodes import chance_of_as_many, longer
+from ciris_scoring.steps.intervals import (
+    COMPONENTS,
+    Intervals,
+    Parameters,
+    PeriodSums,
+    Rows,
+    compute_intervals,
+    fleet_values,
+    sum_fleet,
+)
+from ciris_scoring.steps.intervals.inputs import Booleans, Floats, Integers
+from ciris_scoring.steps.intervals.rows import GOOD_SHARES
+from ciris_scoring.steps.resilience import sigmoid
+
+PARAMETERS = Parameters()
+
+LEAST_FALL = 0.15 / 3
+"""A third of ``falling_threshold``."""
+WEEK, MONTH = (2.8, 3.8), (3.2, 4.3)
+"""Standard deviations of all parts together and of one, against the week and the month before."""
+LEAST_LOSS_OF_ONE = 0.02
+LEAST_UNDER_LOG = 1e-9
+EPISODE_Z, EPISODE_CHANCE = 2.935, 0.0017
+
+PARTS = tuple(component for component in COMPONENTS if component not in ("mttr_hours", "q_deferral"))
+
+
+class Scored(NamedTuple):
+    """Scores of a fleet, (agents, as-ofs, ...) each."""
+
+    week: Intervals
+    month: Intervals
+    episode_cv: Floats
+    """(2, as-ofs), of the fleet, by window."""
+
+
+def scored(sums: PeriodSums, events: Events, as_ofs: Integers) -> Scored:
+    """Score all agents as one fleet, at as-ofs that are numbers of days, in both windows."""
+    sums = sums._replace(
+        n_recoveries=events.n_episodes,
+        log_recovery_hours=events.log_hours,
+        log_recovery_hours_squared=events.log_hours_squared,
+    )
+    windows = tuple(WINDOWS.values())
+    shape = (len(events.n_episodes), len(as_ofs))
+    agent, at = (index.ravel() for index in np.indices(shape))
+    facts = [row_facts(events, as_ofs, window.window_days) for window in windows]
+    rows = Rows(
+        np.tile(agent, 2),
+        np.tile(as_ofs[at], 2),
+        np.repeat(np.arange(2), agent.size),
+        *(np.concatenate([one.ravel() for one in both]) for both in zip(*facts, strict=True)),
+    )
+    values = fleet_values(sum_fleet(sums, rows, windows))
+    found = compute_intervals(sums, rows, windows, PARAMETERS, values)
+    week, month = (
+        Intervals._make(array[part].reshape(shape + array.shape[1:]) for array in found)
+        for part in (slice(agent.size), slice(agent.size, None))
+    )
+    return Scored(week, month, values.episode_cv[:, as_ofs])
+
+
+class Losses(NamedTuple):
+    """Losses of the nine parts of behaviour, (..., 9) each; NaN where a part is unmeasured."""
+
+    loss: Floats
+    worse: Floats
+    better: Floats
+
+
+def losses(limits: Intervals) -> Losses:
+    """Losses of rows at their published values and limits."""
+
+    def loss(part: str, value: Floats) -> Floats:
+        if part in ("d_identity", "k_contradiction"):
+            return (PARAMETERS.lambda_c if part == "d_identity" else PARAMETERS.mu_c) * value
+        kept = value if part in GOOD_SHARES else 1 - value
+        if part == "delta_drift":
+            kept = sigmoid(kept, PARAMETERS.norm_k, PARAMETERS.norm_x0)
+        result: Floats = -np.log(np.maximum(kept, LEAST_UNDER_LOG))
+        return result
+
+    columns = []
+    for part in PARTS:
+        at = COMPONENTS.index(part)
+        value, ends = (
+            limits.component[..., at],
+            (limits.component_low[..., at], limits.component_high[..., at]),
+        )
+        worse, better = ends if part in GOOD_SHARES else ends[::-1]
+        three = np.stack([loss(part, one) for one in (value, worse, better)])
+        columns.append(np.where(np.isnan(limits.design_effect[..., at]), np.nan, three))
+    return Losses(*np.stack(columns, axis=-1))
+
+
+def is_falling(before: Losses, now: Losses, z: tuple[float, float] = WEEK) -> Booleans:
+    """Whether ``falling`` is raised, (...,); a part that is unmeasured on either side is left out."""
+    change = now.loss - before.loss
+    variance = ((before.worse - before.loss) / 1.96) ** 2 + ((now.loss - now.better) / 1.96) ** 2
+    both = ~np.isnan(change)
+    fall = np.exp(-np.sum(before.loss, axis=-1, where=both)) - np.exp(-np.sum(now.loss, axis=-1, where=both))
+    together = np.sum(change, axis=-1, where=both) >= z[0] * np.sqrt(np.sum(variance, axis=-1, where=both))
+    alone = np.any((change > LEAST_LOSS_OF_ONE) & (change >= z[1] * np.sqrt(variance)), axis=-1)
+    raised: Booleans = (fall >= LEAST_FALL) & (together | alone)
+    return raised
+
+
+def falling(fleet: Scored) -> tuple[Booleans, Booleans]:
+    """Whether ``falling`` is raised against the week, and against the month, at every as-of from the eighth on.
+
+    As-ofs are days that follow each other.
+    """
+    now, before, month = losses(fleet.week), losses(fleet.week), losses(fleet.month)
+    without_drift = np.where(np.array(PARTS) == "delta_drift", np.nan, month.loss)[:, :-7]
+    now = Losses(*(values[:, 7:] for values in now))
+    before, month = (Losses(*(values[:, :-7] for values in of)) for of in (before, month))
+    is_scored = ~np.isnan(fleet.week.capacity_score)
+    comparable = is_scored[:, 7:] & is_scored[:, :-7]
+    against_month = is_falling(month._replace(loss=without_drift), now, MONTH)
+    return is_falling(before, now) & comparable, against_month & comparable
+
+
+def episode(fleet: Scored, events: Events, as_ofs: Integers, window_days: int) -> Booleans:
+    """Whether ``episode`` is raised at every as-of."""
+    shape = (len(events.n_episodes), len(as_ofs))
+    episodes = compared(events, as_ofs, window_days)
+    cv = np.broadcast_to(fleet.episode_cv[list(WINDOWS).index(window_days)], shape).ravel()
+    with np.errstate(invalid="ignore"):
+        lasts_longer = longer(episodes, cv) > EPISODE_Z
+    chance = chance_of_as_many(episodes, np.full(cv.size, window_days), STEADY_DAYS)
+    more_often = (episodes.n >= 2) & (chance <= EPISODE_CHANCE)
+    lost = events.n_deferrals - events.worth
+    n, n_before = (
+        within(events.n_deferrals, as_ofs, *days)
+        for days in ((window_days, 0), (window_days + STEADY_DAYS, window_days))
+    )
+    share = within(lost, as_ofs, window_days) / np.maximum(n, 1)
+    earlier = within(lost, as_ofs, window_days + STEADY_DAYS, window_days) / np.maximum(n_before, 1)
+    return (lasts_longer | more_often).reshape(shape) | share_rose(share, n, earlier, n_before)
+
+
+def share_rose(share: Floats, n: Integers, before: Floats, n_before: Integers) -> Booleans:
+    """As the macro ``share_rose``."""
+    before = np.clip(before, 0, 1)
+    z, m, m_before = EPISODE_Z / np.sqrt(2), np.maximum(n, 1), np.maximum(n_before, 1)
+    half = z * np.sqrt(before * (1 - before) / m_before + (z / (2 * m_before)) ** 2)
+    highest = np.minimum((before + z**2 / (2 * m_before) + half) / (1 + z**2 / m_before), 1.0)
+    result: Booleans = (
+        (n > 0) & (n_before > 0) & (share - highest > EPISODE_Z * np.sqrt(highest * (1 - highest) / m))
+    )
+    return result

@@ -1,0 +1,108 @@
+"""Scores that traces of a window share (certainty.md §5): pairs that are equal, and the commonest plausibility.
+
+Equal pairs are not additive over periods, so each window's traces are counted. Counts are integers: a row's result is
+the same however agents and rows are cut into chunks.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ciris_scoring.steps.intervals.inputs import Integers, Rows, Window
+
+ABSENT = 1001
+"""Stands in a triple for a score that the trace has not (macro ``score_triple``)."""
+
+BASE = ABSENT + 1
+
+
+class Scored(NamedTuple):
+    """Traces that have a plausibility; (m,) each."""
+
+    agent: Integers
+    period: Integers
+    """Index of the scoring period."""
+    triple: Integers
+    """Plausibility, alignment and coherence in thousandths, as the digits of one number."""
+
+    def of_agents(self, first: int, size: int) -> "Scored":
+        """Those of so many agents, which are counted from the first one on."""
+        mine = (self.agent >= first) & (self.agent < first + size)
+        return Scored(self.agent[mine] - first, self.period[mine], self.triple[mine])
+
+
+class Alike(NamedTuple):
+    """What the traces of n rows share; (n,) each, named as in ``int_window_statistics``."""
+
+    n_plausibilities: Integers
+    """Traces with a plausibility."""
+    n_commonest_plausibility: Integers
+    """Of them, those that have the commonest."""
+    n_triples: Integers
+    """Traces with all three scores."""
+    equal_pairs: Integers
+    """Pairs of them that have all three in common."""
+    equal_plausibilities: Integers
+    """Pairs that have this one in common, as the next two."""
+    equal_alignments: Integers
+    equal_coherences: Integers
+
+
+def alike(scored: Scored, rows: Rows, windows: tuple[Window, ...], periods_per_day: int) -> Alike:
+    """Count what the traces of each row's window share."""
+    n_agents = int(max(rows.agent.max(initial=-1), scored.agent.max(initial=-1))) + 1
+    scored = Scored._make(values[np.argsort(scored.period, kind="stable")] for values in scored)
+    plausibility, others = np.divmod(scored.triple, BASE * BASE)
+    alignment, coherence = np.divmod(others, BASE)
+    complete = (alignment != ABSENT) & (coherence != ABSENT)
+    plausibilities = _of_one_score(scored.agent, scored.period, plausibility, n_agents)
+    agent, period = scored.agent[complete], scored.period[complete]
+    triples, number = np.unique(agent * BASE**3 + scored.triple[complete], return_inverse=True)
+    kinds = [
+        _Values(period, number, triples // BASE**3),
+        *(
+            _of_one_score(agent, period, score[complete], n_agents)
+            for score in (plausibility, alignment, coherence)
+        ),
+    ]
+    result = Alike(*np.zeros((len(Alike._fields), len(rows.agent)), dtype=np.int64))
+    for window, as_of in sorted(set(zip(rows.window.tolist(), rows.as_of.tolist(), strict=True))):
+        at = np.flatnonzero((rows.window == window) & (rows.as_of == as_of))
+        of_row = rows.agent[at]
+        first = as_of - windows[window].window_days * periods_per_day
+        counts, owner = plausibilities.counts(first, as_of)
+        commonest = np.zeros(n_agents, dtype=np.int64)
+        np.maximum.at(commonest, owner, counts)
+        result.n_plausibilities[at] = _by_agent(owner, counts, n_agents)[of_row]
+        result.n_commonest_plausibility[at] = commonest[of_row]
+        for values, pairs in zip(kinds, result[3:], strict=True):
+            counts, owner = values.counts(first, as_of)
+            pairs[at] = _by_agent(owner, counts * (counts - 1) // 2, n_agents)[of_row]
+        result.n_triples[at] = _by_agent(owner, counts, n_agents)[of_row]
+    return result
+
+
+class _Values(NamedTuple):
+    """A value of each of m traces, which agents are told apart in."""
+
+    period: Integers
+    """(m,), ascending."""
+    number: Integers
+    """(m,), of the agent's value."""
+    owner: Integers
+    """Whose value has this number."""
+
+    def counts(self, first: int, end: int) -> tuple[Integers, Integers]:
+        """How many traces of the periods [first, end) have each value, 0 for some, and whose it is."""
+        within = slice(*np.searchsorted(self.period, (first, end)))
+        return np.bincount(self.number[within], minlength=len(self.owner)), self.owner
+
+
+def _of_one_score(agent: Integers, period: Integers, score: Integers, n_agents: int) -> _Values:
+    """Values of one score, which has few: they need not be looked for."""
+    return _Values(period, agent * BASE + score, np.repeat(np.arange(n_agents), BASE))
+
+
+def _by_agent(owner: Integers, amounts: Integers, n_agents: int) -> Integers:
+    """Sums by agent; of whole numbers below 2**53, which floats hold exactly."""
+    return np.bincount(owner, weights=amounts, minlength=n_agents).astype(np.int64)

@@ -1,0 +1,115 @@
+"""certainty.md §5: signs that one agent's traces suffice for, whatever the fleet's others do."""
+
+from typing import Any
+
+from cases import notation
+from cases.notation import Case, Source, ago, expects
+
+
+def traces(*where: Any, agent: str, **columns: Any) -> list[Source]:
+    """Traces signed with a key that no other agent of all cases uses."""
+    return notation.traces(*where, agent=agent, signature_key_id=f"key of {agent}", **columns)
+
+
+def scored_records(agent: str, days: float, n: int, shift: int = 0) -> list[Source]:
+    """Fifty records, or the first n of them; each score takes ten values, five times each. Shifted ones are others."""
+    numbers = range(n)
+    return traces(
+        ago(days),
+        n,
+        agent=agent,
+        csdma_plausibility_score=[number % 10 / 10 for number in numbers],
+        dsdma_domain_alignment=[(3 * number + number // 10) % 10 / 10 for number in numbers],
+        coherence_level=[(number // 5 + shift) % 10 / 10 for number in numbers],
+    )
+
+
+def signs(**values: float) -> dict[str, Any]:
+    """The signs of an agent, and their values."""
+    return {"signs": values}
+
+
+CASES = [
+    Case(
+        "5 repeated_records: more equal pairs than chance gives, of 100 traces",
+        [
+            *scored_records("twice", 5, 50),
+            *scored_records("twice", 1.2, 50),
+            # Two agents with ten values of each score, as before, but no record that is like another one.
+            *[
+                row
+                for number in (1, 2)
+                for row in [
+                    *scored_records(f"once, {number}", 5.1, 50),
+                    *scored_records(f"once, {number}", 1.3, 50, shift=3),
+                ]
+            ],
+            *scored_records("99", 5.2, 50),
+            *scored_records("99", 1.4, 49),
+            # The second half came before the window of 7 days.
+            *scored_records("earlier", 8, 50),
+            *scored_records("earlier", 1.5, 50),
+            # Twenty records five times, all without the second score: the other two alone would be 4.9 times chance.
+            *[
+                row
+                for days in (5.3, 4.3, 3.3, 2.3, 1.6)
+                for row in traces(
+                    ago(days),
+                    20,
+                    agent="absent",
+                    csdma_plausibility_score=[n % 10 / 10 for n in range(20)],
+                    dsdma_domain_alignment=None,
+                    coherence_level=[(n + 3 * (n // 10)) % 10 / 10 for n in range(20)],
+                )
+            ],
+        ],
+        # Each score has 10 * 45 of 4950 pairs in common, so that chance gives 450^3 / 4950^2; there are 50.
+        [
+            expects(signs(repeated_records=50 * 4950**2 / 450**3), agent="twice"),
+            expects(signs(), agent="once, 1"),
+            expects(signs(), agent="99"),
+            expects(signs(), agent="earlier"),
+            expects(signs(repeated_records=50 * 4950**2 / 450**3), agent="earlier", window=30),
+            expects(signs(), agent="absent"),
+        ],
+    ),
+    Case(
+        "5 renumbered, and a verdict that its components contradict",
+        [
+            *traces(ago(5), 3, agent="anew"),
+            *traces(ago(1), 2, agent="anew", audit_sequence_number=[1, 2]),
+            *traces(
+                ago(1),
+                2,
+                agent="nulled",
+                action_was_overridden=None,
+                conscience_result={"action_was_overridden": True},
+            ),
+        ],
+        [
+            expects(signs(renumbered=1), agent="anew"),
+            expects(signs(**{"contradicted_null action_was_overridden": 2}), agent="nulled"),
+        ],
+    ),
+    Case(
+        "5 unreported: three, and more than chance explains",
+        [
+            *traces(ago(20), 400, agent="three of 50"),
+            *traces(ago(1), 50, agent="three of 50", action_success=[None] * 3 + [True] * 47),
+            *traces(ago(20), 400, agent="four of 50"),
+            *traces(ago(1), 50, agent="four of 50", action_success=[None] * 4 + [True] * 46),
+            *traces(ago(20), 99, agent="24 of 1000"),
+            *traces(ago(6), 1000, agent="24 of 1000", action_success=[None] * 24 + [True] * 976),
+            *traces(ago(20), 400, agent="two of 2"),
+            *traces(ago(1), 2, agent="two of 2", action_success=None),
+        ],
+        # p = 1/401, so of 50 traces 0.125 are expected: three or more have a chance of 0.00029, four of 0.000009. Where
+        # 10 are expected, exactly 24 have one of 0.00007, 24 or more of 0.00012.
+        [
+            expects(signs(), agent="three of 50"),
+            expects(signs(**{"unreported action_success": 4 / 50}), agent="four of 50"),
+            expects(signs(), agent="24 of 1000"),
+            expects(signs(), agent="two of 2"),
+        ],
+    ),
+]

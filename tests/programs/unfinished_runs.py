@@ -1,0 +1,259 @@
+"""Every state that a run of ciris-scoring or plain dbt can die in, and every command of either that may come next: it
+ends published and equal to what nobody disturbed, or is refused with a command that works.
+
+`python tests/programs/unfinished_runs.py` goes through all of them (part of `make soak`), and test_unfinished_runs.py
+through those that failed once, or might again. A statement that is refused stands in for a kill, a full disk and a lost
+session: to the tables they are the same, a transaction that was rolled back. Real ones are in test_robust_runs.py.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import tests_path  # noqa: F401
+from ciris_scoring.basics.connection import one_row
+from ciris_scoring.trial import embedded
+from ciris_scoring.trial.embedded import SCHEMA, Server
+from conftest import Database
+from pipeline import MARTS, RUN_TIMES
+from test_bad_input import Dbt, dbt, fleet_database, marts, restore, run, saved
+from test_gate import published
+
+BEFORE, NEWEST = "2026-06-14T00:00:00Z", "2026-06-15T00:00:00Z"
+RANGE = ("--from", "2026-06-08T00:00:00Z", "--to", "2026-06-09T00:00:00Z")
+RESCORE = (*RANGE, "--allow-rescoring", "--step-days", "61")
+REFRESH = ("--full-refresh", "--allow-rescoring")
+REFUSED = {"ciris_scoring_parameters": {"min_traces": -1}}
+LONGER_LOOKBACK = {"ciris_lookback_periods": 6, "ciris_allow_rescoring": True}
+
+# What ends a run: its nth writing of a table, or, of one that is not there or made anew, its making.
+DIES = """
+    create sequence public.written;
+    create function public.refuse_to_make() returns event_trigger language plpgsql as $$
+    begin
+        if exists (
+            select from pg_event_trigger_ddl_commands() as made
+            where made.object_identity ~ '[."]{table}($|"|__dbt)'
+        ) then
+            raise exception 'the disk is full';
+        end if;
+    end $$;
+    create event trigger refuse on ddl_command_end when tag in ('CREATE TABLE', 'CREATE TABLE AS')
+        execute function public.refuse_to_make();
+    create function public.refuse_to_write() returns trigger language plpgsql as $$
+    begin
+        if nextval('public.written') = {nth} then raise exception 'the disk is full'; end if;
+        return null;
+    end $$;
+    """
+WRITING_DIES = """
+    create trigger refuse before insert on {relation} for each statement execute function public.refuse_to_write();
+    """
+PUBLISHING_DIES = """
+    create trigger refuse after insert on {relation} for each row when (new.published_at is not null)
+        execute function public.refuse_to_write();
+    """
+LIVES = """
+    drop event trigger if exists refuse;
+    drop function if exists public.refuse_to_make, public.refuse_to_write cascade;
+    drop sequence if exists public.written;
+    """
+TABLES = ("int_window_sums", "int_window_statistics", "fct_capacity_scores", "int_runs")
+"""One before the Python model, that one, and the first and the last behind the gate."""
+
+
+@dataclass(frozen=True)
+class Death:
+    """A run, and the table at which it dies."""
+
+    run: str
+    table: str
+    in_dbt: bool = False
+    """Whether it is a run of plain dbt."""
+
+    def __str__(self) -> str:
+        return f"{self.run}{' of plain dbt' if self.in_dbt else ''} that died at {self.table}"
+
+
+@dataclass
+class Fleet:
+    """A small fleet, the states that it is brought back to, and what undisturbed runs come to."""
+
+    database: Database
+    unscored: str
+    scored: str
+    expected: dict[str, dict[str, str]] = field(default_factory=dict)
+    """Fingerprints of the marts, by what was published last."""
+
+
+RUNS = {
+    "an increment": {"as_of": NEWEST},
+    "a run made twice": {"as_of": BEFORE},
+    "a run with a longer lookback": {"as_of": NEWEST, "variables": LONGER_LOOKBACK},
+    "a rescore": {"arguments": RESCORE, "as_of": None},
+    "a full refresh": {"arguments": REFRESH, "as_of": NEWEST},
+    "a first run": {"as_of": NEWEST},
+}
+PART = ("build", "--select", "fct_capacity_scores")
+NEXT = (
+    "run",
+    "earlier run",
+    "rescore",
+    "full refresh",
+    "plain dbt",
+    "plain dbt retry",
+    "a part in plain dbt",
+)
+
+
+@contextmanager
+def prepared(server: Server, folder: Path) -> Iterator[Fleet]:
+    """The fleet, scored up to the day before its last, and what is expected."""
+    with fleet_database(server, folder) as database, saved(database) as unscored:
+        assert run(database, *RANGE, as_of=None).exit_code == 0
+        expected = {_published(database): marts(database, without=RUN_TIMES)}
+        assert run(database, as_of=NEWEST).exit_code == 0
+        expected[_published(database)] = marts(database, without=RUN_TIMES)
+        restore(database, unscored)
+        assert run(database, as_of=BEFORE).exit_code == 0
+        with saved(database) as scored:
+            expected[_published(database)] = marts(database, without=RUN_TIMES)
+            assert run(database, as_of=NEWEST).exit_code == 0
+            expected[_published(database)] = marts(database, without=RUN_TIMES)
+            assert len(expected) == 4
+            yield Fleet(database, unscored, scored, expected)
+
+
+def _published(database: Database) -> str:
+    """Which as-ofs are published, of those that undisturbed runs publish."""
+    with database.connect() as connection:
+        return str(
+            one_row(connection.execute(f"select min(as_of), max(as_of) from {SCHEMA}.fct_capacity_scores"))
+        )
+
+
+def die(fleet: Fleet, death: Death) -> None:
+    """Bring a fleet to the state that a run has died in."""
+    database = fleet.database
+    restore(database, fleet.unscored if death.run == "a first run" else fleet.scored)
+    nth = 2 if death.run == "a rescore" else 1  # in the step that scores
+    with database.connect() as connection:
+        if death.table == "int_runs":
+            assert not _in_dbt(
+                database, as_of=NEWEST, variables=REFUSED
+            ).succeeded  # it makes the log, if need be
+            connection.execute(DIES.format(table="nothing", nth=nth))
+            connection.execute(PUBLISHING_DIES.format(relation=MARTS.places[death.table]))
+        else:
+            connection.execute(DIES.format(table=death.table, nth=nth))
+        if death.run != "a first run" and death.table != "int_runs":
+            connection.execute(WRITING_DIES.format(relation=MARTS.places[death.table]))
+        how = dict(RUNS[death.run])
+        if death.in_dbt:
+            said = _in_dbt(database, *how.pop("arguments", ()), **how).said
+        else:
+            said = run(database, *how.pop("arguments", ()), **how).output
+        assert "the disk is full" in said, said[-2000:]
+        connection.execute(LIVES)
+
+
+def _in_dbt(
+    database: Database, *arguments: str, as_of: str, variables: Mapping[str, Any] | None = None
+) -> Dbt:
+    """The same run in plain dbt."""
+    given = {**(variables or {}), "ciris_as_of": as_of}
+    if "--allow-rescoring" in arguments:
+        given["ciris_allow_rescoring"] = True
+    options = [option for option in arguments if option != "--allow-rescoring"]
+    return dbt(database, "build", *options, variables=given)
+
+
+def go_on(fleet: Fleet, command: str) -> str | None:
+    """Give a command; what it says when it is refused."""
+    database = fleet.database
+    if "plain dbt" in command:
+        words = {"plain dbt": ("build",), "plain dbt retry": ("retry",), "a part in plain dbt": PART}[command]
+        outcome = dbt(database, *words, variables={"ciris_as_of": NEWEST})
+        return None if outcome.succeeded else outcome.said
+    result = {
+        "run": lambda: run(database, as_of=NEWEST),
+        "earlier run": lambda: run(database, as_of=BEFORE),
+        "rescore": lambda: run(database, *RESCORE, as_of=None),
+        "full refresh": lambda: run(database, *REFRESH, as_of=NEWEST),
+    }[command]()
+    return None if result.exit_code == 0 else result.stderr
+
+
+def follow(fleet: Fleet, refusal: str) -> str | None:
+    """Do what a refusal says."""
+    advice = re.search(r"ciris-scoring run((?: --[\w-]+(?: \d[\dTZ:-]+)?)*)", refusal)
+    assert advice, f"no command: {refusal}"
+    options = shlex.split(advice[1])
+    result = run(fleet.database, *options, as_of=None if "--from" in options else NEWEST)
+    return None if result.exit_code == 0 else result.stderr
+
+
+def wrong_after(fleet: Fleet, death: Death, command: str) -> list[str]:
+    """What is not as it should be when a command follows a run that died."""
+    die(fleet, death)
+    database = fleet.database
+    found = marts(database, without=RUN_TIMES, may_be_none=True)  # a first run may have died before them
+    refusal = go_on(fleet, command)
+    if refusal is not None:
+        if published(marts(database, without=RUN_TIMES, may_be_none=True)) != published(found):
+            return [f"refused, but not without changes: {refusal}"]
+        refusal = follow(fleet, refusal)
+        if refusal is not None:
+            return [f"the advice is refused too: {refusal}"]
+    # A part is no run: what it leaves are marts of before and of this run.
+    wrong = [] if command == "a part in plain dbt" and refusal is None else differences(fleet)
+    if refused := go_on(fleet, "run"):  # whatever it was, the next day's run goes on from there
+        if "did not end" not in refused:
+            return [*wrong, f"the run after it is refused: {refused}"]
+        if refused := follow(fleet, refused) or go_on(fleet, "run"):
+            return [*wrong, f"the run after it is refused: {refused}"]
+    return wrong + [f"after one more run, {line}" for line in differences(fleet)]
+
+
+def differences(fleet: Fleet) -> list[str]:
+    """Marts that differ from those of undisturbed runs that have published the same as-ofs."""
+    found = marts(fleet.database, without=RUN_TIMES)
+    key = _published(fleet.database)
+    if key not in fleet.expected:
+        return [f"published is {key}"]
+    return [name for name, rows in fleet.expected[key].items() if found.get(name) != rows]
+
+
+def main() -> int:
+    """All of them; exit code 1 when anything is wrong."""
+    wanted = sys.argv[1:]
+    n = n_wrong = 0
+    with (
+        embedded.throw_away() as server,
+        tempfile.TemporaryDirectory() as folder,
+        prepared(server, Path(folder)) as fleet,
+    ):
+        for name, table, command, in_dbt in product(RUNS, TABLES, NEXT, (False, True)):
+            if (wanted and name not in wanted) or (in_dbt and name == "a rescore"):
+                continue
+            death = Death(name, table, in_dbt)
+            wrong = wrong_after(fleet, death, command)
+            n, n_wrong = n + 1, n_wrong + bool(wrong)
+            print(
+                f"{death}, then {command}: {'WRONG' if wrong else 'right'}", *wrong, sep="\n    ", flush=True
+            )
+    print(f"unfinished runs: {n} pairs, {n_wrong} with something wrong")
+    return 1 if n_wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

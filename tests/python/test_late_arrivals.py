@@ -1,0 +1,64 @@
+"""What comes late, worked out by hand: what is counted of it, and what the logs say of the runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+
+from cases.notation import Case, T, ago, key, traces
+from ciris_scoring.trial.embedded import SCHEMA, Server
+from conftest import fresh_database
+from pipeline import create_loose_sources, insert_rows, score
+
+DAY = timedelta(days=1)
+NOON = timedelta(hours=12)
+ONE_A_DAY = Case("late", traces(ago(44) + NOON, 44, every=DAY), [])
+LATE = Case("late", [row for days in (36, 20, 5, 4) for row in traces(ago(days) + NOON * 1.5)], [])
+"""Traces that come after the first run: 30 days before the lookback are looked at, and it begins 4 days before T."""
+
+REVOKED = ago(10) + NOON * 1.5
+AS_OFS = [T - DAY, T]
+
+EXPECTED = {
+    "fct_data_quality, late traces": [(ago(days), 1, ago(days - 1), T) for days in (20, 5)],
+    "fct_data_quality, late keys": [(ago(days), 1, ago(days - 1), T) for days in (9, 8, 7, 6, 5)],
+    # 43 as-ofs and two windows; then those of the lookback and the new one.
+    "int_runs, runs": [(T - DAY, "published", 86, 0), (T, "published", 8, 2)],
+    "int_runs, publications": [(T - DAY, T - DAY, None), (T, T, ago(4))],
+}
+QUERIES = {
+    "fct_data_quality, late traces": """
+        select period_start, n, first_as_of, last_as_of from {schema}.fct_data_quality
+        where issue = 'late_trace' order by 1""",
+    "fct_data_quality, late keys": """
+        select period_start, n, first_as_of, last_as_of from {schema}.fct_data_quality
+        where issue = 'late_key' order by 1""",
+    "int_runs, runs": """
+        select as_of, outcome, n_scores, n_late_traces from {schema}_intermediate.int_runs
+        order by started_at""",
+    "int_runs, publications": """
+        select published_until, newest_as_of, final_until from {schema}_intermediate.int_runs
+        order by published_at""",
+}
+
+
+def wrong(server: Server, folder: Path) -> Iterator[str]:
+    """Everything that two runs, with late traces and a revoked key between them, say otherwise than expected."""
+    with fresh_database(server, folder) as database, database.connect() as connection:
+        create_loose_sources(connection)
+        insert_rows(connection, "covenant_traces", ONE_A_DAY.traces_of_source())
+        insert_rows(connection, "covenant_public_keys", [key("key")])
+        score(database.profiles_dir, AS_OFS[0])
+        rows = [row | {"trace_id": f"late {i}"} for i, row in enumerate(LATE.traces_of_source())]
+        insert_rows(connection, "covenant_traces", rows)
+        connection.execute("update cirislens.covenant_public_keys set revoked_at = %s", [REVOKED])
+        score(database.profiles_dir, AS_OFS[1])
+        for name, query in QUERIES.items():
+            found = connection.execute(query.format(schema=SCHEMA)).fetchall()
+            if found != EXPECTED[name]:
+                yield f"{name}: {found}, not {EXPECTED[name]}"
+
+
+def test_what_comes_late_is_counted_and_logged(embedded_postgres: Server, tmp_path: Path) -> None:
+    assert list(wrong(embedded_postgres, tmp_path)) == []
