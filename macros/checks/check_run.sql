@@ -28,7 +28,7 @@
 
 {#- Python models need the package, which extends dbt's adapter (python/dbt_postgres_python.py). -#}
 {% macro check_package() %}
-  {%- set version = graph.nodes['model.ciris_scoring.int_run_attempts'].config.meta['package_version'] -%}
+  {%- set version = graph.nodes['model.ciris_scoring.int_runs'].config.meta['package_version'] -%}
   {%- set install = "pip install 'ciris-scoring==" ~ version ~ "'" -%}
   {%- if adapter.ciris_scoring_version is not defined -%}
     {%- do refuse("The Python package ciris-scoring is missing in the environment that this dbt runs in, so its Python "
@@ -58,7 +58,7 @@
   {%- for unique_id in graph.nodes if unique_id.startswith('model.ciris_scoring.') -%}
     {%- do schemas.append(graph.nodes[unique_id].schema) -%}
   {%- endfor -%}
-  {%- if adapter.get_relation(node.database, node.schema, 'int_score_limits') is not none -%}
+  {%- if adapter.get_relation(node.database, node.schema, 'int_score_publications') is not none -%}
     {%- do refuse("Schema " ~ node.schema ~ " holds tables of a version before 1.0.0, the first release, which this version "
       ~ "cannot go on from. Drop the schemas " ~ schemas | unique | sort | join(', ') ~ ", or name another schema in the "
       ~ "profile; the next run scores the whole history.") -%}

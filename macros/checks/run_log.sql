@@ -1,6 +1,21 @@
-{#- The log of runs, int_run_attempts: what every run, in plain dbt too, says of itself at its start, its refusal and its
+{#- The log of runs, int_runs: what every run, in plain dbt too, says of itself at its start, its refusal and its
     end. ciris-scoring gives its own row by the variable ciris_attempt and ends it itself, since it also knows of runs
     that never got as far as dbt. -#}
+
+{#- Id of this run. -#}
+{% macro run_id() %}
+  {{ return((setting('attempt') or {'id': invocation_id})['id']) }}
+{% endmacro %}
+
+{#- The run's row as entered at its start; times are text (utc_text), null when compiled outside of a run. -#}
+{% macro entered_row() %}
+  {%- set log = relation_as_left('int_runs') -%}
+  {%- set rows = [] if log is none else run_query("
+    select " ~ utc_text('started_at') ~ " as started_at, " ~ utc_text('as_of') ~ " as as_of, command, version
+    from " ~ log ~ "
+    where run_id = '" ~ run_id() ~ "'") -%}
+  {{ return(rows[0] if rows | length > 0 else {'started_at': none, 'as_of': none, 'command': 'dbt', 'version': ''}) }}
+{% endmacro %}
 
 {#- Begins a transaction that may write, whatever the session inherits; what the one at work has written is rolled back,
     because writing into the log commits. -#}
@@ -12,20 +27,19 @@
 {% macro enter_start() %}
   {%- if not is_run_of_ours() -%} {{ return('') }} {%- endif -%}
   {%- do begin_anew() -%}
-  {%- set node = graph.nodes['model.ciris_scoring.int_run_attempts'] -%}
+  {%- set node = graph.nodes['model.ciris_scoring.int_runs'] -%}
   {%- set log = api.Relation.create(database=node.database, schema=node.schema, identifier=node.alias, type='table') -%}
   {%- if load_cached_relation(log) is none -%}
     {%- set columns = [] -%}
     {%- for column in node.columns.values() -%}
       {%- do columns.append(adapter.quote(column.name) ~ ' ' ~ column.data_type) -%}
     {%- endfor -%}
-    {%- do run_query("create table if not exists " ~ log ~ " (" ~ columns | join(', ') ~ ", primary key (run_attempt_id))") -%}
+    {%- do run_query("create table if not exists " ~ log ~ " (" ~ columns | join(', ') ~ ", primary key (run_id))") -%}
     {%- do adapter.cache_added(log) -%}
   {%- endif -%}
-  {%- set attempt = setting('attempt') or {'id': invocation_id, 'command': 'dbt'} -%}
   {%- do run_query("
-    insert into " ~ log ~ " (run_attempt_id, started_at, command, as_of, version)
-    values (" ~ literal(attempt['id']) ~ ", now(), " ~ literal(attempt['command']) ~ ", " ~ as_of() ~ ", "
+    insert into " ~ log ~ " (run_id, started_at, command, as_of, version)
+    values ('" ~ run_id() ~ "', now(), " ~ literal((setting('attempt') or {'command': 'dbt'})['command']) ~ ", " ~ as_of() ~ ", "
       ~ literal(node.config.meta['package_version']) ~ ")
     on conflict do nothing;
     commit;
@@ -49,7 +63,7 @@
   {%- endfor -%}
   {%- do note_parts(built, failed) -%}
   {%- set broken = failed | selectattr('status', 'in', ['error', 'fail', 'runtime error']) | list -%}
-  {%- set publication = built | selectattr('node.unique_id', 'equalto', 'model.ciris_scoring.int_score_publications') | list -%}
+  {%- set publication = built | selectattr('node.unique_id', 'equalto', 'model.ciris_scoring.int_runs') | list -%}
   {%- if not built and not failed -%}
     {%- do write_attempt(none) -%}
   {%- elif failed -%}
@@ -63,11 +77,11 @@
 
 {#- Ends this run's row of the log with these values; takes it away where they are none. -#}
 {% macro write_attempt(values) %}
-  {%- set log = relation_as_left('int_run_attempts') -%}
+  {%- set log = relation_as_left('int_runs') -%}
   {%- if log is none or setting('attempt') -%} {{ return('') }} {%- endif -%}
   {%- do begin_anew() -%}
   {%- if values is none -%}
-    {%- do run_query("delete from " ~ log ~ " where run_attempt_id = '" ~ invocation_id ~ "'; commit; begin") -%}
+    {%- do run_query("delete from " ~ log ~ " where run_id = '" ~ run_id() ~ "'; commit; begin") -%}
     {{ return('') }}
   {%- endif -%}
   {%- set counts = '' -%}
@@ -84,7 +98,7 @@
       ended_at = clock_timestamp(),
       outcome = " ~ literal(values['outcome']) ~ ",
       message = " ~ (literal(values['message'].split() | join(' ')) if values['message'] else 'null') ~ "
-    where run_attempt_id = '" ~ invocation_id ~ "' and outcome is null;
+    where run_id = '" ~ run_id() ~ "' and outcome is null;
     commit;
     begin") -%}
 {% endmacro %}

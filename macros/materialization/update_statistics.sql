@@ -9,7 +9,7 @@
   {%- set rewritten = config.get('meta').get('rewritten') -%}
   {%- if rewritten == 'anew' -%}
     analyze {{ this }}
-  {%- elif columns and rewritten not in ['appended', 'nothing'] -%}
+  {%- elif columns -%}
     {%- if is_incremental() -%}
     {{ set_local({'default_statistics_target': 10}) }}
     analyze (skip_locked)

@@ -7,15 +7,16 @@
 {% endmacro %}
 
 {#- The last publication, or none: newest_published_as_of (newest as-of with a score), published_until (the run's as-of:
-    nothing before it is left to score), parameter_set_id, published_at. Times are text (utc_text). -#}
+    nothing before it is left to score), final_until, parameter_set_id, published_at. Times are text (utc_text). -#}
 {% macro last_publication() %}
   {%- set scores = relation_as_left('fct_capacity_scores') -%}
-  {%- set publications = relation_as_left('int_score_publications') -%}
+  {%- set publications = relation_as_left('int_runs') -%}
   {%- if scores is none or publications is none -%} {{ return(none) }} {%- endif -%}
   {%- set rows = run_query("
     select
       " ~ utc_text('p.newest_as_of') ~ " as newest_published_as_of,
-      " ~ utc_text('p.run_as_of') ~ " as published_until,
+      " ~ utc_text('p.published_until') ~ " as published_until,
+      " ~ utc_text('p.final_until') ~ " as final_until,
       p.parameter_set_id,
       " ~ utc_text('p.published_at') ~ " as published_at
     from " ~ publications ~ " as p
@@ -30,7 +31,7 @@
 {% macro last_run() %}
   {%- set left_behind = relation_as_left('int_scoring_run') -%}
   {%- if left_behind is none -%} {{ return(none) }} {%- endif -%}
-  {%- set log = relation_as_left('int_score_publications') -%}
+  {%- set log = relation_as_left('int_runs') -%}
   {%- set columns = [] -%}
   {%- for name in ['started_at', 'as_of', 'cutoff', 'rejudged_from', 'backfill_first', 'backfill_last', 'backfill_until'] -%}
     {%- do columns.append("case when isfinite(run." ~ name ~ ") then " ~ utc_text('run.' ~ name) ~ " end as " ~ name) -%}
@@ -47,16 +48,4 @@
       )") ~ " as has_ended
     from " ~ left_behind ~ " as run") -%}
   {{ return(rows[0] if rows | length > 0 else none) }}
-{% endmacro %}
-
-{#- The as-of up to which scores are final: the newest cutoff of an ordinary run since the last full refresh. -#}
-{% macro final_until() %}
-  {%- if last_publication() is none -%} {{ return('null::timestamptz') }} {%- endif -%}
-  {%- set log = relation_as_left('int_score_publications') -%}
-  {%- set rows = run_query("
-    select " ~ utc_text('max(p.cutoff)') ~ " as final_until
-    from " ~ log ~ " as p
-    where p.backfill_first is null and p.published_at > (
-      select coalesce(max(whole.published_at), '-infinity') from " ~ log ~ " as whole where whole.is_full_refresh)") -%}
-  {{ return(utc_literal(rows[0]['final_until'])) }}
 {% endmacro %}

@@ -3,8 +3,8 @@
     MetricFlow cannot do without. Grain and key: date_day. Nothing is null. -#}
 with published as (
 
-    select max(run_as_of) as run_as_of
-    from {{ ref('int_score_publications') }}
+    select max(published_until) as published_until
+    from {{ ref('int_runs') }}
 
 )
 
@@ -12,6 +12,6 @@ select calendar.day_start::date as date_day
 from published
 cross join lateral generate_series(
     date_trunc('day', ({{ traces_from() }}) at time zone 'UTC'),
-    published.run_as_of at time zone 'UTC',
+    published.published_until at time zone 'UTC',
     interval '1 day'
 ) as calendar (day_start)

@@ -2,7 +2,7 @@
 {#- Every run and what became of it. Grain and key: scoring_run_id. What a run that did not publish cannot know is
     null. -#}
 select
-    run_attempt_id::text as scoring_run_id,
+    run_id::text as scoring_run_id,
     started_at,
     ended_at,
     extract(epoch from ended_at - started_at)::double precision as seconds,
@@ -15,4 +15,4 @@ select
     n_scores,
     n_late_traces,
     version
-from {{ ref('int_run_attempts') }}
+from {{ ref('int_runs') }}

@@ -5,8 +5,8 @@
     or out of range is null. -#}
 with published as (
 
-    select max(run_as_of) as run_as_of
-    from {{ ref('int_score_publications') }}
+    select max(published_until) as published_until
+    from {{ ref('int_runs') }}
 
 ),
 
@@ -142,7 +142,7 @@ select
     agents.agent_label,
     verdicts.missing_fields
 from verdicts
-inner join published on verdicts.traced_at < published.run_as_of
+inner join published on verdicts.traced_at < published.published_until
 left join replays
     on
         verdicts.{{ agent_key() }} = replays.agent_id_hash

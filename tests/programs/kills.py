@@ -352,7 +352,7 @@ def _run_again(database: Database, case: Case) -> Result:
 def _is_unfinished(database: Database, case: Case) -> bool:
     with database.connect() as connection:
         runs = connection.execute(
-            f"select count(*) from {SCHEMA}_intermediate.int_score_publications"
+            f"select count(*) from {SCHEMA}_intermediate.int_runs where published_at is not null"
         ).fetchone()
     return runs == (1,) and behind_the_marts(database) != case.behind_before
 

@@ -64,7 +64,7 @@ ALIKE = "python/ciris_scoring/statistics/alike.py"
 READING = "python/ciris_scoring/statistics/reading.py"
 LATE = "models/intermediate/quality/int_late_arrivals.sql"
 RUN_LOG = "python/ciris_scoring/job/run_log.py"
-PUBLICATIONS = "models/publication/int_score_publications.sql"
+PUBLICATIONS = "models/publication/int_runs.sql"
 UNIT_TESTS, LATE_AND_LOGGED = "unit tests", "late and logged"
 
 MUTANTS = [
@@ -1203,10 +1203,10 @@ MUTANTS = [
         LATE_AND_LOGGED,
     ),
     Mutant(
-        "the publication of an increment has no cutoff",
+        "no score is final after an increment",
         PUBLICATIONS,
-        "nullif(scoring_run.cutoff, '-infinity') as cutoff",
-        "nullif(scoring_run.cutoff, scoring_run.cutoff) as cutoff",
+        "nullif(scoring_run.cutoff, '-infinity')",
+        "nullif(scoring_run.cutoff, scoring_run.cutoff)",
         LATE_AND_LOGGED,
     ),
     Mutant(

@@ -32,6 +32,7 @@ BEFORE, NEWEST = "2026-06-14T00:00:00Z", "2026-06-15T00:00:00Z"
 RANGE = ("--from", "2026-06-08T00:00:00Z", "--to", "2026-06-09T00:00:00Z")
 RESCORE = (*RANGE, "--allow-rescoring", "--step-days", "61")
 REFRESH = ("--full-refresh", "--allow-rescoring")
+REFUSED = {"ciris_scoring_parameters": {"min_traces": -1}}
 LONGER_LOOKBACK = {"ciris_lookback_periods": 6, "ciris_allow_rescoring": True}
 
 # What ends a run: its nth writing of a table, or, of one that is not there or made anew, its making.
@@ -57,12 +58,16 @@ DIES = """
 WRITING_DIES = """
     create trigger refuse before insert on {relation} for each statement execute function public.refuse_to_write();
     """
+PUBLISHING_DIES = """
+    create trigger refuse after insert on {relation} for each row when (new.published_at is not null)
+        execute function public.refuse_to_write();
+    """
 LIVES = """
     drop event trigger if exists refuse;
     drop function if exists public.refuse_to_make, public.refuse_to_write cascade;
     drop sequence if exists public.written;
     """
-TABLES = ("int_window_sums", "int_window_statistics", "fct_capacity_scores", "int_score_publications")
+TABLES = ("int_window_sums", "int_window_statistics", "fct_capacity_scores", "int_runs")
 """One before the Python model, that one, and the first and the last behind the gate."""
 
 
@@ -142,8 +147,15 @@ def die(fleet: Fleet, death: Death) -> None:
     restore(database, fleet.unscored if death.run == "a first run" else fleet.scored)
     nth = 2 if death.run == "a rescore" else 1  # in the step that scores
     with database.connect() as connection:
-        connection.execute(DIES.format(table=death.table, nth=nth))
-        if death.run != "a first run":
+        if death.table == "int_runs":
+            assert not _in_dbt(
+                database, as_of=NEWEST, variables=REFUSED
+            ).succeeded  # it makes the log, if need be
+            connection.execute(DIES.format(table="nothing", nth=nth))
+            connection.execute(PUBLISHING_DIES.format(relation=MARTS.places[death.table]))
+        else:
+            connection.execute(DIES.format(table=death.table, nth=nth))
+        if death.run != "a first run" and death.table != "int_runs":
             connection.execute(WRITING_DIES.format(relation=MARTS.places[death.table]))
         how = dict(RUNS[death.run])
         if death.in_dbt:

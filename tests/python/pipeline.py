@@ -496,13 +496,12 @@ def _unequal(
 # What differs by nature between an increment and a full refresh: the times of the runs, and what describes one run and
 # nothing older.
 RUN_TIMES = {"scored_at", "computed_at", "latest_scored_at", "published_at", "started_at"}
-LOG_OF_RUNS = ("int_run_attempts", "fct_scoring_runs")
+LOG_OF_RUNS = ("int_runs", "fct_scoring_runs")
 OF_ONE_RUN = {
     "int_scoring_run",
     "int_source_periods",
     "int_agent_spine",
     "int_capacity_scores",
-    "int_score_publications",
     *LOG_OF_RUNS,
 }
 

@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import ANY
 from urllib.parse import quote
+from uuid import uuid4
 from zoneinfo import ZoneInfo
 
 import psycopg
@@ -389,11 +390,19 @@ def all_pages(client: TestClient, path: str, **parameters: Any) -> Iterator[dict
 
 
 def republish(marts: psycopg.Connection) -> None:
-    """Replace a table by its like, as every run does."""
+    """Enter a run that has published into the log of runs."""
+    enter(marts, "published")
+
+
+def enter(marts: psycopg.Connection, outcome: str | None) -> str:
+    """Enter a run into the log of runs, one at work where it has no outcome; its id."""
+    run_id = str(uuid4())
     marts.execute(
-        "create temporary table alerts as select * from fct_capacity_alerts; truncate fct_capacity_alerts;"
-        " insert into fct_capacity_alerts select * from alerts; drop table alerts"
+        f"insert into {SCHEMA}_intermediate.int_runs (run_id, started_at, command, outcome)"
+        " values (%s, now(), 'run', %s)",
+        [run_id, outcome],
     )
+    return run_id
 
 
 @contextlib.contextmanager
@@ -410,6 +419,7 @@ def changed(marts: psycopg.Connection, table: str, statement: str, values: list[
         marts.execute(
             sql.SQL("truncate {0}; insert into {0} select * from {1}; drop table {1}").format(name, copy)
         )
+        republish(marts)
 
 
 def test_agents_without_a_score_stand_apart(client, marts):
@@ -1336,26 +1346,36 @@ def test_an_answer_stands_until_something_is_published(client, marts):
         assert 0.123 in {agent["composite_score"] for agent in newer.json()["agents"]}
 
 
-@pytest.mark.parametrize(
-    ("mart", "column"),
-    [
-        ("fct_capacity_alerts", "kind"),
-        ("dim_agents", "agent_id_hash"),
-        ("dim_capacity_categories", "category"),
-        ("dim_scoring_parameters", "parameter_name"),
-        ("dim_scoring_windows", "window_days"),
-    ],
-)
-def test_a_mart_that_is_rewritten_is_another_publication(served, marts, mart, column):
-    """Whatever its rows say: a run writes these marts whole, and after the scores."""
+def test_an_answer_made_while_a_run_is_at_work_is_of_no_other_moment(served, client, marts):
+    """Nor one made after a run that was killed or failed: marts may be part old, part new."""
+    path = f"{SCORING}/capacity/fleet"
 
     def identity() -> str:
         return served.read(lambda connection: read_publication(Marts(connection, served.relations))).identity
 
     before = identity()
     assert identity() == before
-    assert marts.execute(f"update {mart} set {column} = {column}").rowcount > 0
-    assert identity() != before
+    etag = client.get(path).headers["etag"]
+    enter(marts, "refused")
+    refused = identity()
+    assert identity() == refused != before
+    run_id = enter(marts, None)
+    enter(marts, "refused")  # because of the one at work
+    seen = {before, refused}
+    for outcome in (None, "failed", "interrupted"):
+        marts.execute(
+            f"update {SCHEMA}_intermediate.int_runs set outcome = %s where run_id = %s", [outcome, run_id]
+        )
+        for _ in range(2):
+            assert identity() not in seen
+            seen.add(identity())
+    tags = [client.get(path, headers={"If-None-Match": etag}).headers["etag"] for _ in range(2)]
+    assert len({etag, *tags}) == 3
+    enter(marts, "built")
+    built = identity()
+    assert identity() == built and built not in seen
+    republish(marts)
+    assert identity() not in {built, *seen}
 
 
 def test_answers_at_hand_are_those_that_were_made(served):

@@ -662,8 +662,8 @@ def test_a_refused_parameter_enters_no_score_of_a_part_built_after_it(published,
 def test_a_full_refresh_that_is_allowed_is_logged(published, published_marts):
     """And is what the refusal of a changed parameter says it is: the way to other parameters."""
     log = (
-        "select is_full_refresh, parameter_set_id, run_as_of, newest_as_of"
-        " from ciris_intermediate.int_score_publications order by published_at"
+        "select is_full_refresh, parameter_set_id, published_until, newest_as_of"
+        " from ciris_intermediate.int_runs where published_at is not null order by published_at"
     )
     with published.connect() as connection:
         [first] = connection.execute(log).fetchall()

@@ -463,10 +463,7 @@ PROJECT = {
     # Named by the run, but not there.
     **{
         f"models/{name}.sql": "{{ config(materialized='ephemeral') }} select 1 as nothing"
-        for name in (
-            *("int_run_attempts", "int_score_publications"),
-            *("fct_factor_components", "fct_trace_verdicts"),
-        )
+        for name in (*("int_runs", "fct_factor_components", "fct_trace_verdicts"),)
     },
 }
 

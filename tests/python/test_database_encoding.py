@@ -14,7 +14,7 @@ from conftest import Database
 from test_bad_input import dbt, refusal, run
 
 # Plain dbt makes the log of runs, to say there that it was refused.
-N_TABLES = "select count(*) from pg_tables where schemaname like 'ciris%' and tablename <> 'int_run_attempts'"
+N_TABLES = "select count(*) from pg_tables where schemaname like 'ciris%' and tablename <> 'int_runs'"
 
 
 @pytest.fixture(params=["SQL_ASCII", "LATIN1"])

@@ -215,7 +215,7 @@ def test_a_failure_among_the_marts_leaves_each_of_them_whole(database, expected)
         assert found["ciris.fct_capacity_scores"] == expected["ciris.fct_capacity_scores"]
         assert {name for name, rows in found.items() if rows not in (before[name], expected[name])} == set()
         [[n]] = connection.execute(
-            f"select count(*) from {SCHEMA}_intermediate.int_score_publications"
+            f"select count(*) from {SCHEMA}_intermediate.int_runs where published_at is not null"
         ).fetchall()
         assert n == 1
         connection.execute(NO_TRIGGER)

@@ -24,8 +24,8 @@ EXPECTED = {
     "fct_data_quality, late traces": [(ago(days), 1, ago(days - 1), T) for days in (20, 5)],
     "fct_data_quality, late keys": [(ago(days), 1, ago(days - 1), T) for days in (9, 8, 7, 6, 5)],
     # 43 as-ofs and two windows; then those of the lookback and the new one.
-    "int_run_attempts": [(T - DAY, "published", 86, 0), (T, "published", 8, 2)],
-    "int_score_publications": [(T - DAY, T - DAY, None), (T, T, ago(4))],
+    "int_runs, runs": [(T - DAY, "published", 86, 0), (T, "published", 8, 2)],
+    "int_runs, publications": [(T - DAY, T - DAY, None), (T, T, ago(4))],
 }
 QUERIES = {
     "fct_data_quality, late traces": """
@@ -34,11 +34,11 @@ QUERIES = {
     "fct_data_quality, late keys": """
         select period_start, n, first_as_of, last_as_of from {schema}.fct_data_quality
         where issue = 'late_key' order by 1""",
-    "int_run_attempts": """
-        select as_of, outcome, n_scores, n_late_traces from {schema}_intermediate.int_run_attempts
+    "int_runs, runs": """
+        select as_of, outcome, n_scores, n_late_traces from {schema}_intermediate.int_runs
         order by started_at""",
-    "int_score_publications": """
-        select run_as_of, newest_as_of, cutoff from {schema}_intermediate.int_score_publications
+    "int_runs, publications": """
+        select published_until, newest_as_of, final_until from {schema}_intermediate.int_runs
         order by published_at""",
 }
 

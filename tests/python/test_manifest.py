@@ -20,7 +20,6 @@ BLOCKING_FROM_A_THRESHOLD_ON = {
     "assert_every_source_row_is_judged": "traces arrive while a run is at work; from 1 % on something is wrong",
 }
 TABLES_WITHOUT_KEY = {
-    "int_score_publications": "a log: every run appends its row",
     "dim_scoring_windows": "a copy of a seed that has one",
     "dim_capacity_categories": "a copy of a seed that has one",
     "dim_scoring_parameters": "a copy of int_scoring_parameters, which has one",
@@ -28,9 +27,7 @@ TABLES_WITHOUT_KEY = {
 }
 REWRITTEN = {
     # Runs enter themselves.
-    "nothing": {"int_run_attempts"},
-    # Each run adds its own.
-    "appended": {"int_score_publications"},
+    "own_row": {"int_runs"},
     # What follows from code, seeds and variables alone.
     "constant": {
         *[

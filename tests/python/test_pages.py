@@ -375,7 +375,7 @@ def test_an_unfinished_run_is_told(marts, scored):
     assert "class=old>Data 3 days old" in pages.fleet_page(marts, MARTS, now=AS_OF + timedelta(days=3))
     assert "class=old>Data" not in pages.fleet_page(marts, MARTS, now=NOW)
     marts.execute(
-        f"insert into {SCHEMA}_intermediate.int_run_attempts (run_attempt_id, started_at, command, as_of)"
+        f"insert into {SCHEMA}_intermediate.int_runs (run_id, started_at, command, as_of)"
         f" select gen_random_uuid(), now(), 'dbt', as_of + interval '1 day' from {SCHEMA}_intermediate.int_scoring_run"
     )
     page = pages.fleet_page(marts, MARTS)

@@ -65,7 +65,7 @@ def test_without_the_package_a_build_stops_and_changes_nothing(fleet):
     first = dbt_in_process("without", *command)
     assert first.returncode != 0 and missing in " ".join(first.stdout.split()), first.stdout
     assert "pip install 'ciris-scoring==" in first.stdout
-    assert {name for _, name, *_ in built(database)} == {"int_run_attempts", "int_run_attempts_pkey"}
+    assert {name for _, name, *_ in built(database)} == {"int_runs", "int_runs_pkey"}
 
     restore(database, scored)
     before, published = built(database), marts(database)

@@ -204,7 +204,7 @@ def test_a_first_run_enters_itself_too(embedded_postgres, tmp_path, how):
     with fleet_database(embedded_postgres, tmp_path) as database, database.connect() as connection:
         log = (
             "select command, coalesce(outcome, 'unfinished'), message from"
-            f" {SCHEMA}_intermediate.int_run_attempts order by started_at desc limit 1"
+            f" {SCHEMA}_intermediate.int_runs order by started_at desc limit 1"
         )
         assert not first_run(ciris_scoring_parameters={"min_traces": -1})
         command, outcome, message = connection.execute(log).fetchone()

@@ -231,7 +231,7 @@ def test_runs_tell_when_how_long_and_what_failed(client, marts):
     rows = cells(client.get("/runs").text)[1:]
     assert len(rows) == n >= 1 and rows[0][2] == "published"
     marts.execute(
-        "update int_run_attempts set outcome = 'failed', message = 'the disk is full', remedy = 'Make room.'"
+        "update int_runs set outcome = 'failed', message = 'the disk is full', remedy = 'Make room.'"
     )
     [failed, *_] = cells(pages.runs_page(marts, MARTS))[1:]
     assert failed[2] == "failed" and failed[-1] == "the disk is full Make room."

@@ -9,9 +9,20 @@ import pytest
 
 from ciris_scoring.trial.embedded import Server
 from pipeline import MARTS
-from test_bad_input import dbt, marts, restore, saved
+from test_bad_input import dbt, marts, restore, run, saved
 from test_gate import NO_TRIGGER, published
-from unfinished_runs import BEFORE, NEWEST, PART, Death, Fleet, differences, prepared, wrong_after
+from unfinished_runs import (
+    BEFORE,
+    NEWEST,
+    PART,
+    Death,
+    Fleet,
+    die,
+    differences,
+    go_on,
+    prepared,
+    wrong_after,
+)
 
 ARRIVES = f"""
     create function public.spoil() returns trigger language plpgsql as $$
@@ -29,7 +40,7 @@ CASES = [
     (Death("an increment", "int_window_sums"), "a part in plain dbt"),
     (Death("an increment", "fct_fleet_capacity"), "earlier run"),
     (Death("an increment", "int_window_statistics"), "plain dbt"),
-    (Death("an increment", "int_score_publications", in_dbt=True), "run"),
+    (Death("an increment", "int_runs", in_dbt=True), "run"),
     (Death("an increment", "int_window_statistics", in_dbt=True), "plain dbt retry"),
     (Death("a run with a longer lookback", "fct_fleet_capacity"), "run"),
     (Death("a rescore", "fct_capacity_scores"), "a part in plain dbt"),
@@ -76,3 +87,12 @@ def test_after_a_failed_blocking_test_no_part_is_built_and_retry_publishes_all(f
     part = dbt(database, *PART, variables=variables)
     assert not part.succeeded and "did not end" in part.said
     assert published(marts(database)) == before
+
+
+def test_a_run_that_a_backfill_made_first_counts_for_what_is_final(fleet: Fleet) -> None:
+    """Its cutoff lies 3 days before the as-of that was published before it."""
+    die(fleet, Death("an increment", "fct_capacity_scores"))
+    assert go_on(fleet, "rescore") is None
+    refused = run(fleet.database, as_of=NEWEST, variables={"ciris_lookback_periods": 5})
+    assert refused.exit_code == 1
+    assert "final up to 2026-06-11T00:00:00Z" in " ".join(refused.stderr.split())

@@ -108,7 +108,7 @@ select
         ref('deferral_outcomes')
     ) }} as parameter_set_id,
     moment.published_parameter_set_id,
-    {{ final_until() }} as final_until,
+    {{ utc_literal(published.get('final_until')) }} as final_until,
     {{ (flags.FULL_REFRESH and backfill is none) | string | lower }} as is_full_refresh,
     now() as started_at,
     '{{ judging_code() }}' as judging_code,

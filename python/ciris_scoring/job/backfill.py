@@ -145,7 +145,7 @@ def unfinished_run(connection: psycopg.Connection, relations: Relations) -> date
 
     The marts may mix two runs then, and a backfill would leave them so outside its range.
     """
-    if not table_exists(connection, *relations.places["int_score_publications"]):
+    if not table_exists(connection, *relations.places["int_scoring_run"]):
         return None
     row = connection.execute(
         sql.SQL(
@@ -158,7 +158,7 @@ def unfinished_run(connection: psycopg.Connection, relations: Relations) -> date
                 and exists (select 1 from {log} as log where log.newest_as_of is not null)
                 and not exists (select 1 from {log} as log where log.published_at > run.started_at)
             """
-        ).format(run=relations["int_scoring_run"], log=relations["int_score_publications"])
+        ).format(run=relations["int_scoring_run"], log=relations["int_runs"])
     ).fetchone()
     return None if row is None else row[0]
 
@@ -183,22 +183,22 @@ class _State:
 
     @classmethod
     def read(cls, connection: psycopg.Connection, relations: Relations) -> "_State":
-        if not table_exists(connection, *relations.places["int_score_publications"]):
+        if not table_exists(connection, *relations.places["int_scoring_run"]):
             return cls(None, timedelta())
         latest = connection.execute(
             sql.SQL(
-                "select run_as_of, newest_as_of, backfill_first, backfill_last, backfill_until, backfill_reached"
-                " from {} order by published_at desc limit 1"
-            ).format(relations["int_score_publications"])
+                "select published_until, newest_as_of, backfill_first, backfill_last, backfill_until, backfill_reached"
+                " from {} where published_at is not null order by published_at desc limit 1"
+            ).format(relations["int_runs"])
         ).fetchone()
         run = connection.execute(
             sql.SQL("select longest_memory from {}").format(relations["int_scoring_run"])
         ).fetchone()
         if latest is None or run is None:
             return cls(None, timedelta())
-        run_as_of, newest_as_of, *backfill = latest
+        published_until, newest_as_of, *backfill = latest
         [longest_memory] = run
-        newest = None if newest_as_of is None else run_as_of
+        newest = None if newest_as_of is None else published_until
         first, last, until, reached = backfill
         is_over = first is None or reached == until
         return cls(newest, longest_memory, None if is_over else _Stopped(first, last, until, reached))

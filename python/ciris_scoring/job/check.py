@@ -174,7 +174,7 @@ def _plan(
 
 
 def _seconds_of_last_increment(connection: psycopg.Connection, relations: Relations) -> float | None:
-    if not has_right(connection, *relations.places["int_run_attempts"]):
+    if not has_right(connection, *relations.places["int_runs"]):
         return None
     query = sql.SQL(
         """
@@ -184,7 +184,7 @@ def _seconds_of_last_increment(connection: psycopg.Connection, relations: Relati
         order by started_at desc
         limit 1
         """
-    ).format(relations["int_run_attempts"])
+    ).format(relations["int_runs"])
     row = connection.execute(query).fetchone()
     return None if row is None else row[0]
 

@@ -120,7 +120,7 @@ class Closing:
     def _summary(self) -> str:
         """Return the run as a JSON object: the columns of fct_scoring_runs that it knows, and the new alerts."""
         run = asdict(self.attempt)
-        run["scoring_run_id"] = run.pop("run_attempt_id")
+        run["scoring_run_id"] = run.pop("run_id")
         del run["state_digest"]
         return _json(run | {"new_alerts": [asdict(alert) for alert in self.new_alerts]})
 

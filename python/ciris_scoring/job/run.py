@@ -84,7 +84,7 @@ def score(
 
 def run_variables(moment: datetime, pid: int, attempt: Attempt) -> dict[str, Any]:
     """Return the variables of one run, without their prefix."""
-    row = {"id": str(attempt.run_attempt_id), "command": attempt.command}
+    row = {"id": str(attempt.run_id), "command": attempt.command}
     return {"as_of": as_of_time.text(moment), "lock_holder_pid": pid, "attempt": row}
 
 

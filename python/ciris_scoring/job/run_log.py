@@ -30,11 +30,11 @@ from ciris_scoring.basics.terminal import say
 
 @dataclass(slots=True)
 class Attempt:
-    """A row of int_run_attempts; its columns say what the fields mean."""
+    """A row of int_runs; its columns say what the fields mean."""
 
     command: str
     as_of: datetime | None = None
-    run_attempt_id: UUID = field(default_factory=uuid4)
+    run_id: UUID = field(default_factory=uuid4)
     started_at: datetime | None = None
     ended_at: datetime | None = None
     outcome: str | None = None
@@ -104,16 +104,16 @@ def _published(connection: psycopg.Connection, relations: Relations, attempt: At
 
 def _enter(connection: psycopg.Connection, relations: Relations, attempt: Attempt) -> None:
     """Write the known columns of the run's row; the first run makes the table."""
-    if not has_right(connection, *relations.places["int_run_attempts"], "insert"):
+    if not has_right(connection, *relations.places["int_runs"], "insert"):
         return
     row: dict[str, Any] = {name: value for name, value in asdict(attempt).items() if value is not None}
     for name in row.keys() & {"message", "remedy"}:
         row[name] = one_line(row[name]).replace("\0", "")
     columns = [sql.Identifier(name) for name in row]
     query = sql.SQL(
-        "insert into {} ({}) values ({}) on conflict (run_attempt_id) do update set ({}) = row({})"
+        "insert into {} ({}) values ({}) on conflict (run_id) do update set ({}) = row({})"
     ).format(
-        relations["int_run_attempts"],
+        relations["int_runs"],
         sql.SQL(", ").join(columns),
         sql.SQL(", ").join(map(sql.Placeholder, row)),
         sql.SQL(", ").join(columns),

@@ -19,7 +19,6 @@ from ciris_scoring.job.run_log import Attempt
 VARIABLES_OF_ONE_RUN = SET_BY_US | {f"{PREFIX}allow_rescoring", f"{PREFIX}as_of"}
 """Variables that differ from run to run; no view depends on them."""
 _VIEWS = ("view", "replace_view")
-_FILLED_BY_OTHERS = "nothing"
 _CONSTANT = "constant"
 _MADE_AT_EVERY_RUN = "anew"
 """Values of a table's meta.rewritten, which macros/materialization/replace_range.sql explains."""
@@ -83,7 +82,7 @@ def unchanged_nodes(manifest: Any) -> list[str]:
 
 
 def lasting_nodes(manifest: Any) -> list[str]:
-    """Return the unique ids of nodes that no run changes: seeds, tables that are constant or that others fill, views.
+    """Return the unique ids of nodes that no run changes: seeds, constant tables, views.
 
     A view of a table that every run makes anew is no such node: it goes with its table.
     """
@@ -93,7 +92,7 @@ def lasting_nodes(manifest: Any) -> list[str]:
         if node.package_name == PACKAGE
         and (
             node.resource_type == "seed"
-            or _rewritten(node) in (_FILLED_BY_OTHERS, _CONSTANT)
+            or _rewritten(node) == _CONSTANT
             or (_is(node, *_VIEWS) and not _reads_what_is_made_anew(manifest, node))
         )
     )
@@ -122,29 +121,19 @@ def _constants(manifest: Any, lasting: Iterable[str]) -> list[Any]:
 
 
 def _digest_of_last_run(connection: psycopg.Connection, relations: Relations, attempt: Attempt) -> str | None:
-    """The digest that the last run left; None if it did not publish, or plain dbt has published since."""
-    tables = ("int_run_attempts", "int_score_publications")
-    if not all(has_right(connection, *relations.places[name]) for name in tables):
+    """The digest that the last run left; None if it did not publish, or was one of plain dbt."""
+    if not has_right(connection, *relations.places["int_runs"]):
         return None
     query = sql.SQL(
         """
-        select last_run.state_digest
-        from (
-            select
-                attempts.outcome,
-                attempts.ended_at,
-                attempts.state_digest
-            from {} as attempts
-            where attempts.run_attempt_id <> %s and attempts.outcome is distinct from 'refused'
-            order by attempts.started_at desc
-            limit 1
-        ) as last_run
-        where
-            last_run.outcome = 'published'
-            and not exists (select 1 from {} as log where log.published_at > last_run.ended_at)
+        select case when outcome = 'published' then state_digest end
+        from {}
+        where run_id <> %s and outcome is distinct from 'refused'
+        order by started_at desc
+        limit 1
         """
-    ).format(*(relations[name] for name in tables))
-    row = connection.execute(query, [attempt.run_attempt_id]).fetchone()
+    ).format(relations["int_runs"])
+    row = connection.execute(query, [attempt.run_id]).fetchone()
     return None if row is None else row[0]
 
 

@@ -2,8 +2,9 @@
 
 from dataclasses import dataclass
 from datetime import datetime
+from uuid import uuid4
 
-from ciris_scoring.reading.marts import MARTS, Marts
+from ciris_scoring.reading.marts import Marts
 
 
 @dataclass(frozen=True)
@@ -11,7 +12,7 @@ class Publication:
     """What stands in the marts."""
 
     identity: str
-    """Another one whenever a run has written a mart."""
+    """The run that published it; another one at each reading while a run is at work, or after one that died."""
     scored_at: datetime | None
     """When the newest score was computed; None where there is no score."""
     as_of: datetime | None
@@ -23,9 +24,6 @@ class Publication:
     low_capacity_threshold: float
 
 
-# Scores come first in a run, so an answer may be made in the middle: it must belong to a publication of its own. Marts
-# that are rewritten whole, or whose newest rows are, tell by the transaction that wrote these, others by what stands in
-# their place.
 PUBLICATION = """
 select
     (select max(scored_at) from {fct_capacity_scores}) as scored_at,
@@ -38,24 +36,15 @@ select
     (
         select parameter_value::double precision from {dim_scoring_parameters}
         where parameter_name = 'low_capacity_threshold'
-    ) as low_capacity_threshold,
-    (
-        select max(latest_scored_at) from {fct_fleet_capacity}
-        where as_of = (select max(as_of) from {fct_fleet_capacity})
-    ) as fleet_scored_at,
-    (
-        select md5(string_agg(concat_ws(' ', oid, relfilenode), ' ' order by oid))
-        from pg_catalog.pg_class
-        where oid = any(%(marts)s::text[]::regclass[])
-    ) as relations,
-    concat_ws(
-        ' ',
-        (select xmin from {fct_capacity_alerts} order by as_of desc limit 1),
-        (select xmin from {dim_agents} limit 1),
-        (select xmin from {dim_capacity_categories} limit 1),
-        (select xmin from {dim_scoring_parameters} limit 1),
-        (select xmin from {dim_scoring_windows} limit 1)
-    ) as writers
+    ) as low_capacity_threshold
+"""
+# The newest run that has built, with those that were refused since, which have changed nothing that is published.
+IDENTITY = """
+select case
+    when bool_and(outcome in ('published', 'built', 'refused')) then string_agg(scoring_run_id, ' ' order by started_at)
+end
+from {fct_scoring_runs}
+where started_at >= (select max(started_at) from {fct_scoring_runs} where outcome in ('published', 'built'))
 """
 
 
@@ -64,13 +53,12 @@ def read_publication(marts: Marts) -> Publication:
 
     :raises psycopg.Error: the marts are not there, or cannot be read.
     """
-    places = [marts.relations[mart].as_string(marts.connection) for mart in MARTS]
-    [row] = marts.dicts(PUBLICATION, {"marts": places})
-    scored_at, as_of, parameter_set_id, window_days, min_traces, threshold, fleet_scored_at, *state = (
-        row.values()
-    )
+    identity = marts.value(IDENTITY) if marts.may_read("fct_scoring_runs") else None
+    [row] = marts.dicts(PUBLICATION, {})
+    scored_at, as_of, parameter_set_id, window_days, min_traces, threshold = row.values()
     return Publication(
-        identity="|".join(map(str, (scored_at, fleet_scored_at, parameter_set_id, *state))),
+        # Marts are written one after the other: what is read meanwhile may be no other reading's.
+        identity=identity or str(uuid4()),
         scored_at=scored_at,
         as_of=as_of,
         parameter_set_id=parameter_set_id,

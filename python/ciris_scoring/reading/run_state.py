@@ -63,13 +63,13 @@ def attempts(marts: Marts, limit: int) -> list[Attempt] | None:
     """
     if marts.may_read("fct_scoring_runs"):
         log = "{fct_scoring_runs}"
-    elif has_right(marts.connection, *marts.relations.places["int_run_attempts"]):
+    elif has_right(marts.connection, *marts.relations.places["int_runs"]):
         # The mart is not there before the first run has published.
         log = """(
             select
                 as_of, started_at, ended_at, extract(epoch from ended_at - started_at)::float8 as seconds, command,
                 coalesce(outcome, 'unfinished') as outcome, n_scores, n_late_traces, message, remedy
-            from {int_run_attempts}
+            from {int_runs}
         ) as runs"""
     else:
         return None

@@ -1,0 +1,71 @@
+{{
+  config(
+    materialized='replace_range',
+    meta={'rewritten': 'own_row'},
+    full_refresh=false,
+  )
+}}
+{#- The log of runs. Grain and key: run_id, a run. A run enters its row when it begins and when it ends
+    (macros/checks/run_log.sql), so that refused, failed and killed runs have one too; a full refresh keeps them all. This
+    model comes after the last mart and writes the row of the run anew, with what was published; in a backfill, each step
+    does. -#}
+{%- set entered = entered_row() %}
+-- depends_on: {{ ref('fct_capacity_alerts') }}
+-- depends_on: {{ ref('fct_fleet_capacity') }}
+-- depends_on: {{ ref('fct_fleet_coherence_hourly') }}
+-- depends_on: {{ ref('fct_data_quality') }}
+-- depends_on: {{ ref('fct_interval_calibration') }}
+-- depends_on: {{ ref('fct_record_signs') }}
+with scoring_run as (
+
+    select
+        as_of,
+        latest_as_of,
+        cutoff,
+        final_until,
+        parameter_set_id,
+        is_full_refresh,
+        backfill_first,
+        backfill_last,
+        backfill_until
+    from {{ ref('int_scoring_run') }}
+
+),
+
+scores as (
+
+    select max(as_of) as newest_as_of
+    from {{ ref('fct_capacity_scores') }}
+
+)
+
+select
+    '{{ run_id() }}'::uuid as run_id,
+    {{ utc_literal(entered['started_at']) }} as started_at,
+    null::timestamptz as ended_at,
+    {{ literal(entered['command']) }} as command,
+    {{ utc_literal(entered['as_of']) }} as as_of,
+    null::text as outcome,
+    null::integer as exit_code,
+    null::text as message,
+    null::text as remedy,
+    null::bigint as n_scores,
+    null::bigint as n_late_traces,
+    {{ literal(entered['version']) }} as version,
+    null::text as state_digest,
+    now() as published_at,
+    scoring_run.latest_as_of as published_until,
+    scores.newest_as_of,
+    case
+        when scoring_run.backfill_first is not null then scoring_run.final_until
+        when not scoring_run.is_full_refresh
+            then greatest(scoring_run.final_until, nullif(scoring_run.cutoff, '-infinity'))
+    end as final_until,
+    scoring_run.parameter_set_id,
+    scoring_run.is_full_refresh,
+    scoring_run.backfill_first,
+    scoring_run.backfill_last,
+    scoring_run.backfill_until,
+    case when scoring_run.backfill_first is not null then scoring_run.as_of end as backfill_reached
+from scoring_run
+cross join scores
