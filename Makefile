@@ -10,7 +10,7 @@ FOR_TESTS := $(VENV)/.installed-for-tests
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 SUPERSET := .bi/venv/.installed
 # Runs a command with a throw-away PostgreSQL and a dbt profile for it.
-WITH_DATABASE := $(BIN)/python -m ciris_scoring.trial.embedded exec --
+WITH_DATABASE := $(BIN)/python -m ciris_scoring.lab.embedded exec --
 
 .DEFAULT_GOAL := help
 .PHONY: help run serve stop test test-citus lint format parse pytest soak bi bench clean

@@ -13,9 +13,9 @@ from psycopg import sql
 from ciris_scoring.basics.project import Project
 from ciris_scoring.basics.source_schema import SOURCE_TABLES, table_identifier
 from ciris_scoring.basics.terminal import say
-from ciris_scoring.trial.simulation import stream_fleet
-from ciris_scoring.trial.simulation.load import Progress, append_traces, load_fleet
-from ciris_scoring.trial.simulation.sample import SAMPLE
+from ciris_scoring.lab.simulation import stream_fleet
+from ciris_scoring.lab.simulation.load import Progress, append_traces, load_fleet
+from ciris_scoring.lab.simulation.sample import SAMPLE
 
 END = datetime.fromisoformat(SAMPLE["as_of"])
 """When the simulated traces end; fixed, so that every benchmark of the same options has the same traces."""

@@ -13,9 +13,9 @@ from benchmarks.table import tables
 from benchmarks.targets import judge
 from benchmarks.verdicts import announce
 from ciris_scoring.basics.project import Project
+from ciris_scoring.lab import embedded
+from ciris_scoring.lab.simulation.load import Progress
 from ciris_scoring.options import Place
-from ciris_scoring.trial import embedded
-from ciris_scoring.trial.simulation.load import Progress
 
 
 def run_bench(

@@ -24,7 +24,7 @@ from ciris_scoring.basics.errors import InputError
 from ciris_scoring.basics.project import PREFIX, Project
 from ciris_scoring.basics.source_schema import table_identifier
 from ciris_scoring.basics.terminal import say
-from ciris_scoring.trial.simulation.load import Progress
+from ciris_scoring.lab.simulation.load import Progress
 
 
 @dataclass(frozen=True)

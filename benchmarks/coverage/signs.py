@@ -21,9 +21,9 @@ from benchmarks.jobs import place, score_at
 from benchmarks.verdicts import Verdict, announce
 from ciris_scoring.basics.project import load_project
 from ciris_scoring.basics.terminal import aligned
-from ciris_scoring.trial import embedded
-from ciris_scoring.trial.simulation import PATHOLOGIES, Fleet, fleet_roster, simulate_fleet
-from ciris_scoring.trial.simulation.load import load_fleet
+from ciris_scoring.lab import embedded
+from ciris_scoring.lab.simulation import PATHOLOGIES, Fleet, fleet_roster, simulate_fleet
+from ciris_scoring.lab.simulation.load import load_fleet
 
 REPOSITORY = Path(__file__).parents[2]
 END = datetime(2026, 6, 15, tzinfo=UTC)

@@ -173,16 +173,16 @@ def run(
       ciris-scoring run --json --on-alert ./tell.sh  # for a scheduler
     """
     from ciris_scoring.job import run as job
-    from ciris_scoring.job.closing import Closing
+    from ciris_scoring.job.after_run import AfterRun
     from ciris_scoring.job.run_log import Attempt
 
     attempt = Attempt("backfill" if first or last else "full_refresh" if full_refresh else "run")
-    closing = Closing(attempt, report_file, alert_command, for_machines)
-    options: dict[str, Any] = {"allow_rescoring": allow_rescoring, "closing": closing}
-    with closing.summed_up():
+    after_run = AfterRun(attempt, report_file, alert_command, for_machines)
+    options: dict[str, Any] = {"allow_rescoring": allow_rescoring, "after_run": after_run}
+    with after_run.summed_up():
         cli_vars = place.cli_vars()
         if report_file is not None:
-            from ciris_scoring.show.report import check_place
+            from ciris_scoring.serve.report import check_place
 
             check_place(report_file)
         if first or last:
@@ -213,7 +213,7 @@ def run(
             raise InputError("--restart goes with --from and --to.", "Leave it out.")
         elif embedded:
             place.refuse_profile()
-            from ciris_scoring.trial.run import run_embedded
+            from ciris_scoring.lab.run import run_embedded
 
             run_embedded(place.project_dir, cli_vars, as_of, full_refresh=full_refresh, **options)
         else:
@@ -285,8 +285,8 @@ def explain(
       ciris-scoring explain 4107c26f --as-of 2026-06-14 --window-days 30
       ciris-scoring explain Link --since 2026-06-01 --json
     """
-    from ciris_scoring.show.explain import as_json, page
-    from ciris_scoring.show.explain import explain as read_explanation
+    from ciris_scoring.serve.explain import as_json, page
+    from ciris_scoring.serve.explain import explain as read_explanation
 
     project = place.project()
     explanation = read_explanation(project, agent, as_of, window_days, since, bound)
@@ -343,7 +343,7 @@ def report(
       ciris-scoring report --json | jq '.fleet'
     """
     from ciris_scoring.basics.terminal import say
-    from ciris_scoring.show import report as reports
+    from ciris_scoring.serve import report as reports
 
     file = output or (Path("-") if for_machines else reports.DEFAULT_FILE)
     if str(file) != "-":
@@ -541,14 +541,14 @@ def serve(
     from ciris_scoring.basics.project import STATE_FOLDER, find_project
 
     with _extra("api"):
-        from ciris_scoring.show.api.server import serve as serve_scores
-        from ciris_scoring.show.api.settings import settings_of
+        from ciris_scoring.serve.api.server import serve as serve_scores
+        from ciris_scoring.serve.api.settings import settings_of
 
     settings = settings_of(host, port, no_auth, requests_per_minute, origins, cache_mb)
     place.cli_vars()  # wrong ones are refused before a server starts
     if embedded:
         place.refuse_profile()
-        from ciris_scoring.trial import embedded as embedded_server
+        from ciris_scoring.lab import embedded as embedded_server
 
         project_dir = find_project(place.project_dir)
         profiles_dir = project_dir / STATE_FOLDER
@@ -569,7 +569,7 @@ def stop(delete: bool, project_dir: Path | None) -> None:
       ciris-scoring stop --delete      # the next run starts with the sample
     """
     from ciris_scoring.basics.project import STATE_FOLDER, find_project
-    from ciris_scoring.trial import data_folder, embedded
+    from ciris_scoring.lab import data_folder, embedded
 
     state_folder = find_project(project_dir) / STATE_FOLDER
     stopped = embedded.stop(state_folder)
@@ -608,8 +608,8 @@ def simulate(
       ciris-scoring simulate --vars '{ciris_source: events}'
     """
     from ciris_scoring.basics.connection import connect
-    from ciris_scoring.trial.simulation import stream_fleet
-    from ciris_scoring.trial.simulation.load import load_fleet
+    from ciris_scoring.lab.simulation import stream_fleet
+    from ciris_scoring.lab.simulation.load import load_fleet
 
     project = place.project()
     now = datetime.now(UTC)

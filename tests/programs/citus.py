@@ -27,7 +27,7 @@ from ciris_scoring.basics.errors import CirisError, RunInProgress
 from ciris_scoring.basics.project import load_project
 from ciris_scoring.basics.run_lock import run_lock
 from ciris_scoring.basics.source_schema import SOURCE_TABLES
-from ciris_scoring.trial.simulation.sample import SAMPLE, load_sample
+from ciris_scoring.lab.simulation.sample import SAMPLE, load_sample
 from conftest import REPOSITORY
 from nasty_fleet import START, nasty_fleet, oversized
 from pipeline import ATTRIBUTION, create_loose_sources, insert_rows, kept_parsed, score, table_differences

@@ -25,8 +25,8 @@ from typing import Any
 import psycopg
 
 import tests_path  # noqa: F401
-from ciris_scoring.trial import embedded
-from ciris_scoring.trial.simulation.sample import load_sample, sample_info
+from ciris_scoring.lab import embedded
+from ciris_scoring.lab.simulation.sample import load_sample, sample_info
 from nasty_fleet import START, nasty_fleet
 from pipeline import REPOSITORY, create_loose_sources, insert_rows, mart_differences
 

@@ -27,8 +27,8 @@ from click.testing import Result
 
 import tests_path  # noqa: F401
 from ciris_scoring.basics.connection import one_row
-from ciris_scoring.trial import embedded
-from ciris_scoring.trial.embedded import SCHEMA
+from ciris_scoring.lab import embedded
+from ciris_scoring.lab.embedded import SCHEMA
 from command_line import at
 from conftest import Database, fresh_database
 from event_lens import AS_EVENTS, write_as_events

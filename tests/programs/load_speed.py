@@ -15,7 +15,7 @@ from pathlib import Path
 import tests_path  # noqa: F401
 from ciris_scoring.audit.load import load, report
 from ciris_scoring.basics.project import load_project
-from ciris_scoring.trial import embedded
+from ciris_scoring.lab import embedded
 from conftest import REPOSITORY
 from signed_batches import Agent, batch
 

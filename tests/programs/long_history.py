@@ -14,8 +14,8 @@ from pathlib import Path
 import psycopg
 
 import tests_path  # noqa: F401
-from ciris_scoring.trial import embedded
-from ciris_scoring.trial.embedded import SCHEMA
+from ciris_scoring.lab import embedded
+from ciris_scoring.lab.embedded import SCHEMA
 from conftest import Database, fresh_database
 from nasty_fleet import nasty_fleet
 from pipeline import (

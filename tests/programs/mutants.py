@@ -24,8 +24,8 @@ from queue import Queue
 
 import tests_path  # noqa: F401
 from ciris_scoring.basics.errors import CirisError
-from ciris_scoring.trial import embedded
-from ciris_scoring.trial.embedded import Server
+from ciris_scoring.lab import embedded
+from ciris_scoring.lab.embedded import Server
 from mutant_list import MUTANTS, Mutant
 
 PROJECT = Path(__file__).parents[2]

@@ -18,8 +18,8 @@ from typing import Any
 import psycopg
 
 import tests_path  # noqa: F401
-from ciris_scoring.trial import embedded
-from ciris_scoring.trial.embedded import SCHEMA
+from ciris_scoring.lab import embedded
+from ciris_scoring.lab.embedded import SCHEMA
 from event_lens import write_as_events
 from nasty_fleet import START, nasty_fleet
 from pipeline import create_loose_sources, insert_rows, score, table_differences

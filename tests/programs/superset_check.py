@@ -29,10 +29,10 @@ import yaml
 from psycopg import sql
 
 import tests_path  # noqa: F401
+from ciris_scoring.lab import embedded
+from ciris_scoring.lab.embedded import SCHEMA
+from ciris_scoring.lab.simulation.sample import load_sample, sample_info
 from ciris_scoring.reading.words import PART_WORDS, named
-from ciris_scoring.trial import embedded
-from ciris_scoring.trial.embedded import SCHEMA
-from ciris_scoring.trial.simulation.sample import load_sample, sample_info
 from conftest import REPOSITORY, Database, fresh_database
 from pipeline import score
 

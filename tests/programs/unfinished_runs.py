@@ -21,8 +21,8 @@ from typing import Any
 
 import tests_path  # noqa: F401
 from ciris_scoring.basics.connection import one_row
-from ciris_scoring.trial import embedded
-from ciris_scoring.trial.embedded import SCHEMA, Server
+from ciris_scoring.lab import embedded
+from ciris_scoring.lab.embedded import SCHEMA, Server
 from conftest import Database
 from pipeline import MARTS, RUN_TIMES
 from test_bad_input import Dbt, dbt, fleet_database, marts, restore, run, saved

@@ -14,13 +14,13 @@ from starlette.testclient import TestClient
 from ciris_scoring.basics.project import STATE_FOLDER, load_project
 from ciris_scoring.reading.agents import Agent, find
 from ciris_scoring.reading.marts import Marts
-from ciris_scoring.show.api import endpoints
-from ciris_scoring.show.api.app import create_app
-from ciris_scoring.show.api.database import Database
-from ciris_scoring.show.api.settings import Settings
+from ciris_scoring.serve.api import endpoints
+from ciris_scoring.serve.api.app import create_app
+from ciris_scoring.serve.api.database import Database
+from ciris_scoring.serve.api.settings import Settings
 
 ROOT = Path(__file__).parents[2]
-FILE = ROOT / "python/ciris_scoring/show/api/examples.json"
+FILE = ROOT / "python/ciris_scoring/serve/api/examples.json"
 SCORING = "/api/v1/scoring"
 ENDPOINTS = {
     "fleet": f"{SCORING}/capacity/fleet",

@@ -20,8 +20,8 @@ from dbt_common.events.base_types import BaseEvent, DebugLevel
 from dbt_common.events.event_manager import EventManager
 from jinja2 import Environment
 
-from ciris_scoring.trial import embedded
-from ciris_scoring.trial.embedded import Server
+from ciris_scoring.lab import embedded
+from ciris_scoring.lab.embedded import Server
 
 REPOSITORY = Path(__file__).parents[2]
 OLDEST_POSTGRESQL = 15
@@ -214,7 +214,7 @@ def _major_version(postgres: Path) -> int:
 @pytest.fixture(scope="session")
 def scored_sample(embedded_postgres: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
     """The sample, scored once for all tests, which only read it; one that changes it takes a copy of it."""
-    from ciris_scoring.trial.simulation.sample import load_sample, sample_info
+    from ciris_scoring.lab.simulation.sample import load_sample, sample_info
     from pipeline import score
 
     folder = tmp_path_factory.mktemp("sample")

@@ -8,7 +8,7 @@ from __future__ import annotations
 import psycopg
 from psycopg import sql
 
-from ciris_scoring.trial.simulation.events import UNFOLD, create_engine_tables, index_events
+from ciris_scoring.lab.simulation.events import UNFOLD, create_engine_tables, index_events
 
 AS_EVENTS = {"ciris_source": "events"}
 """Both stand in the schema, so that the variable decides."""

@@ -31,7 +31,7 @@ from ciris_scoring.basics.project import PARSED_VARIABLES, Project, load_project
 from ciris_scoring.basics.relations import Place, Relations
 from ciris_scoring.basics.source_schema import create_source_tables
 from ciris_scoring.job.run import run
-from ciris_scoring.trial.embedded import SCHEMA
+from ciris_scoring.lab.embedded import SCHEMA
 
 REPOSITORY = Path(__file__).parents[2]
 SOURCES = ("covenant_traces", "wbd_deferrals", "covenant_public_keys")

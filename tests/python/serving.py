@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from fastapi import FastAPI
 
 from ciris_scoring.basics.project import Project
-from ciris_scoring.show.api.connections import LimitedServer
-from ciris_scoring.show.api.database import Database
-from ciris_scoring.show.api.server import listen
+from ciris_scoring.serve.api.connections import LimitedServer
+from ciris_scoring.serve.api.database import Database
+from ciris_scoring.serve.api.server import listen
 
 
 @contextlib.contextmanager

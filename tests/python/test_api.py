@@ -46,23 +46,23 @@ from ciris_scoring.basics import decimals
 from ciris_scoring.basics.errors import InputError
 from ciris_scoring.basics.project import Project, load_project
 from ciris_scoring.cli import main
+from ciris_scoring.lab import embedded
+from ciris_scoring.lab.embedded import SCHEMA, Server
+from ciris_scoring.lab.simulation.sample import load_sample, sample_info
 from ciris_scoring.reading.agent import NON_EXEMPT_ACTIONS
 from ciris_scoring.reading.evidence import RULES
 from ciris_scoring.reading.marts import Marts
 from ciris_scoring.reading.publication import read_publication
-from ciris_scoring.show.api import answers as answers_module
-from ciris_scoring.show.api import endpoints, models
-from ciris_scoring.show.api import pages as api_pages
-from ciris_scoring.show.api.app import create_app
-from ciris_scoring.show.api.database import Database as ServedDatabase
-from ciris_scoring.show.api.guard import MOST_CLIENTS, SECURITY_HEADERS, Limits, client_of
-from ciris_scoring.show.api.lens import LENS_NAMES, SORTED_BY
-from ciris_scoring.show.api.problems import TYPE, Problem
-from ciris_scoring.show.api.settings import Settings, settings_of
-from ciris_scoring.show.explain import explain
-from ciris_scoring.trial import embedded
-from ciris_scoring.trial.embedded import SCHEMA, Server
-from ciris_scoring.trial.simulation.sample import load_sample, sample_info
+from ciris_scoring.serve.api import answers as answers_module
+from ciris_scoring.serve.api import endpoints, models
+from ciris_scoring.serve.api import pages as api_pages
+from ciris_scoring.serve.api.app import create_app
+from ciris_scoring.serve.api.database import Database as ServedDatabase
+from ciris_scoring.serve.api.guard import MOST_CLIENTS, SECURITY_HEADERS, Limits, client_of
+from ciris_scoring.serve.api.lens import LENS_NAMES, SORTED_BY
+from ciris_scoring.serve.api.problems import TYPE, Problem
+from ciris_scoring.serve.api.settings import Settings, settings_of
+from ciris_scoring.serve.explain import explain
 from conftest import REPOSITORY, Database, fresh_database
 from pipeline import score
 from serving import opened, running

@@ -18,11 +18,11 @@ from fastapi import FastAPI
 from starlette.responses import Response
 from starlette.testclient import TestClient
 
-from ciris_scoring.show.api import connections
-from ciris_scoring.show.api.app import create_app
-from ciris_scoring.show.api.connections import NotAgain
-from ciris_scoring.show.api.database import Database as ServedDatabase
-from ciris_scoring.show.api.settings import Settings
+from ciris_scoring.serve.api import connections
+from ciris_scoring.serve.api.app import create_app
+from ciris_scoring.serve.api.connections import NotAgain
+from ciris_scoring.serve.api.database import Database as ServedDatabase
+from ciris_scoring.serve.api.settings import Settings
 from conftest import REPOSITORY
 from serving import running
 

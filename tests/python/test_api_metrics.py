@@ -9,10 +9,10 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from starlette.testclient import TestClient
 
-from ciris_scoring.show.api.app import create_app
-from ciris_scoring.show.api.database import Database as ServedDatabase
-from ciris_scoring.show.api.settings import Settings
-from ciris_scoring.trial.embedded import SCHEMA
+from ciris_scoring.lab.embedded import SCHEMA
+from ciris_scoring.serve.api.app import create_app
+from ciris_scoring.serve.api.database import Database as ServedDatabase
+from ciris_scoring.serve.api.settings import Settings
 from conftest import Database
 
 KEY = "0123456789abcdef0123456789abcdef"

@@ -19,13 +19,13 @@ from ciris_scoring.basics.dbt import parse, read_relations
 from ciris_scoring.basics.errors import InputError, ProfileError
 from ciris_scoring.basics.project import Project, load_project
 from ciris_scoring.job.run import run
+from ciris_scoring.lab.embedded import SCHEMA, Server
 from ciris_scoring.project_files import copy_project
-from ciris_scoring.show.api.app import create_app
-from ciris_scoring.show.api.database import Database as ServedDatabase
-from ciris_scoring.show.api.settings import Settings
-from ciris_scoring.show.explain import explain
-from ciris_scoring.show.report import report
-from ciris_scoring.trial.embedded import SCHEMA, Server
+from ciris_scoring.serve.api.app import create_app
+from ciris_scoring.serve.api.database import Database as ServedDatabase
+from ciris_scoring.serve.api.settings import Settings
+from ciris_scoring.serve.explain import explain
+from ciris_scoring.serve.report import report
 from conftest import REPOSITORY, Database, fresh_database
 from nasty_fleet import START, nasty_fleet
 from pipeline import create_loose_sources, insert_rows, relation_differences, score

@@ -20,9 +20,9 @@ from psycopg import sql
 from psycopg.types.json import Jsonb
 
 from brute_force import attribution
+from ciris_scoring.lab.embedded import SCHEMA, Server
 from ciris_scoring.statistics.attribution import Components, losses
 from ciris_scoring.statistics.inputs import Parameters
-from ciris_scoring.trial.embedded import SCHEMA, Server
 from conftest import Database, fresh_database
 from nasty_fleet import START, nasty_fleet
 from pipeline import attribution_differences, create_loose_sources, insert_rows, score

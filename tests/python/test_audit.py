@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ciris_scoring.trial.embedded import Server
+from ciris_scoring.lab.embedded import Server
 from conftest import Database, copy_of, fresh_database
 from signed_batches import GENERATIONS, MIDDLE, Agent, batch
 from test_load import command, write, write_keys

@@ -14,7 +14,7 @@ from ciris_scoring.basics.errors import CirisError, DbtFailed, InputError
 from ciris_scoring.basics.project import load_project
 from ciris_scoring.job.backfill import Step, plan_steps
 from ciris_scoring.job.run import run_backfill
-from ciris_scoring.trial import embedded
+from ciris_scoring.lab import embedded
 from conftest import REPOSITORY, fresh_database
 from nasty_fleet import START, nasty_fleet
 from pipeline import MARTS, create_loose_sources, insert_rows, kept_parsed, score, table_differences

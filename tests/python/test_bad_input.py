@@ -25,9 +25,9 @@ from psycopg import sql
 from ciris_scoring.basics.dbt import forget_compiled
 from ciris_scoring.basics.errors import shown
 from ciris_scoring.basics.run_lock import run_lock
-from ciris_scoring.trial.embedded import SCHEMA, Server
-from ciris_scoring.trial.simulation import simulate_fleet
-from ciris_scoring.trial.simulation.load import load_fleet
+from ciris_scoring.lab.embedded import SCHEMA, Server
+from ciris_scoring.lab.simulation import simulate_fleet
+from ciris_scoring.lab.simulation.load import load_fleet
 from command_line import at, invoke, refused
 from conftest import Database, fresh_database
 from pipeline import LOG_OF_RUNS, deciding, kept_parsed, parsed_for

@@ -19,7 +19,7 @@ from psycopg.rows import dict_row
 from brute_force import scoring as brute_force
 from cases import CASES
 from cases.notation import TRACES_FROM, Case, Row, T, key
-from ciris_scoring.trial.embedded import SCHEMA, Server
+from ciris_scoring.lab.embedded import SCHEMA, Server
 from conftest import fresh_database
 from pipeline import create_loose_sources, differences_from_brute_force, insert_rows, score
 

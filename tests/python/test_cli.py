@@ -18,8 +18,8 @@ from ciris_scoring.basics import as_of as as_of_time
 from ciris_scoring.basics.project import BATCHES_FOLDER, STATE_FOLDER, load_project
 from ciris_scoring.basics.run_lock import run_lock
 from ciris_scoring.basics.source_schema import create_source_tables
-from ciris_scoring.trial import data_folder, embedded
-from ciris_scoring.trial.simulation.sample import sample_info
+from ciris_scoring.lab import data_folder, embedded
+from ciris_scoring.lab.simulation.sample import sample_info
 from command_line import at, invoke, refused
 from conftest import REPOSITORY, Database
 
@@ -585,7 +585,7 @@ def test_a_command_beside_a_throw_away_server():
     command = [
         sys.executable,
         "-m",
-        "ciris_scoring.trial.embedded",
+        "ciris_scoring.lab.embedded",
         "exec",
         "--",
         sys.executable,

@@ -20,11 +20,11 @@ from psycopg.rows import dict_row, tuple_row
 
 from ciris_scoring.basics.dbt import parse
 from ciris_scoring.basics.project import load_project
+from ciris_scoring.lab.embedded import SCHEMA
+from ciris_scoring.lab.simulation.sample import sample_info
 from ciris_scoring.reading import fleet
 from ciris_scoring.reading.marts import Marts
 from ciris_scoring.reading.words import PART_WORDS, named
-from ciris_scoring.trial.embedded import SCHEMA
-from ciris_scoring.trial.simulation.sample import sample_info
 from conftest import REPOSITORY, Database
 from pipeline import MARTS, kept_parsed
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from ciris_scoring.basics.errors import InputError
-from ciris_scoring.trial import data_folder, embedded
+from ciris_scoring.lab import data_folder, embedded
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import psycopg
 import pytest
 
 from ciris_scoring.basics.source_schema import create_source_tables
-from ciris_scoring.trial.embedded import Server, write_profile
+from ciris_scoring.lab.embedded import Server, write_profile
 from conftest import Database
 from test_bad_input import dbt, refusal, run
 

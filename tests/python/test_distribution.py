@@ -23,7 +23,7 @@ from ciris_scoring.basics.source_schema import (
     create_source_tables,
     distribute,
 )
-from ciris_scoring.trial import embedded
+from ciris_scoring.lab import embedded
 from conftest import REPOSITORY, Database
 from nasty_fleet import START, nasty_fleet, oversized
 from pipeline import create_loose_sources, insert_rows, score, table_differences

@@ -22,10 +22,10 @@ from dbt.cli.main import dbtRunner
 from ciris_scoring.basics.project import parse_vars
 from ciris_scoring.basics.terminal import aligned, fitted
 from ciris_scoring.cli import main
-from ciris_scoring.show.fleet_table import fleet_tables
-from ciris_scoring.trial import embedded
-from ciris_scoring.trial.embedded import SCHEMA
-from ciris_scoring.trial.simulation.sample import sample_info
+from ciris_scoring.lab import embedded
+from ciris_scoring.lab.embedded import SCHEMA
+from ciris_scoring.lab.simulation.sample import sample_info
+from ciris_scoring.serve.fleet_table import fleet_tables
 from conftest import REPOSITORY, Database, copy_of
 from pipeline import MARTS, kept_parsed, score
 

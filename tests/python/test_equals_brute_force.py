@@ -10,8 +10,8 @@ from uuid import uuid4
 
 import pytest
 
-from ciris_scoring.trial.embedded import SCHEMA, Server
-from ciris_scoring.trial.simulation.sample import load_sample, sample_info
+from ciris_scoring.lab.embedded import SCHEMA, Server
+from ciris_scoring.lab.simulation.sample import load_sample, sample_info
 from conftest import Database, fresh_database
 from nasty_fleet import START, nasty_fleet
 from pipeline import create_loose_sources, differences_from_brute_force, insert_rows, score

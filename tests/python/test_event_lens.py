@@ -18,10 +18,10 @@ import real_engine
 from ciris_scoring.audit.load import load
 from ciris_scoring.basics.project import load_project
 from ciris_scoring.basics.source_schema import TRACE_COLUMNS
-from ciris_scoring.trial.embedded import SCHEMA, Server
-from ciris_scoring.trial.simulation import simulate_fleet
-from ciris_scoring.trial.simulation.events import create_engine_tables, index_events
-from ciris_scoring.trial.simulation.load import load_fleet
+from ciris_scoring.lab.embedded import SCHEMA, Server
+from ciris_scoring.lab.simulation import simulate_fleet
+from ciris_scoring.lab.simulation.events import create_engine_tables, index_events
+from ciris_scoring.lab.simulation.load import load_fleet
 from command_line import at, invoke
 from conftest import REPOSITORY, Database, fresh_database
 from event_lens import AS_EVENTS, write_as_events

@@ -19,11 +19,11 @@ import command_line
 from ciris_scoring.basics.connection import table_exists
 from ciris_scoring.basics.project import Project, load_project
 from ciris_scoring.basics.terminal import width
+from ciris_scoring.lab.embedded import SCHEMA
+from ciris_scoring.lab.simulation.sample import sample_info
 from ciris_scoring.reading.evidence import RULES
-from ciris_scoring.show import explain as explain_module
-from ciris_scoring.show.explain import PAGE_WIDTH, RULE, explain, page
-from ciris_scoring.trial.embedded import SCHEMA
-from ciris_scoring.trial.simulation.sample import sample_info
+from ciris_scoring.serve import explain as explain_module
+from ciris_scoring.serve.explain import PAGE_WIDTH, RULE, explain, page
 from conftest import REPOSITORY, Database, copy_of
 from pipeline import MARTS
 

@@ -11,9 +11,9 @@ import wcwidth
 from psycopg.types.json import Jsonb
 
 from ciris_scoring.basics.terminal import aligned, fitted, printable, width
+from ciris_scoring.lab.embedded import SCHEMA
 from ciris_scoring.reading.alerts import Alert
-from ciris_scoring.show.fleet_table import AGENT_WIDTH, MAX_ROWS, fleet_tables, shown_label
-from ciris_scoring.trial.embedded import SCHEMA
+from ciris_scoring.serve.fleet_table import AGENT_WIDTH, MAX_ROWS, fleet_tables, shown_label
 from pipeline import MARTS
 
 AS_OF = datetime(2026, 6, 15, tzinfo=UTC)

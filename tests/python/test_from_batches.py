@@ -19,8 +19,8 @@ from ciris_scoring.audit.load import Summary, load
 from ciris_scoring.basics.project import load_project
 from ciris_scoring.basics.source_schema import TRACE_COLUMNS
 from ciris_scoring.cli import main
-from ciris_scoring.trial import embedded
-from ciris_scoring.trial.embedded import Server
+from ciris_scoring.lab import embedded
+from ciris_scoring.lab.embedded import Server
 from conftest import REPOSITORY, Database, copy_of, fresh_database
 from pipeline import kept_parsed
 from signed_batches import GENERATIONS, Agent, batch

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from ciris_scoring.trial.embedded import SCHEMA, Server
+from ciris_scoring.lab.embedded import SCHEMA, Server
 from conftest import Database
 from test_bad_input import dbt, fleet_database, marts, refusal, restore, run, saved
 

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from brute_force import scoring as brute_force
 from cases.notation import T, ago, deferral, key, traces
-from ciris_scoring.trial.embedded import SCHEMA, Server
+from ciris_scoring.lab.embedded import SCHEMA, Server
 from conftest import fresh_database
 from pipeline import create_loose_sources, differences_from_brute_force, insert_rows, score
 from test_equals_brute_force import OTHER_PARAMETERS

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from ciris_scoring.trial.embedded import SCHEMA
+from ciris_scoring.lab.embedded import SCHEMA
 from conftest import Database
 from nasty_fleet import START, nasty_fleet
 from pipeline import create_loose_sources, differences_from_brute_force, insert_rows, score, score_rows

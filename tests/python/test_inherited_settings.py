@@ -12,7 +12,7 @@ import pytest
 from psycopg import sql
 
 from ciris_scoring.basics.connection import SETTINGS_NOT_TO_INHERIT
-from ciris_scoring.trial.embedded import SCHEMA, write_profile
+from ciris_scoring.lab.embedded import SCHEMA, write_profile
 from conftest import REPOSITORY, Database
 from nasty_fleet import START, nasty_fleet
 from pipeline import create_loose_sources, differences_from_brute_force, insert_rows, score, table_differences

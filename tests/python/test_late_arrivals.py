@@ -7,7 +7,7 @@ from datetime import timedelta
 from pathlib import Path
 
 from cases.notation import Case, T, ago, key, traces
-from ciris_scoring.trial.embedded import SCHEMA, Server
+from ciris_scoring.lab.embedded import SCHEMA, Server
 from conftest import fresh_database
 from pipeline import create_loose_sources, insert_rows, score
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import psycopg
 
-from ciris_scoring.trial import embedded
-from ciris_scoring.trial.embedded import SCHEMA
+from ciris_scoring.lab import embedded
+from ciris_scoring.lab.embedded import SCHEMA
 from conftest import Database
 from nasty_fleet import START, nasty_fleet
 from pipeline import create_loose_sources, insert_rows, score, score_rows

@@ -11,9 +11,9 @@ import pytest
 import yaml
 
 from ciris_scoring.basics.source_schema import SOURCE_TABLES
-from ciris_scoring.trial import embedded
-from ciris_scoring.trial.embedded import SCHEMA
-from ciris_scoring.trial.simulation.sample import sample_info
+from ciris_scoring.lab import embedded
+from ciris_scoring.lab.embedded import SCHEMA
+from ciris_scoring.lab.simulation.sample import sample_info
 from command_line import at, invoke, refused
 from conftest import Database, copy_of
 from pipeline import relation_differences, score

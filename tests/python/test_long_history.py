@@ -8,7 +8,7 @@ from __future__ import annotations
 from datetime import timedelta
 from pathlib import Path
 
-from ciris_scoring.trial.embedded import SCHEMA, Server
+from ciris_scoring.lab.embedded import SCHEMA, Server
 from conftest import Database, fresh_database
 from long_history import load_years, years_in_one_refresh_and_in_increments
 from pipeline import score, score_rows

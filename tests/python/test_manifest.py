@@ -11,8 +11,8 @@ from dbt.cli.main import dbtRunner
 from dbt.contracts.graph.manifest import Manifest
 from dbt.contracts.graph.nodes import GenericTestNode, ModelNode, SeedNode, SingularTestNode
 
-from ciris_scoring.trial import embedded
-from ciris_scoring.trial.embedded import Server
+from ciris_scoring.lab import embedded
+from ciris_scoring.lab.embedded import Server
 from conftest import REPOSITORY
 
 # Each exception with its reason. One that is no longer needed fails too.

@@ -11,7 +11,7 @@ import pytest
 import yaml
 from psycopg.rows import dict_row
 
-from ciris_scoring.trial.embedded import SCHEMA
+from ciris_scoring.lab.embedded import SCHEMA
 from conftest import REPOSITORY, Database, copy_of
 
 KEY = ("agent_id_hash", "as_of", "window_days")

@@ -22,8 +22,8 @@ from hypothesis import strategies as st
 from psycopg import sql
 
 from ciris_scoring.basics.source_schema import SOURCE_TABLES, create_source_tables
-from ciris_scoring.trial import embedded
-from ciris_scoring.trial.embedded import Server
+from ciris_scoring.lab import embedded
+from ciris_scoring.lab.embedded import Server
 from conftest import Database, fresh_database
 from nasty_fleet import START, Row, nasty_fleet
 from pipeline import insert_rows, score, wrong_counts

@@ -23,17 +23,17 @@ from ciris_scoring.basics.decimals import cut
 from ciris_scoring.basics.errors import CirisError
 from ciris_scoring.basics.run_lock import run_lock
 from ciris_scoring.basics.terminal import fitted
+from ciris_scoring.lab.embedded import SCHEMA
+from ciris_scoring.lab.simulation.sample import sample_info
 from ciris_scoring.reading import agent as agent_reading
 from ciris_scoring.reading import agents, fleet, history
 from ciris_scoring.reading.marts import Marts
 from ciris_scoring.reading.verdict import Raised, verdict
 from ciris_scoring.reading.words import PART_WORDS, named
-from ciris_scoring.show import report
-from ciris_scoring.show.fleet_table import fleet_tables
-from ciris_scoring.show.pages import charts, pages, words
-from ciris_scoring.show.pages.links import ReportLinks, ServedLinks
-from ciris_scoring.trial.embedded import SCHEMA
-from ciris_scoring.trial.simulation.sample import sample_info
+from ciris_scoring.serve import report
+from ciris_scoring.serve.fleet_table import fleet_tables
+from ciris_scoring.serve.pages import charts, pages, words
+from ciris_scoring.serve.pages.links import ReportLinks, ServedLinks
 from conftest import REPOSITORY, Database, copy_of
 from html_text import Parsed
 from pipeline import MARTS

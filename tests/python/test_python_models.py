@@ -15,7 +15,7 @@ import duckdb
 import pytest
 from dbt.adapters.postgres import PostgresAdapter
 
-from ciris_scoring.trial.embedded import SCHEMA
+from ciris_scoring.lab.embedded import SCHEMA
 from command_line import at
 from conftest import REPOSITORY, Database
 from pipeline import RUN_TIMES

@@ -16,7 +16,7 @@ import pytest
 from psycopg import sql
 
 from ciris_scoring.basics.source_schema import create_source_tables
-from ciris_scoring.trial.embedded import SCHEMA, Server
+from ciris_scoring.lab.embedded import SCHEMA, Server
 from conftest import REPOSITORY, Database, fresh_database
 from pipeline import differences_from_brute_force, score
 

@@ -19,8 +19,8 @@ import pytest
 from ciris_scoring.basics.connection import one_row
 from ciris_scoring.basics.errors import RunInProgress
 from ciris_scoring.basics.run_lock import run_lock
-from ciris_scoring.trial import embedded
-from ciris_scoring.trial.embedded import SCHEMA, Server
+from ciris_scoring.lab import embedded
+from ciris_scoring.lab.embedded import SCHEMA, Server
 from command_line import at
 from conftest import Database
 from kills import (

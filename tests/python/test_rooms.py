@@ -5,7 +5,7 @@ from pathlib import Path
 
 from conftest import REPOSITORY
 
-ROOMS = ("basics", "reading", "statistics", "show", "job", "trial", "audit")
+ROOMS = ("basics", "reading", "statistics", "serve", "job", "lab", "audit")
 PACKAGE = REPOSITORY / "python/ciris_scoring"
 
 

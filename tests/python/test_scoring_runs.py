@@ -20,10 +20,10 @@ from ciris_scoring.basics.errors import DbtFailed, RunInProgress, StepError
 from ciris_scoring.basics.relations import Relations
 from ciris_scoring.basics.run_lock import RUN_LOCK, is_held, run_lock
 from ciris_scoring.job import run as job
-from ciris_scoring.job.closing import Closing
-from ciris_scoring.show.pages import pages
-from ciris_scoring.trial.embedded import SCHEMA
-from ciris_scoring.trial.simulation.sample import sample_info
+from ciris_scoring.job.after_run import AfterRun
+from ciris_scoring.lab.embedded import SCHEMA
+from ciris_scoring.lab.simulation.sample import sample_info
+from ciris_scoring.serve.pages import pages
 from conftest import Database, copy_of
 from kills import PROGRAMS, Command
 from pipeline import MARTS, score
@@ -260,9 +260,9 @@ def test_alerts_that_are_new_or_have_become_critical_go_to_the_command(
         f" where as_of = (select max(as_of) from {SCHEMA}.fct_fleet_capacity) order by severity, kind"
     ).fetchall()
     added, risen = alerts[-1], next(alert for alert in alerts if alert["severity"] == "critical")
-    read_alerts = Closing.read_alerts
+    read_alerts = AfterRun.read_alerts
 
-    def read_others(closing: Closing, connection: psycopg.Connection, marts: Relations) -> None:
+    def read_others(after_run: AfterRun, connection: psycopg.Connection, marts: Relations) -> None:
         """Before the run, one alert was not there and another one only a warning."""
         with connection.transaction(force_rollback=True):
             change = f"{SCHEMA}.fct_capacity_alerts where capacity_alert_id = %s"
@@ -271,9 +271,9 @@ def test_alerts_that_are_new_or_have_become_critical_go_to_the_command(
                 f"update {change.replace(' where', ' set severity = %s where')}",
                 ["warning", risen["capacity_alert_id"]],
             )
-            read_alerts(closing, connection, marts)
+            read_alerts(after_run, connection, marts)
 
-    monkeypatch.setattr(Closing, "read_alerts", read_others)
+    monkeypatch.setattr(AfterRun, "read_alerts", read_others)
     assert invoke(sample, "--on-alert", command).exit_code == 0
     document = json.loads(told.read_text())
     assert document["as_of"] == AS_OF.replace("Z", "+00:00")

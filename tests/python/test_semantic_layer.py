@@ -14,9 +14,9 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from ciris_scoring.lab.embedded import SCHEMA
+from ciris_scoring.lab.simulation.sample import sample_info
 from ciris_scoring.project_files import copy_project
-from ciris_scoring.trial.embedded import SCHEMA
-from ciris_scoring.trial.simulation.sample import sample_info
 from conftest import REPOSITORY, Database, copy_of
 
 AS_OF = datetime.fromisoformat(sample_info()["as_of"])

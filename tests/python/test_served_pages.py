@@ -15,16 +15,16 @@ import psycopg
 import pytest
 from starlette.testclient import TestClient
 
+from ciris_scoring.lab.embedded import SCHEMA
 from ciris_scoring.reading.evidence import RULES
 from ciris_scoring.reading.verdict import RAISED_WORDS
 from ciris_scoring.reading.words import COMPONENT_WORDS
-from ciris_scoring.show.api.app import create_app
-from ciris_scoring.show.api.database import Database as ServedDatabase
-from ciris_scoring.show.api.settings import Settings
-from ciris_scoring.show.pages import pages, words
-from ciris_scoring.show.pages.charts import Frame, told
-from ciris_scoring.show.pages.compare_view import Compared, Value
-from ciris_scoring.trial.embedded import SCHEMA
+from ciris_scoring.serve.api.app import create_app
+from ciris_scoring.serve.api.database import Database as ServedDatabase
+from ciris_scoring.serve.api.settings import Settings
+from ciris_scoring.serve.pages import pages, words
+from ciris_scoring.serve.pages.charts import Frame, told
+from ciris_scoring.serve.pages.compare_view import Compared, Value
 from conftest import Database
 from html_text import cells
 from pipeline import MARTS

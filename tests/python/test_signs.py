@@ -19,9 +19,9 @@ from psycopg.rows import dict_row
 
 from benchmarks.coverage.polished import MANIPULATIONS
 from benchmarks.coverage.signs import END
-from ciris_scoring.trial.embedded import SCHEMA, Server
-from ciris_scoring.trial.simulation import PATHOLOGIES, fleet_roster, simulate_fleet
-from ciris_scoring.trial.simulation.load import load_fleet
+from ciris_scoring.lab.embedded import SCHEMA, Server
+from ciris_scoring.lab.simulation import PATHOLOGIES, fleet_roster, simulate_fleet
+from ciris_scoring.lab.simulation.load import load_fleet
 from conftest import fresh_database
 from pipeline import score
 

@@ -15,12 +15,12 @@ from psycopg import sql
 
 from ciris_scoring.basics.errors import InputError
 from ciris_scoring.basics.source_schema import SOURCE_TABLES, create_source_tables
-from ciris_scoring.trial import simulation
-from ciris_scoring.trial.embedded import SCHEMA
-from ciris_scoring.trial.simulation import PATHOLOGIES, fleet_roster, simulate_fleet, stream_fleet
-from ciris_scoring.trial.simulation.load import TargetHoldsTraces, load_fleet
-from ciris_scoring.trial.simulation.sample import SAMPLE, load_sample, sample_info, write_sample
-from ciris_scoring.trial.simulation.text_formats import csv_text
+from ciris_scoring.lab import simulation
+from ciris_scoring.lab.embedded import SCHEMA
+from ciris_scoring.lab.simulation import PATHOLOGIES, fleet_roster, simulate_fleet, stream_fleet
+from ciris_scoring.lab.simulation.load import TargetHoldsTraces, load_fleet
+from ciris_scoring.lab.simulation.sample import SAMPLE, load_sample, sample_info, write_sample
+from ciris_scoring.lab.simulation.text_formats import csv_text
 from conftest import Database
 
 END = datetime(2026, 6, 15, tzinfo=UTC)

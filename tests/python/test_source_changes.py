@@ -13,8 +13,8 @@ import psycopg
 import pytest
 
 from ciris_scoring.basics.connection import one_row
+from ciris_scoring.lab.embedded import SCHEMA, Server
 from ciris_scoring.project_files import copy_project
-from ciris_scoring.trial.embedded import SCHEMA, Server
 from command_line import at, invoke
 from conftest import REPOSITORY, Database
 from test_bad_input import NEWEST, dbt, fleet_database, restore, run, saved

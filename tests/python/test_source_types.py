@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from psycopg import sql
 
 from ciris_scoring.basics.source_schema import BATCH_COLUMNS, SOURCE_TABLES
-from ciris_scoring.trial import embedded
-from ciris_scoring.trial.embedded import SCHEMA, Server
+from ciris_scoring.lab import embedded
+from ciris_scoring.lab.embedded import SCHEMA, Server
 from command_line import at
 from conftest import REPOSITORY, Database
 from nasty_fleet import START, nasty_fleet

@@ -18,8 +18,8 @@ import pytest
 from psycopg.rows import dict_row
 
 from benchmarks.reads import specification_query
-from ciris_scoring.trial.embedded import Server
-from ciris_scoring.trial.simulation.sample import load_sample, sample_info
+from ciris_scoring.lab.embedded import Server
+from ciris_scoring.lab.simulation.sample import load_sample, sample_info
 from conftest import REPOSITORY, fresh_database
 from pipeline import score
 

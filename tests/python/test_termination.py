@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ciris_scoring.trial.simulation.sample import sample_info
+from ciris_scoring.lab.simulation.sample import sample_info
 from command_line import at
 from conftest import Database, copy_of
 from signed_batches import Agent, batch

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from ciris_scoring.trial.embedded import Server
+from ciris_scoring.lab.embedded import Server
 from pipeline import MARTS
 from test_bad_input import dbt, marts, restore, run, saved
 from test_gate import NO_TRIGGER, published

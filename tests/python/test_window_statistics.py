@@ -15,13 +15,13 @@ import pytest
 from psycopg import sql
 
 from ciris_scoring.basics.errors import StepError
+from ciris_scoring.lab.embedded import Server, write_profile
 from ciris_scoring.statistics.fixed_copy import Numbers, read_numbers, write_numbers
 from ciris_scoring.statistics.fleets import Fleet, blocks
 from ciris_scoring.statistics.inputs import Parameters, Window
 from ciris_scoring.statistics.session import Session
 from ciris_scoring.statistics.setting import Setting
 from ciris_scoring.statistics.window_statistics import compute
-from ciris_scoring.trial.embedded import Server, write_profile
 from conftest import Database
 from nasty_fleet import START, nasty_fleet
 from pipeline import create_loose_sources, insert_rows

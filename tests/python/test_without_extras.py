@@ -38,7 +38,7 @@ for command in commands:
         ),
         (
             "api",
-            "ciris_scoring.show.api",
+            "ciris_scoring.serve.api",
             ["fastapi", "starlette", "uvicorn", "psycopg_pool", "prometheus_client"],
             [["serve"]],
         ),

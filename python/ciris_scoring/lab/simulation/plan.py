@@ -1,0 +1,140 @@
+"""The plan of a simulated fleet: everything about the agents, nothing about single traces."""
+
+import dataclasses
+import hashlib
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from ciris_scoring.basics.errors import InputError
+from ciris_scoring.lab.simulation.arrays import DAY, HOUR, NEVER, SECOND, Bits, Flags, Ints, Texts
+from ciris_scoring.lab.simulation.behaviours import PATHOLOGIES, Pathology
+from ciris_scoring.lab.simulation.randomness import Draw, Draws, Stream, mix, word
+from ciris_scoring.lab.simulation.roster import Roster, make_roster
+
+THOUGHTS_PER_TASK = 3
+
+RHYTHM: Ints = np.array(
+    [2, 1, 1, 1, 1, 2, 4, 7, 10, 12, 13, 12, 10, 11, 12, 12, 11, 9, 7, 6, 5, 4, 3, 2], dtype=np.int64
+)
+"""Relative activity by UTC hour: quiet nights, busy from 8 to 17."""
+
+Knobs = dict[str, npt.NDArray[Any]]
+"""Knobs of `Pathology` by name, a value per agent, of the type that the knob has there."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The agents: arrays of one value per agent, those per agent and day of the shape (agents, days)."""
+
+    start: int
+    end: int
+    days: int
+    traces_per_day: float
+    fleet_key: Bits
+    agent_keys: Bits
+    roster: Roster
+    knobs: Knobs
+    newer: Flags
+    """Agents of a newer version: the thought's id is the trace's, more keys in the components."""
+    boundaries: dict[str, Ints]
+    """Times that concern an agent: renamed_1, renamed_2, drift, stuck, revoked, last (exclusive)."""
+    first_day: Ints
+    last_day: Ints
+    n_traces: Ints
+    first_index: Ints
+    """Number of the agent's traces before each day."""
+
+    @classmethod
+    def make(cls, agents: int, days: int, traces_per_day: float, seed: int, end: datetime) -> Self:
+        """Plan a fleet: parameters and errors are those of `simulate_fleet`."""
+        if agents < 1 or days < 1 or not 0 < traces_per_day <= 10_000:
+            raise _refused("a fleet needs at least 1 agent, 1 day, and between 0 and 10,000 traces per day.")
+        if seed < 0:
+            raise _refused(f"the seed must not be negative, got {seed}.")
+        if end.tzinfo is None or end.timestamp() % 3600 != 0:
+            raise _refused(f"the end must be an aware time on a whole UTC hour, got {end.isoformat()}.")
+
+        end_us = int(end.timestamp()) * SECOND
+        start_us = end_us - days * DAY
+        roster = make_roster(agents, seed)
+        kind = np.arange(agents) % len(PATHOLOGIES)
+        knobs = {
+            field.name: np.array([getattr(pathology, field.name) for pathology in PATHOLOGIES])[kind]
+            for field in dataclasses.fields(Pathology)
+            if field.name not in ("name", "names")
+        }
+        digest = hashlib.sha256(f"fleet {seed}".encode()).hexdigest()
+        fleet_key = np.array([int(digest[:16], 16)], dtype=np.uint64)
+        agent_keys = mix(fleet_key + np.arange(agents, dtype=np.uint64) * word(1))
+
+        first_day = np.where(knobs["first_days"] > 0, np.maximum(days - knobs["first_days"], 0), 0)
+        last_day = np.maximum(days - knobs["silent_days"], 1)  # exclusive
+        n_traces = _daily_traces(agent_keys, days, traces_per_day, first_day, last_day)
+
+        def days_before_end(knob: str) -> Ints:
+            return np.where(knobs[knob] > 0, np.maximum(end_us - knobs[knob] * DAY, start_us + DAY), NEVER)
+
+        renamed = np.array([len(set(PATHOLOGIES[k].names)) > 1 for k in kind])
+        revoked_on = start_us + (knobs["revoked_after"] * days).astype(np.int64) * DAY
+        return cls(
+            start=start_us,
+            end=end_us,
+            days=days,
+            traces_per_day=traces_per_day,
+            fleet_key=fleet_key,
+            agent_keys=agent_keys,
+            roster=roster,
+            knobs=knobs,
+            newer=(np.arange(agents) + np.arange(agents) // len(PATHOLOGIES)) % 2 == 0,
+            boundaries={
+                "renamed_1": np.where(renamed, start_us + days * DAY // 2, NEVER),
+                "renamed_2": np.where(renamed, max(end_us - 7 * DAY, start_us + days * DAY // 2), NEVER),
+                "drift": days_before_end("drift_days"),
+                "stuck": days_before_end("stuck_days"),
+                "revoked": np.where(knobs["revoked_after"] < 1, revoked_on, NEVER),
+                "last": start_us + last_day * DAY,
+            },
+            first_day=first_day,
+            last_day=last_day,
+            n_traces=n_traces,
+            first_index=np.cumsum(n_traces, axis=1) - n_traces,
+        )
+
+    def names_at(self, agent: Ints, time: Ints) -> Texts:
+        """Return the name each agent bears at a time."""
+        era = (time >= self.boundaries["renamed_1"][agent]).astype(np.int64)
+        era += time >= self.boundaries["renamed_2"][agent]
+        names: Texts = self.roster.names[agent, era]
+        return names
+
+    def time_of_day(self, bits: Bits) -> Ints:
+        """Map random words to microseconds into a day of the plan, following the hours' activity."""
+        weights = np.roll(RHYTHM, -(self.start // HOUR % 24))
+        ends = np.cumsum(weights) << 24
+        position = (bits >> np.uint64(40)).astype(np.int64) * int(weights.sum())
+        hour = np.searchsorted(ends, position, side="right")
+        width = weights[hour] << 24
+        into: Ints = (position - ends[hour] + width) * HOUR // width
+        return hour * HOUR + into
+
+
+def _daily_traces(
+    agent_keys: Bits, days: int, traces_per_day: float, first_day: Ints, last_day: Ints
+) -> Ints:
+    """Return how many traces each agent has on each day: whole tasks, ±30 percent around the mean."""
+    day = np.arange(days)
+    draws = Draws.of(agent_keys[:, None], Stream.DAY, day)
+    mean = traces_per_day / THOUGHTS_PER_TASK
+    tasks = (mean * (0.7 + 0.6 * draws.uniform(Draw.COUNT)) + draws.uniform(Draw.START)).astype(np.int64)
+    # An agent exists from its first day on, so that what precedes its first trace is known.
+    tasks = np.where(day == first_day[:, None], np.maximum(tasks, 1), tasks)
+    active = (day >= first_day[:, None]) & (day < last_day[:, None])
+    return np.where(active, tasks, 0) * THOUGHTS_PER_TASK
+
+
+def _refused(why: str) -> InputError:
+    return InputError(f"This fleet cannot be simulated: {why}", "--help says which values are allowed.")

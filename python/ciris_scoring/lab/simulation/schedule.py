@@ -1,0 +1,59 @@
+"""The schedule of a simulated fleet: which trace of which agent comes when."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ciris_scoring.lab.simulation.arrays import DAY, HOUR, MINUTE, SECOND, Flags, Ints
+from ciris_scoring.lab.simulation.plan import THOUGHTS_PER_TASK, Plan
+from ciris_scoring.lab.simulation.randomness import Draw, Draws, Stream
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The rows of a chunk, in physical order, with what every later step needs to know about them."""
+
+    agent: Ints
+    index: Ints
+    """Position in the agent's history, from 0."""
+    time: Ints
+    """When the thought was completed."""
+    delivered: Ints
+    """The row's timestamp; differs from `time` for duplicates and for installations with a batch clock."""
+    duplicate: Flags
+    draws: Draws
+
+
+def schedule(plan: Plan, first_day: int, last_day: int) -> Rows:
+    """Return the rows of the days [first_day, last_day), a day after the other, by timestamp within each."""
+    counts = plan.n_traces[:, first_day:last_day].T.ravel()
+    group = np.repeat(np.arange(counts.size), counts)
+    day, agent = first_day + group // len(plan.agent_keys), group % len(plan.agent_keys)
+    index = (
+        plan.first_index[agent, day] + np.arange(group.size) - np.repeat(np.cumsum(counts) - counts, counts)
+    )
+    draws = Draws.of(plan.agent_keys[agent], Stream.TRACE, index)
+
+    # A task takes up to 8 minutes; the last one starts 10 minutes before the day ends.
+    task = Draws.of(plan.agent_keys[agent], Stream.TASK, index // THOUGHTS_PER_TASK)
+    start = plan.time_of_day(task.bits(Draw.START)) * 143 // 144
+    position = index % THOUGHTS_PER_TASK
+    pause_1 = 4 * SECOND + task.below(Draw.PAUSE, 86 * SECOND)
+    pause_2 = 10 * SECOND + task.below(Draw.SECOND_PAUSE, 390 * SECOND)
+    moment = start + np.where(position > 0, pause_1, 0) + np.where(position > 1, pause_2, 0)
+    # Tasks of a day come in no order; sorting inside each agent and day makes time follow the index.
+    time = np.sort(group * (2 * DAY) + moment) - group * (2 * DAY) + plan.start + day * DAY
+
+    tick = 5 * MINUTE
+    delivered = np.where(plan.knobs["batch_clock"][agent], time // tick * tick + tick - SECOND, time)
+
+    late = delivered + HOUR + draws.below(Draw.DELAY, 9 * 3600) * SECOND + 7
+    again = np.flatnonzero(draws.chance(Draw.DUPLICATE, 0.003) & (late < plan.boundaries["last"][agent]))
+    pick = np.concatenate([np.arange(index.size), again])
+    delivered = np.concatenate([delivered, late[again]])
+    duplicate = np.arange(pick.size) >= index.size
+    order = np.lexsort((index[pick], agent[pick], delivered, day[pick]))
+    pick = pick[order]
+    return Rows(
+        agent[pick], index[pick], time[pick], delivered[order], duplicate[order], Draws(draws.keys[pick])
+    )

@@ -1,0 +1,168 @@
+"""The application: endpoints, what stands before them, and how errors are answered."""
+
+from importlib.metadata import version
+from typing import Any
+
+from fastapi import Depends, FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.openapi.utils import get_openapi
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.middleware.cors import CORSMiddleware
+from starlette.responses import Response
+
+from ciris_scoring.serve.api import docs, metrics, models, pages
+from ciris_scoring.serve.api.answers import Answers, Shortcut
+from ciris_scoring.serve.api.database import Database
+from ciris_scoring.serve.api.endpoints import known_parameters, router
+from ciris_scoring.serve.api.guard import SECURITY_HEADERS, Guard, OriginForm, PlainRequests, SecurityHeaders
+from ciris_scoring.serve.api.pages import written
+from ciris_scoring.serve.api.problems import Problem, shown
+from ciris_scoring.serve.api.settings import Settings
+
+DESCRIPTION = """
+The CIRIS Capacity Score of a fleet of agents, read from the published marts. Nothing is computed here.
+
+- Times are UTC, numbers at full precision, null where the mart has none.
+- Paths, names and nesting are those of the CIRIS lens API, so that its clients work unchanged; what is beyond it is
+  added beside.
+- Errors are problem documents (RFC 9457) with a stable `type`.
+- Every answer has an `ETag`: ask again with `If-None-Match`, and get 304 until something new is published.
+"""
+
+LICENSE = {"name": "Apache License 2.0", "identifier": "Apache-2.0"}
+TAGS = [
+    {"name": "scoring", "description": "Scores, what is behind them, and what to do about a permission."},
+    {"name": "server", "description": "Whether the server works."},
+]
+
+
+def create_app(database: Database, settings: Settings) -> FastAPI:
+    """Make the application of an open database.
+
+    :param database: closed by whoever opened it.
+    """
+
+    answers = Answers(database, settings)
+    requests = metrics.Requests()
+    middleware = [
+        Middleware(OriginForm),
+        Middleware(PlainRequests),
+        Middleware(metrics.Counted, requests=requests),
+        Middleware(SecurityHeaders),
+    ]
+    if settings.origins:
+        middleware.append(
+            Middleware(
+                CORSMiddleware,
+                allow_origins=settings.origins,
+                allow_methods=["GET", "HEAD"],
+                allow_headers=["Authorization", "X-API-Key", "If-None-Match"],
+                expose_headers=["ETag", "Retry-After", "X-RateLimit-Limit", "X-RateLimit-Remaining"],
+            )
+        )
+    middleware += [Middleware(Guard, settings=settings), Middleware(Shortcut, answers=answers)]
+    app = FastAPI(
+        title="CIRIS scoring",
+        version=version("ciris-scoring"),
+        description=DESCRIPTION,
+        license_info=LICENSE,
+        openapi_tags=TAGS,
+        redirect_slashes=False,  # to an address that a proxy may not know
+        docs_url=None,  # its page loads scripts from elsewhere
+        redoc_url=None,
+        middleware=middleware,
+        exception_handlers={
+            Problem: _answer_problem,
+            RequestValidationError: _answer_validation,
+            HTTPException: _answer_http,
+            Exception: _answer_bug,
+        },
+    )
+    app.state.answers = answers
+    app.state.requests = requests
+    for routes in (router, pages.router, docs.router, metrics.router):
+        app.include_router(routes, dependencies=[Depends(known_parameters)])
+    app.openapi = lambda: _openapi(app, settings)  # type: ignore[method-assign]
+    return app
+
+
+async def _answer_problem(request: Request, error: Exception) -> Response:
+    assert isinstance(error, Problem)
+    return written(request, error)
+
+
+async def _answer_validation(request: Request, error: Exception) -> Response:
+    assert isinstance(error, RequestValidationError)
+    errors = [
+        {"parameter": ".".join(map(str, found["loc"][1:])), "message": _message(found)}
+        for found in error.errors()
+    ]
+    detail = "; ".join(f"{found['parameter']}: {found['message']}" for found in errors)
+    return written(request, Problem("bad-parameter", detail, errors=errors))
+
+
+MESSAGES = {
+    "missing": "is needed",
+    "int_parsing": "is {input}, which is no whole number",
+    "int_parsing_size": "is {input}, which is no number of that size",
+    "int_from_float": "is {input}, which is no whole number",
+    "float_parsing": "is {input}, which is no number",
+    "finite_number": "is {input}, which is no number",
+    "greater_than_equal": "is {input}; the least is {ge}",
+    "less_than_equal": "is {input}; the most is {le}",
+    "literal_error": "is {input}; allowed are {expected}",
+    "string_pattern_mismatch": "is {input}, which does not fit {pattern}",
+    "string_too_short": "is empty",
+    "string_too_long": "is {input}, longer than {max_length} characters",
+}
+"""What is wrong with a parameter, by the validator's name for it."""
+
+
+def _message(found: dict[str, Any]) -> str:
+    said = MESSAGES.get(found["type"], "is {input}, which is not acceptable")
+    return said.format(**{**found.get("ctx", {}), "input": shown(found.get("input"))})
+
+
+async def _answer_http(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    if error.status_code == 405:
+        return written(
+            request, Problem("method-not-allowed", "Ask with GET or HEAD.", {"Allow": "GET, HEAD"})
+        )
+    return written(request, Problem("not-found", f"There is nothing under {shown(request.url.path)}."))
+
+
+async def _answer_bug(request: Request, error: Exception) -> Response:
+    """What is wrong stands in the server's log, with a traceback, and not in the answer."""
+    response = written(request, Problem("internal", "The server failed; its log says where."))
+    response.headers.update(
+        {**SECURITY_HEADERS, **response.headers}
+    )  # this handler stands before the middleware
+    return response
+
+
+def _openapi(app: FastAPI, settings: Settings) -> dict[str, Any]:
+    if app.openapi_schema is None:
+        document = get_openapi(
+            title=app.title,
+            version=app.version,
+            description=app.description,
+            license_info=app.license_info,
+            tags=app.openapi_tags,
+            routes=app.routes,
+        )
+        problem = models.ProblemDocument.model_json_schema(ref_template="#/components/schemas/{model}")
+        schemas = document["components"]["schemas"]
+        schemas.update(problem.pop("$defs", {}))
+        schemas["ProblemDocument"] = problem
+        document["components"]["securitySchemes"] = {
+            "bearer": {"type": "http", "scheme": "bearer", "description": "The API key."},
+            "header": {"type": "apiKey", "in": "header", "name": "X-API-Key", "description": "The API key."},
+        }
+        if settings.key is not None:
+            for path, operations in document["paths"].items():
+                if path.startswith("/api/"):
+                    operations["get"]["security"] = [{"bearer": []}, {"header": []}]
+        app.openapi_schema = document
+    return app.openapi_schema

@@ -1,0 +1,189 @@
+"""The database of a server: read-only sessions that fail at once when it is away, and come back by themselves."""
+
+import contextlib
+import logging
+import threading
+import time
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import psycopg
+from psycopg.pq import TransactionStatus
+from psycopg_pool import ConnectionPool, PoolClosed, PoolTimeout, TooManyRequests
+
+from ciris_scoring.basics.connection import SESSION_SETTINGS, connection_options, prepare_session, where
+from ciris_scoring.basics.dbt import read_relations
+from ciris_scoring.basics.errors import one_line
+from ciris_scoring.basics.project import Project
+from ciris_scoring.basics.terminal import say
+from ciris_scoring.serve.api.problems import Problem
+
+CONNECT_SECONDS = 3
+WAIT_SECONDS = 5
+"""For how long a request waits for a session while all of them are at work."""
+PROBE_SECONDS = 0.5
+"""Between two attempts to reach a database that is away."""
+TCP_USER_TIMEOUT_MS = 5_000
+# One state of all marts. The first statement of a session's turn, so it also tells whether the session still lives.
+BEGIN = "begin transaction isolation level repeatable read, read only"
+NOT_PUBLISHED_STATES = ("42P01", "3F000", "42703")  # no such table, schema, column
+CANCELLED_STATE = "57014"
+
+logging.getLogger("psycopg.pool").setLevel(logging.CRITICAL)  # outages are told here, once
+
+Answer = TypeVar("Answer")
+
+
+class Database:
+    """Read-only sessions with the target of a project.
+
+    :param project: names the target.
+    :param connections: the most sessions there are.
+    :param statement_timeout: seconds that a query may take.
+    """
+
+    def __init__(self, project: Project, connections: int, statement_timeout: float):
+        self.project = project
+        self.relations = read_relations(project)
+        self._connections = connections
+        self._settings = {
+            **SESSION_SETTINGS,
+            "default_transaction_read_only": "on",
+            "statement_timeout": f"{statement_timeout * 1000:.0f}ms",
+            "idle_in_transaction_session_timeout": f"{statement_timeout * 1000:.0f}ms",
+        }
+        self._options: dict[str, Any] = {
+            **connection_options(project),
+            "connect_timeout": CONNECT_SECONDS,
+            "tcp_user_timeout": TCP_USER_TIMEOUT_MS,
+            "autocommit": True,
+        }
+        self._lock = threading.Lock()
+        self._closed = threading.Event()
+        self._pool: ConnectionPool | None = None
+        """None while the database is away."""
+        self._prober: threading.Thread | None = None
+
+    @property
+    def is_away(self) -> bool:
+        """Whether the last attempt to reach the database failed."""
+        return self._pool is None
+
+    def open(self) -> None:
+        """Connect; where the database is away, go on trying in the background."""
+        try:
+            self._pool = self._new_pool()
+        except psycopg.Error as error:
+            self._begin_probing(error)
+
+    def close(self) -> None:
+        """End all sessions."""
+        self._closed.set()
+        with self._lock:
+            pool, self._pool = self._pool, None
+        if pool is not None:
+            pool.close()
+        if self._prober is not None:
+            self._prober.join()
+
+    def read(self, reading: Callable[[psycopg.Connection], Answer]) -> Answer:
+        """Carry out a reading in a read-only transaction, on one state of all marts.
+
+        A session that was cut is replaced and the reading repeated; for others a request waits a moment.
+
+        :raises Problem: the database is away, busy or refuses, or nothing is published.
+        """
+        for _ in range(self._connections + 1):
+            pool = self._pool
+            if pool is None:
+                break
+            try:
+                connection = pool.getconn(WAIT_SECONDS)
+            except PoolClosed:
+                break
+            except (PoolTimeout, TooManyRequests) as error:
+                raise Problem("database-busy", "All sessions with the database are at work.") from error
+            try:
+                connection.execute(BEGIN)
+                answer = reading(connection)
+                connection.execute("commit")
+                return answer
+            except psycopg.Error as error:
+                if not connection.closed:
+                    raise _refusal(error) from error
+            finally:
+                _end_transaction(connection)
+                pool.putconn(connection)
+        raise Problem("database-away", "The database cannot be reached; ask again in a moment.")
+
+    def _configure(self, connection: psycopg.Connection) -> None:
+        prepare_session(connection, self.project, self._settings)
+
+    def _new_pool(self) -> ConnectionPool:
+        """Connect once, so that a pool begins only with a database that is there."""
+        with psycopg.connect(**self._options) as connection:
+            self._configure(connection)
+        return ConnectionPool(
+            kwargs=self._options,
+            min_size=1,
+            max_size=self._connections,
+            open=True,
+            configure=self._configure,
+            reconnect_timeout=0,
+            reconnect_failed=self._on_reconnect_failed,
+            name="ciris-scoring-api",
+        )
+
+    def _on_reconnect_failed(self, pool: ConnectionPool) -> None:
+        """Give up a pool that cannot connect: whoever waits for it fails at once. Called by its own workers.
+
+        One that could not grow goes on with the sessions it has; each that is dead leaves it when it is used.
+        """
+        if pool.get_stats().get("pool_size", 0) > 0:
+            return
+        with self._lock:
+            if self._pool is not pool:
+                return
+            self._pool = None
+        self._begin_probing(None)
+        threading.Thread(target=pool.close, name="ciris-scoring-api-closing", daemon=True).start()
+
+    def _begin_probing(self, error: psycopg.Error | None) -> None:
+        reason = "" if error is None else f": {one_line(error)}"
+        say(f"{where(self.project)} is away{reason}. Answering 503 until it is back.")
+        self._prober = threading.Thread(target=self._probe, name="ciris-scoring-api-probe", daemon=True)
+        self._prober.start()
+
+    def _probe(self) -> None:
+        away_since = time.monotonic()
+        while not self._closed.wait(PROBE_SECONDS):
+            try:
+                pool = self._new_pool()
+            except psycopg.Error:
+                continue
+            with self._lock:
+                if not self._closed.is_set():
+                    self._pool = pool
+            if self._closed.is_set():
+                pool.close()
+            else:
+                say(f"{where(self.project)} is back, after {time.monotonic() - away_since:.0f} s.")
+            return
+
+
+def _end_transaction(connection: psycopg.Connection) -> None:
+    if not connection.closed and connection.pgconn.transaction_status != TransactionStatus.IDLE:
+        with contextlib.suppress(psycopg.Error):
+            connection.execute("rollback")
+
+
+def _refusal(error: psycopg.Error) -> Problem:
+    """What to answer when the database refuses a query of ours; the reason is told in the log."""
+    if error.sqlstate == CANCELLED_STATE:
+        return Problem("database-busy", "The database did not answer in time.")
+    say(f"The database refuses a query: {one_line(error)}")
+    if error.sqlstate in NOT_PUBLISHED_STATES:
+        return Problem(
+            "not-published", "The marts are not there, or are of another version: score the fleet first."
+        )
+    return Problem("database-away", "The database refuses the query; the server's log says why.")

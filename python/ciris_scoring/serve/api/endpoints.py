@@ -1,0 +1,702 @@
+"""The endpoints: what may be asked, and which reading answers it."""
+
+import csv
+import io
+import re
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime, timedelta
+from typing import Annotated, Literal, TypeVar
+from urllib.parse import urlencode
+
+from fastapi import APIRouter, Depends, Path, Query, Request
+from pydantic import WithJsonSchema
+from starlette.concurrency import run_in_threadpool
+from starlette.responses import Response
+
+from ciris_scoring.basics import as_of as as_of_time
+from ciris_scoring.basics.errors import InputError
+from ciris_scoring.reading.agent import EXEMPT_ACTIONS, NON_EXEMPT_ACTIONS, attribution
+from ciris_scoring.reading.agents import find, is_possible, near
+from ciris_scoring.reading.alerts import alerts as read_alerts
+from ciris_scoring.reading.categories import categories as read_categories
+from ciris_scoring.reading.evidence import RULES, read_evidence
+from ciris_scoring.reading.fleet import Score, capacity_over_time
+from ciris_scoring.reading.fleet import scores as read_scores
+from ciris_scoring.reading.history import Point
+from ciris_scoring.reading.history import as_ofs as read_as_ofs
+from ciris_scoring.reading.history import histories as read_histories
+from ciris_scoring.reading.marts import Marts
+from ciris_scoring.reading.parameters import parameters as read_parameters
+from ciris_scoring.reading.parameters import windows as read_windows
+from ciris_scoring.reading.publication import Publication, read_publication
+from ciris_scoring.reading.signs import signs as read_signs
+from ciris_scoring.reading.verdict import BOUND, VerdictName
+from ciris_scoring.reading.words import FACTOR_WORDS, published_words, weighs_most
+from ciris_scoring.serve.api import models
+from ciris_scoring.serve.api.answers import CSV, JSON, Answers, prefers_csv
+from ciris_scoring.serve.api.examples import described, problems
+from ciris_scoring.serve.api.lens import (
+    CSV_COLUMNS,
+    LENS_NAMES,
+    SORTED_BY,
+    Lens,
+    csv_row,
+    lens_name,
+    name_of,
+    point,
+)
+from ciris_scoring.serve.api.problems import LONGEST_SHOWN, Problem, bad_parameter, shown
+from ciris_scoring.serve.spreadsheet import csv_cell
+
+MOST_DAYS = 400
+DEFAULT_DAYS = 30
+MOST_UNKNOWN = 10
+MOST_NAMED = 1_000
+"""Agents that are listed where a name is ambiguous."""
+MOST_NEAR = 10
+"""As-ofs that are listed where there is none, the nearest."""
+DEEPEST = 10_000_000
+MIDNIGHT = datetime(1970, 1, 1, tzinfo=UTC)
+EARLIEST = datetime.min.replace(tzinfo=UTC)
+UNESCAPED_PLUS = re.compile(r"(T.*) (\d\d:?\d\d)$")
+"""An offset whose plus sign nobody escaped, so that it arrives as a space."""
+LENS_PARAMETERS = {
+    "lambda_C": "lambda_c",
+    "mu_C": "mu_c",
+    "decay_rate": "decay_per_day",
+    "signal_weight": "w_corroborated",
+}
+MARTS_NAMES = {theirs: ours for ours, theirs in LENS_NAMES.items()} | {"sigma": "s_score"}
+"""Components by their name in the lens; what S is lowered by is the same for both of its names."""
+EVIDENCE = f"^({'|'.join(sorted({*RULES, *MARTS_NAMES, 'sigma'} - {'ECE', 'Q_deferral'}))})$"
+"""Components with evidence, by either name."""
+SORTED = f"^-?({'|'.join(SORTED_BY)})$"
+
+Found = TypeVar("Found")
+
+router = APIRouter()
+scoring = APIRouter(prefix="/api/v1/scoring", tags=["scoring"])
+
+AgentId = Annotated[
+    str,
+    Path(
+        description="The agent's `agent_id_hash`, the beginning of it, its name, present or former, or its label; "
+        "it must mean exactly one agent.",
+        min_length=1,
+        examples=["4107c26fee8baae4", "Link", "Link (4107c26f)"],
+    ),
+]
+A_TIME = {"anyOf": [{"type": "string", "format": "date"}, {"type": "string", "format": "date-time"}]}
+AskedAsOf = Annotated[
+    str | None,
+    Query(
+        description="As-of of the score, ISO 8601, a day or a time; the newest by default.",
+        examples=["2026-06-15"],
+    ),
+    WithJsonSchema(A_TIME),
+]
+After = Annotated[
+    str | None,
+    Query(
+        description="Go on behind the trace with this key: `next` of the page before.",
+        pattern=r"^[0-9]{1,17}\.[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$",
+        examples=["1781446081031352.0e4a5780-478a-1488-d989-54cb42dd2a6b"],
+    ),
+]
+AskedWindow = Annotated[
+    int | None,
+    Query(
+        ge=1,
+        le=10_000,
+        description="One of the published windows, in days; the reference one by default.",
+        examples=[7],
+    ),
+]
+AskedBound = Annotated[
+    float, Query(ge=0, le=1, description="What the permission asks for that the verdicts are about.")
+]
+AskedLimit = Annotated[int | None, Query(ge=1, le=DEEPEST, description="Most to answer; all by default.")]
+AskedOffset = Annotated[int, Query(ge=0, le=DEEPEST, description="How many to leave out before the first.")]
+
+
+async def _answers(request: Request) -> Answers:
+    answers: Answers = request.app.state.answers
+    return answers
+
+
+TheAnswers = Annotated[Answers, Depends(_answers)]
+
+
+async def known_parameters(request: Request) -> None:
+    """Refuse parameters that would be ignored; clients add names that begin with an underscore against caches.
+
+    :raises Problem: there are some.
+    """
+    dependants = [request.scope["route"].dependant]
+    for dependant in dependants:
+        dependants += dependant.dependencies
+    known = [field.alias for dependant in dependants for field in dependant.query_params]
+    unknown = [name for name in request.query_params if name not in known and not name.startswith("_")]
+    if unknown:
+        there_are = f"there are {', '.join(known)}" if known else "there is none"
+        message = f"is no parameter here; {there_are}."
+        raise Problem(
+            "bad-parameter",
+            f"{', '.join(map(shown, unknown[:MOST_UNKNOWN]))} {message}",
+            errors=[
+                {"parameter": name[:LONGEST_SHOWN], "message": message} for name in unknown[:MOST_UNKNOWN]
+            ],
+            allowed=known,
+        )
+
+
+# --- what requests say ------------------------------------------------------------------------------------------------
+
+
+def _window(publication: Publication, window_days: int | None) -> int:
+    if window_days is None:
+        return publication.window_days[0]
+    if window_days not in publication.window_days:
+        published = " and ".join(map(str, publication.window_days))
+        raise Problem(
+            "no-score",
+            f"No score with a window of {window_days} days is published; the published windows are {published}.",
+            allowed=list(publication.window_days),
+        )
+    return window_days
+
+
+def time_asked(name: str, text: str | None) -> datetime | None:
+    """Read a time that a client gives.
+
+    :raises Problem: it is none.
+    """
+    if text is None:
+        return None
+    try:
+        return as_of_time.parse_time(UNESCAPED_PLUS.sub(r"\1+\2", text), name)
+    except InputError:
+        raise bad_parameter(
+            name, f"is {shown(text)}, which is no ISO 8601 time, such as 2026-06-15 or 2026-06-15T06:00:00Z."
+        ) from None
+
+
+@dataclass(frozen=True)
+class Asked:
+    """Which scores are meant: those of one publication, at an as-of, None for the newest, with a window."""
+
+    publication: Publication
+    window_days: int
+    as_of: datetime | None
+    cache: models.Cache
+
+    def lens(self, marts: Marts, bound: float = BOUND) -> Lens:
+        """The marts of the publication, in the lens's shapes."""
+        return Lens(marts, self.publication, self.cache, bound, self.as_of or self.publication.as_of)
+
+
+async def _asked(answers: TheAnswers, window_days: AskedWindow = None, as_of: AskedAsOf = None) -> Asked:
+    publication = await answers.publication()
+    window = _window(publication, window_days)
+    return Asked(publication, window, time_asked("as_of", as_of), answers.cache())
+
+
+TheAsked = Annotated[Asked, Depends(_asked)]
+
+
+def _one_agent(lens: Lens, asked: str) -> tuple[str, str]:
+    """Hash and name of the one agent that is meant."""
+    found = find(lens.marts, asked)
+    if not found:
+        detail = f"No agent is named {shown(asked)}, and no agent hash starts with it."
+        nearest = near(lens.marts, asked) if is_possible(asked) else {}
+        if not nearest:
+            raise Problem("unknown-agent", detail)
+        detail += f" The nearest names are {', '.join(map(shown, nearest))}."
+        raise Problem("unknown-agent", detail, agents=list(nearest.values()))
+    if len(found) > 1:
+        raise Problem(
+            "ambiguous-agent",
+            f"{len(found)} agents are or were called {shown(asked)}, or have a hash that begins so: "
+            "give the agent_id_hash of one.",
+            agents=found[:MOST_NAMED],
+            agents_left_out=max(0, len(found) - MOST_NAMED),
+        )
+    return found[0].agent_id_hash, name_of(found[0])
+
+
+def _score(lens: Lens, asked: str, window_days: int, as_of: datetime | None = None) -> Score:
+    """Score of the one agent that is meant, at an as-of; its newest by default."""
+    agent_id_hash, name = _one_agent(lens, asked)
+    has_none = f"{shown(name)} has no score with a window of {window_days} days"
+    as_ofs = read_as_ofs(lens.marts, agent_id_hash).get(window_days)
+    if not as_ofs:
+        raise Problem("no-score", f"{has_none}.")
+    at = as_of or as_ofs[-1]
+    found = read_scores(lens.marts, at, window_days, agent_id_hash=agent_id_hash, raised_at=lens.raised_at)
+    if not found:
+        raise _not_then(has_none, at, as_ofs)
+    return found[0]
+
+
+def _fleet_as_of(lens: Lens, asked: Asked) -> datetime | None:
+    """As-of at which the fleet is asked for: the newest by default, None while no score is published."""
+    if asked.as_of is None:
+        return asked.publication.as_of
+    published = [row.as_of for row in capacity_over_time(lens.marts, asked.window_days)]
+    if asked.as_of not in published:
+        has_none = f"No score with a window of {asked.window_days} days is published"
+        raise _not_then(has_none, asked.as_of, published)
+    return asked.as_of
+
+
+def _next(request: Request, **more: str | int) -> str:
+    """The address of the next page, relative to the one that was asked for."""
+    asked = {name: value for name, value in request.query_params.items() if not name.startswith("_")}
+    return f"?{urlencode({**asked, **more})}"
+
+
+def _page(
+    request: Request, found: Sequence[Found], limit: int | None, offset: int
+) -> tuple[list[Found], str | None]:
+    """A page of what was found, and the address of the next one."""
+    end = len(found) if limit is None else offset + limit
+    return list(found[offset:end]), _next(request, offset=end) if end < len(found) else None
+
+
+def _not_then(has_none: str, as_of: datetime, published: list[datetime]) -> Problem:
+    near = sorted(sorted(published, key=lambda other: abs(other - as_of))[:MOST_NEAR])
+    detail = f"{has_none} at {as_of_time.text(as_of)}. {published_words(published, as_of)}"
+    return Problem("no-score", detail, as_ofs=near)
+
+
+# --- scores -----------------------------------------------------------------------------------------------------------
+
+
+@scoring.get("/capacity/fleet", summary="The fleet", **described("fleet", models.Fleet, problems(404, 422)))
+async def fleet(
+    request: Request,
+    answers: TheAnswers,
+    asked: TheAsked,
+    category: Annotated[models.Category | None, Query(description="Only agents of this category.")] = None,
+    status: Annotated[
+        models.Status | Literal["no_traces"] | None, Query(description="Only agents with this status.")
+    ] = None,
+    verdict: Annotated[VerdictName | None, Query(description="Only agents with this verdict.")] = None,
+    raised: Annotated[
+        str | None, Query(max_length=100, description="Only agents with this alert or sign, such as falling.")
+    ] = None,
+    bound: AskedBound = BOUND,
+    sort: Annotated[
+        str,
+        Query(pattern=SORTED, description="What `agents` is sorted by; falling with a minus in front."),
+    ] = "-composite_score",
+    limit: AskedLimit = None,
+    offset: AskedOffset = 0,
+) -> Response:
+    """Every agent's score at an as-of, what to do about a permission, and the fleet in numbers.
+
+    `agents` holds agents with a score; those without one stand in `unscored`, with what they lack.
+    """
+
+    def fits(score: Score) -> bool:
+        return (
+            category in (None, score.category)
+            and status in (None, score.score_status)
+            and (verdict is None or score.verdict(bound).verdict == verdict)
+            and (raised is None or any(one.name == raised for one in score.raised))
+        )
+
+    def build(marts: Marts) -> models.Fleet:
+        lens = asked.lens(marts, bound)
+        at = _fleet_as_of(lens, asked)
+        with_unscored = category is None and raised is None and verdict in (None, "wait")
+        found = lens.fleet(
+            at, asked.window_days, fits, status, sort, limit, offset, with_unscored=with_unscored
+        )
+        after = offset + found.agent_count
+        more = limit is not None and after < found.total_agent_count
+        return found.model_copy(update={"next": _next(request, offset=after) if more else None})
+
+    return await answers.answer(request, asked.publication, build)
+
+
+@scoring.get(
+    "/capacity/{agent_id:path}",
+    summary="The score of an agent",
+    **described("capacity", models.Score, problems(404, 409, 422)),
+)
+async def capacity(
+    request: Request, answers: TheAnswers, agent_id: AgentId, asked: TheAsked, bound: AskedBound = BOUND
+) -> Response:
+    """The score of an agent at an as-of, and what to do. An agent called `fleet` is reached by its hash."""
+
+    def build(marts: Marts) -> models.Score:
+        lens = asked.lens(marts, bound)
+        [members] = lens.members([_score(lens, agent_id, asked.window_days, asked.as_of)])
+        return models.Score.model_validate({**members, "cache": lens.cache})
+
+    return await answers.answer(request, asked.publication, build)
+
+
+@scoring.get(
+    "/factors/{agent_id:path}",
+    summary="The factors of a score",
+    **described("factors", models.FactorsAnswer, problems(404, 409, 422)),
+)
+async def factors(
+    request: Request, answers: TheAnswers, agent_id: AgentId, asked: TheAsked, bound: AskedBound = BOUND
+) -> Response:
+    """The five factors behind an agent's score: formulas, components, and what weighs most."""
+
+    def build(marts: Marts) -> models.FactorsAnswer:
+        lens = asked.lens(marts, bound)
+        score = _score(lens, agent_id, asked.window_days, asked.as_of)
+        [members] = lens.members([score])
+        for factor, words in FACTOR_WORDS.items():
+            notes = {"notes": words.notes} if words.notes else {}
+            members["factors"][factor] |= {
+                "name": words.name,
+                "formula": words.formula,
+                "description": words.description,
+                **notes,
+            }
+        members["metadata"]["non_exempt_actions"] = NON_EXEMPT_ACTIONS
+        parts = [
+            replace(part, part=lens_name(part.part))
+            for part in attribution(marts, [score.agent_id_hash], score.as_of, asked.window_days)
+        ]
+        said = {"words": weighs_most(score, parts, asked.publication.min_traces), "parts": parts}
+        return models.FactorsAnswer.model_validate({**members, "weighs_most": said, "cache": lens.cache})
+
+    return await answers.answer(request, asked.publication, build)
+
+
+# --- history ----------------------------------------------------------------------------------------------------------
+
+
+def _span(
+    publication: Publication, days: int | None, first: str | None, last: str | None
+) -> tuple[datetime, datetime, datetime]:
+    """First and last as-of of a page of a history, and of the whole."""
+    newest = publication.as_of
+    if newest is None:
+        raise Problem("no-score", "No score is published yet.")
+    begin, end = time_asked("from", first), time_asked("to", last) or newest
+    if begin is None:
+        span = min(timedelta(days=days or DEFAULT_DAYS), end - EARLIEST)
+        return end - span, end, end
+    return begin, begin + min(timedelta(days=days or MOST_DAYS), max(end - begin, timedelta())), end
+
+
+@scoring.get(
+    "/history/{agent_id:path}",
+    summary="Scores over time",
+    **described("history", models.History, problems(404, 409, 422), csv=True),
+)
+async def history(
+    request: Request,
+    answers: TheAnswers,
+    agent_id: AgentId,
+    window_days: AskedWindow = None,
+    days: Annotated[
+        int | None,
+        Query(
+            ge=1,
+            le=MOST_DAYS,
+            description=f"Most days of an answer: up to `to`, {DEFAULT_DAYS} by default; with `from` from there on, "
+            f"{MOST_DAYS} by default, and `next` goes on.",
+            examples=[30],
+        ),
+    ] = None,
+    first: Annotated[
+        str | None,
+        Query(alias="from", description="First as-of, ISO 8601, included.", examples=["2026-06-01"]),
+        WithJsonSchema(A_TIME),
+    ] = None,
+    last: Annotated[
+        str | None,
+        Query(
+            alias="to", description="Last as-of, included; the newest by default.", examples=["2026-06-15"]
+        ),
+        WithJsonSchema(A_TIME),
+    ] = None,
+    interval: Annotated[
+        Literal["daily", "hourly"],
+        Query(description="daily: as-ofs at midnight UTC; hourly: all that are published."),
+    ] = "daily",
+) -> Response:
+    """Scores of an agent over time with the five factors of each; as CSV where `Accept` prefers text/csv."""
+    publication = await answers.publication()
+    window = _window(publication, window_days)
+    begin, end, whole = _span(publication, days, first, last)
+    as_csv = prefers_csv(request.headers.get("accept"))
+
+    def read(marts: Marts) -> tuple[Score, list[Point]]:
+        score = _score(Lens(marts, publication, answers.cache()), agent_id, window)
+        daily_at = MIDNIGHT if interval == "daily" else None
+        histories = read_histories(
+            marts,
+            [score.agent_id_hash],
+            window,
+            first=begin,
+            last=end,
+            daily_at=daily_at,
+        )
+        return score, histories.get(score.agent_id_hash, [])
+
+    def build_json(marts: Marts) -> models.History:
+        score, points = read(marts)
+        return models.History.model_validate(
+            {
+                "agent_id_hash": score.agent_id_hash,
+                "agent_name": name_of(score),
+                "window_days": window,
+                "period_days": -((begin - end) // timedelta(days=1)),
+                "from_": begin,
+                "to": end,
+                "interval": interval,
+                "current_as_of": score.as_of,
+                "current_score": score.capacity_score,
+                "current_category": score.category,
+                "history": [point(row) for row in points],
+                "next": None
+                if end >= whole
+                else _next(request, **{"from": as_of_time.text(end + timedelta(seconds=1))}),
+                "note": "Published scores, as they stand; an as-of without a trace in the window has none.",
+                "cache": answers.cache(),
+            }
+        )
+
+    def build_csv(marts: Marts) -> bytes:
+        _, points = read(marts)
+        written = io.StringIO()
+        writer = csv.DictWriter(written, CSV_COLUMNS, extrasaction="ignore")
+        writer.writeheader()
+        for row in points:
+            writer.writerow({name: csv_cell(value) for name, value in csv_row(row, window).items()})
+        return written.getvalue().encode()
+
+    if as_csv:
+        return await answers.answer(request, publication, build_csv, f"{CSV}; charset=utf-8")
+    return await answers.answer(request, publication, build_json)
+
+
+# --- alerts and parameters --------------------------------------------------------------------------------------------
+
+
+@scoring.get("/alerts", summary="Alerts", **described("alerts", models.Alerts, problems(404, 422)))
+async def alerts(
+    request: Request,
+    answers: TheAnswers,
+    asked: TheAsked,
+    threshold: Annotated[
+        float | None,
+        Query(ge=0, le=1, description="Agents below this; the parameter low_capacity_threshold by default."),
+    ] = None,
+    kind: Annotated[str | None, Query(max_length=100, description="Only alerts of this kind.")] = None,
+    severity: Annotated[
+        Literal["critical", "warning"] | None, Query(description="Only alerts as severe.")
+    ] = None,
+    bound: AskedBound = BOUND,
+    limit: AskedLimit = None,
+    offset: AskedOffset = 0,
+) -> Response:
+    """Agents below a threshold, the lowest first, and the alerts at the as-of; filters and pages are of the alerts."""
+    most = asked.publication.low_capacity_threshold if threshold is None else threshold
+
+    def build(marts: Marts) -> models.Alerts:
+        lens = asked.lens(marts, bound)
+        at = _fleet_as_of(lens, asked)
+        below = lens.below(most, at, asked.window_days)
+        found = [
+            alert
+            for alert in (read_alerts(marts, at) if at else [])
+            if kind in (None, alert.kind) and severity in (None, alert.severity)
+        ]
+        page, after = _page(request, found, limit, offset)
+        return models.Alerts(
+            timestamp=datetime.now(UTC),
+            as_of=at,
+            threshold=most,
+            window_days=asked.window_days,
+            alert_count=len(below),
+            agents=below,
+            total_alert_count=len(found),
+            offset=offset,
+            limit=limit,
+            next=after,
+            alerts=[
+                models.Alert.model_validate({**asdict(alert), "agent_name": name_of(alert)}) for alert in page
+            ],
+            cache=lens.cache,
+        )
+
+    return await answers.answer(request, asked.publication, build)
+
+
+@scoring.get("/signs", summary="Signs", **described("signs", models.Signs, problems(404, 422)))
+async def signs(
+    request: Request,
+    answers: TheAnswers,
+    asked: TheAsked,
+    sign: Annotated[str | None, Query(max_length=100, description="Only this sign.")] = None,
+    limit: AskedLimit = None,
+    offset: AskedOffset = 0,
+) -> Response:
+    """The signs of a polished record at an as-of: reasons to look, part of no score."""
+
+    def build(marts: Marts) -> models.Signs:
+        lens = asked.lens(marts)
+        at = _fleet_as_of(lens, asked)
+        found = [
+            one
+            for one in (read_signs(marts, at, asked.window_days) if at else [])
+            if sign in (None, one.sign)
+        ]
+        page, after = _page(request, found, limit, offset)
+        return models.Signs(
+            as_of=at,
+            window_days=asked.window_days,
+            total_sign_count=len(found),
+            offset=offset,
+            limit=limit,
+            next=after,
+            signs=[models.Sign.model_validate({**asdict(one), "agent_name": name_of(one)}) for one in page],
+            cache=lens.cache,
+        )
+
+    return await answers.answer(request, asked.publication, build)
+
+
+@scoring.get("/parameters", summary="Parameters", **described("parameters", models.Parameters, problems()))
+async def parameters(request: Request, answers: TheAnswers) -> Response:
+    """With which values scores are made, what the categories mean, and which windows there are."""
+    publication = await answers.publication()
+
+    def build(marts: Marts) -> models.Parameters:
+        published = read_parameters(marts)
+        values = {parameter.parameter_name: parameter.parameter_value for parameter in published}
+        categories = read_categories(marts)
+        windows = read_windows(marts)
+        cache = answers.cache()
+        return models.Parameters.model_validate(
+            {
+                "parameters": {
+                    **{theirs: values[ours] for theirs, ours in LENS_PARAMETERS.items()},
+                    "min_traces": publication.min_traces,
+                    "default_window_days": windows[0].window_days,
+                    "baseline_window_days": windows[0].baseline_days,
+                    "coherence_window_days": windows[0].coherence_days,
+                },
+                "parameter_set_id": publication.parameter_set_id,
+                "published": published,
+                "non_exempt_actions": NON_EXEMPT_ACTIONS,
+                "exempt_actions": EXEMPT_ACTIONS,
+                "categories": {category.category: category.guidance for category in categories},
+                "category_bounds": categories,
+                "windows": windows,
+                "rate_limit": {
+                    "requests_per_minute": answers.settings.requests_per_minute,
+                    "cache_ttl_seconds": cache.ttl_seconds,
+                },
+                "cache": cache,
+            }
+        )
+
+    return await answers.answer(request, publication, build)
+
+
+# --- evidence ---------------------------------------------------------------------------------------------------------
+
+
+@scoring.get(
+    "/evidence/{agent_id:path}",
+    summary="The traces behind a component",
+    **described("evidence", models.Evidence, problems(404, 409, 422)),
+)
+async def evidence(
+    request: Request,
+    answers: TheAnswers,
+    agent_id: AgentId,
+    asked: TheAsked,
+    component: Annotated[
+        str,
+        Query(
+            pattern=EVIDENCE,
+            description="The component. delta_drift, ECE and Q_deferral belong to no single trace.",
+            examples=["I_chain"],
+        ),
+    ],
+    after: After = None,
+    limit: Annotated[int, Query(ge=1, le=1000, description="Most traces to answer.")] = 100,
+) -> Response:
+    """The traces that lowered a component of a score, the newest first, page by page."""
+    name = MARTS_NAMES.get(component, component)
+
+    def build(marts: Marts) -> models.Evidence:
+        lens = asked.lens(marts)
+        score = _score(lens, agent_id, asked.window_days, asked.as_of)
+        key = (score.agent_id_hash, score.as_of, score.window_start)
+        traces = read_evidence(marts, name, *key, after=after, limit=limit + 1)
+        page = traces[:limit]
+        return models.Evidence(
+            agent_id_hash=score.agent_id_hash,
+            agent_name=name_of(score),
+            as_of=score.as_of,
+            window_days=asked.window_days,
+            window_start=score.window_start,
+            component=lens_name(name),
+            lowered_by_unit=RULES[name].unit,
+            traces=[models.EvidenceTrace.model_validate(trace) for trace in page],
+            next=_next(request, after=page[-1].key) if len(traces) > limit else None,
+            cache=lens.cache,
+        )
+
+    return await answers.answer(request, asked.publication, build)
+
+
+# --- the server itself ------------------------------------------------------------------------------------------------
+
+
+@router.get(
+    "/healthz", summary="Is the process up?", tags=["server"], **described("healthz", models.Health, {})
+)
+async def healthz() -> Response:
+    """The process is up. Needs no key."""
+    return _unkept(models.Health(status="ok"))
+
+
+@router.get(
+    "/readyz",
+    summary="Can scores be served?",
+    tags=["server"],
+    **described("readyz", models.Ready, problems()),
+)
+async def readyz(answers: TheAnswers) -> Response:
+    """The database can be reached and the marts are there; how old the newest as-of is. Needs no key."""
+
+    def read(marts: Marts) -> Publication:
+        if missing := marts.missing():
+            raise Problem("not-published", f"There is no {', '.join(missing)}: score the fleet first.")
+        return read_publication(marts)
+
+    publication = await run_in_threadpool(answers.read, read)
+    as_of = publication.as_of
+    return _unkept(
+        models.Ready(
+            status="ready",
+            as_of=as_of,
+            as_of_age_seconds=None if as_of is None else (datetime.now(UTC) - as_of).total_seconds(),
+            scored_at=publication.scored_at,
+            parameter_set_id=publication.parameter_set_id,
+        )
+    )
+
+
+def _unkept(answer: models.Described) -> Response:
+    return Response(answer.body(), media_type=JSON, headers={"Cache-Control": "no-store"})
+
+
+router.include_router(scoring)

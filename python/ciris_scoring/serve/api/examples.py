@@ -1,0 +1,82 @@
+"""What the OpenAPI document says of answers: shapes, real examples from the sample, and the problems there are."""
+
+import json
+from collections.abc import Mapping
+from importlib import resources
+from typing import Any
+
+from pydantic import BaseModel
+
+from ciris_scoring.serve.api.problems import MEDIA_TYPE, RETRY_SECONDS, TITLES, TYPE
+
+EXAMPLES: dict[str, Any] = json.loads(
+    resources.files(__package__).joinpath("examples.json").read_text(encoding="utf-8")
+)
+"""Answers on the sample, long lists cut, by endpoint; and the detail of each problem."""
+EXAMPLES["capacity"] = {**EXAMPLES["fleet"]["agents"][0], "cache": EXAMPLES["fleet"]["cache"]}
+PROBLEM_SCHEMA = {"$ref": "#/components/schemas/ProblemDocument"}
+MEANINGS = {
+    401: "No API key, or a wrong one.",
+    404: "No such agent, or it has no such score.",
+    409: "Several agents may be meant; `agents` lists them.",
+    422: "A parameter is not acceptable; `errors` says which.",
+    429: "Too many requests of this client.",
+    503: "The database is away or busy, or nothing is published.",
+}
+KINDS = {
+    401: "key-required",
+    404: "unknown-agent",
+    409: "ambiguous-agent",
+    422: "bad-parameter",
+    429: "too-many-requests",
+    503: "database-away",
+}
+SECONDS = {"schema": {"type": "integer"}, "description": "Seconds to wait."}
+HEADERS: Mapping[int, dict[str, Any]] = {
+    401: {"WWW-Authenticate": {"schema": {"type": "string"}, "description": "How to send the key."}},
+    429: {"Retry-After": SECONDS},
+    503: {"Retry-After": SECONDS},
+}
+TAGGED = {
+    "ETag": {
+        "schema": {"type": "string"},
+        "description": "Changes with what is published; for If-None-Match.",
+    },
+    "Cache-Control": {
+        "schema": {"type": "string"},
+        "description": "Whether the answer may be kept.",
+    },
+}
+
+
+def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """Describe the problems that an endpoint answers with, beside those that all have."""
+    return {
+        304: {"description": "Nothing has changed since the answer with this ETag."},
+        **{status: _problem(status) for status in sorted({*statuses, 401, 429, 503})},
+    }
+
+
+def _problem(status: int) -> dict[str, Any]:
+    kind = KINDS[status]
+    example = {"type": TYPE + kind, "title": TITLES[kind][1], "status": status, **EXAMPLES["problems"][kind]}
+    if status == 503:
+        HEADERS[503]["Retry-After"]["example"] = RETRY_SECONDS
+    return {
+        "description": MEANINGS[status],
+        "headers": HEADERS.get(status, {}),
+        "content": {MEDIA_TYPE: {"schema": PROBLEM_SCHEMA, "example": example}},
+    }
+
+
+def described(
+    name: str, model: type[BaseModel], responses: Mapping[int | str, dict[str, Any]], *, csv: bool = False
+) -> dict[str, Any]:
+    """Describe an endpoint to FastAPI: the shape of its answer, its example and its problems."""
+    content: dict[str, Any] = {"application/json": {"example": EXAMPLES[name]}}
+    if csv:
+        content["text/csv"] = {"schema": {"type": "string"}, "example": EXAMPLES[f"{name}.csv"]}
+    answer: dict[str, Any] = {"description": "The answer.", "content": content}
+    if 304 in responses:
+        answer["headers"] = TAGGED
+    return {"response_model": model, "responses": {200: answer, **responses}, "operation_id": name}

@@ -1,0 +1,260 @@
+"""What stands before the endpoints: names of the host, limits, the key, and headers that keep browsers careful."""
+
+import contextlib
+import hashlib
+import hmac
+import ipaddress
+import math
+import re
+import time
+from base64 import b64decode
+from collections import OrderedDict
+from collections.abc import Callable
+from urllib.parse import quote, unquote
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import Request
+from starlette.responses import RedirectResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from ciris_scoring.serve.api.pages import written
+from ciris_scoring.serve.api.problems import Problem
+from ciris_scoring.serve.api.settings import LOCAL_NAMES, Settings, is_loopback
+
+ABSOLUTE = re.compile(rb"https?://(?P<host>[^/]+)(?P<path>/.*)?", re.IGNORECASE)
+OPEN_PATHS = frozenset({"/healthz", "/readyz"})
+"""For probes: without a key and without a limit."""
+MOST_CLIENTS = 10_000
+"""Clients whose requests are counted; the one that was quiet for longest is forgotten."""
+SECURITY_HEADERS = {
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
+}
+"""Set where an answer does not set its own."""
+
+
+ENCODED_HEADERS = [(name.lower().encode(), value.encode()) for name, value in SECURITY_HEADERS.items()]
+
+
+class SecurityHeaders:
+    """Adds the headers to every answer, problems included."""
+
+    def __init__(self, app: ASGIApp):
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        if scope["type"] != "http":
+            return await self.app(scope, receive, send)
+
+        async def send_with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                has = {name for name, _ in message["headers"]}
+                message["headers"] += [header for header in ENCODED_HEADERS if header[0] not in has]
+            await send(message)
+
+        return await self.app(scope, receive, send_with_headers)
+
+
+class OriginForm:
+    """Answers a request for an absolute URI, which a server has to take (RFC 9112, 3.2.2), as one for its path.
+
+    The URI's authority replaces the header Host, as the RFC has it.
+    """
+
+    def __init__(self, app: ASGIApp):
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        if scope["type"] == "http" and (found := ABSOLUTE.fullmatch(scope["raw_path"])):
+            host, path = found["host"], found["path"] or b"/"
+            headers = [(name, value) for name, value in scope["headers"] if name != b"host"]
+            scope = {
+                **scope,
+                "path": unquote(path.decode("ascii")),
+                "raw_path": path,
+                "headers": [(b"host", host), *headers],
+            }
+        await self.app(scope, receive, send)
+
+
+class PlainRequests:
+    """Answers HEAD as GET, without the body, and a path with a slash at its end as the one without."""
+
+    def __init__(self, app: ASGIApp):
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        if scope["type"] != "http":
+            return await self.app(scope, receive, send)
+        if scope["path"].endswith("/") and len(scope["path"]) > 1:
+            if not scope["path"].startswith("/api/"):
+                # The links of a page are relative to the path without the slash.
+                page, query = (
+                    scope["path"].rstrip("/").rpartition("/")[2],
+                    scope["query_string"].decode("latin-1"),
+                )
+                address = f"../{quote(page)}{'?' * bool(query)}{query}"
+                return await RedirectResponse(address, 307)(scope, receive, send)
+            scope = {**scope, "path": scope["path"].rstrip("/"), "raw_path": scope["raw_path"].rstrip(b"/")}
+        if scope["method"] != "HEAD":
+            return await self.app(scope, receive, send)
+
+        async def send_without_body(message: Message) -> None:
+            await send({**message, "body": b""} if message["type"] == "http.response.body" else message)
+
+        return await self.app({**scope, "method": "GET"}, receive, send_without_body)
+
+
+class Guard:
+    """Lets through who may ask, and not too often."""
+
+    def __init__(self, app: ASGIApp, settings: Settings, clock: Callable[[], float] = time.monotonic):
+        self.app = app
+        self.settings = settings
+        self.limits = Limits(settings.requests_per_minute, clock) if settings.requests_per_minute else None
+        self.key_digest = _digest(settings.key) if settings.key is not None else None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        if scope["type"] != "http":
+            return await self.app(scope, receive, send)
+        headers = Headers(scope=scope)
+        remaining = None
+        try:
+            _check_length(headers)
+            self._check_host(headers)
+            has_key = self._has_key(headers)
+            if self.limits is not None and scope["path"] != "/healthz":
+                # Who guesses keys uses up nothing of whoever has the right one and shares the address.
+                remaining = self.limits.take(client_of(scope) + ("" if has_key else " without the key"))
+            if not has_key and scope["path"] not in OPEN_PATHS:
+                # A browser's preflight carries no key; CORS answers it before it comes here.
+                raise Problem(
+                    "key-required",
+                    "Send the API key as `Authorization: Bearer KEY`, as `X-API-Key: KEY`, or as a password.",
+                    {"WWW-Authenticate": 'Bearer, Basic realm="ciris-scoring", charset="UTF-8"'},
+                )
+        except Problem as problem:
+            return await written(Request(scope), problem)(scope, receive, send)
+        if remaining is None:
+            return await self.app(scope, receive, send)
+
+        async def send_with_limit(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                sent = MutableHeaders(scope=message)
+                sent["X-RateLimit-Limit"] = str(self.settings.requests_per_minute)
+                sent["X-RateLimit-Remaining"] = str(remaining)
+            await send(message)
+
+        return await self.app(scope, receive, send_with_limit)
+
+    def _check_host(self, headers: Headers) -> None:
+        if not self.settings.local_names_only:
+            return
+        name = _host_name(headers.get("host", ""))
+        if name not in LOCAL_NAMES and not is_loopback(name):
+            raise Problem(
+                "host-not-served",
+                "Without an API key this server answers only to localhost and loopback addresses.",
+            )
+
+    def _has_key(self, headers: Headers) -> bool:
+        """Whether the right key was sent, or none is demanded."""
+        if self.key_digest is None:
+            return True
+        # Digests are of one length, so that the comparison takes as long for any key.
+        return any(hmac.compare_digest(_digest(key), self.key_digest) for key in _keys(headers))
+
+
+class Limits:
+    """Buckets of requests, one per client, each refilled steadily up to a minute's worth.
+
+    :param per_minute: requests in a minute.
+    :param clock: seconds that never go back.
+    """
+
+    def __init__(self, per_minute: int, clock: Callable[[], float]):
+        self.per_minute = per_minute
+        self.clock = clock
+        self.buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
+        """Requests left and when that was, by client."""
+
+    def take(self, client: str) -> int:
+        """Count a request; return how many are left.
+
+        :raises Problem: there is none left.
+        """
+        now = self.clock()
+        left, at = self.buckets.pop(client, (float(self.per_minute), now))
+        left = min(self.per_minute, left + (now - at) * self.per_minute / 60)
+        allowed = left >= 1
+        self.buckets[client] = (left - 1 if allowed else left, now)
+        if len(self.buckets) > MOST_CLIENTS:
+            self.buckets.popitem(last=False)
+        if allowed:
+            return int(left - 1)
+        seconds = math.ceil((1 - left) * 60 / self.per_minute)
+        raise Problem(
+            "too-many-requests",
+            f"More than {self.per_minute} requests in a minute; wait {seconds} s.",
+            {
+                "Retry-After": str(seconds),
+                "X-RateLimit-Limit": str(self.per_minute),
+                "X-RateLimit-Remaining": "0",
+            },
+            limit=self.per_minute,
+            retry_after=seconds,
+        )
+
+
+def client_of(scope: Scope) -> str:
+    """Who asks: an address, or, of IPv6, the network of 64 bits that a client has to itself."""
+    address = scope["client"][0] if scope.get("client") else ""
+    try:
+        parsed = ipaddress.ip_address(address)
+    except ValueError:
+        return str(address)
+    if isinstance(parsed, ipaddress.IPv6Address):
+        if parsed.ipv4_mapped is not None:
+            return str(parsed.ipv4_mapped)
+        return str(ipaddress.ip_network((parsed, 64), strict=False))
+    return str(parsed)
+
+
+def _check_length(headers: Headers) -> None:
+    """Refuse a request that says in two ways where it ends: a proxy may have taken the other."""
+    if "transfer-encoding" in headers and "content-length" in headers:
+        raise Problem(
+            "contradictory-request",
+            "It has both Transfer-Encoding and Content-Length: send one of them.",
+            {"Connection": "close"},
+        )
+
+
+def _host_name(host: str) -> str:
+    """Name in a Host header, without the port."""
+    if host.startswith("["):
+        return host[1:].partition("]")[0]
+    return host.partition(":")[0].lower()
+
+
+def _keys(headers: Headers) -> list[str]:
+    """Keys that a client has sent."""
+    keys = [headers["x-api-key"]] if "x-api-key" in headers else []
+    scheme, _, credentials = headers.get("authorization", "").partition(" ")
+    if scheme.lower() == "bearer":
+        keys.append(credentials.strip())
+    elif scheme.lower() == "basic":
+        with contextlib.suppress(ValueError):
+            keys.append(b64decode(credentials, validate=True).decode().partition(":")[2])
+    return keys
+
+
+def _digest(key: str) -> bytes:
+    return hashlib.sha256(key.encode()).digest()

@@ -1,0 +1,276 @@
+"""Answers in the shapes of the CIRIS lens API, made of what the readers find in the marts."""
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from ciris_scoring.reading import agent as agent_reading
+from ciris_scoring.reading import agents, fleet
+from ciris_scoring.reading.factors import FACTORS
+from ciris_scoring.reading.fleet import Score
+from ciris_scoring.reading.history import Point
+from ciris_scoring.reading.marts import Marts
+from ciris_scoring.reading.publication import Publication
+from ciris_scoring.reading.verdict import BOUND, VERDICTS
+from ciris_scoring.serve.api import models
+
+LENS_NAMES = {
+    "d_identity": "D_identity",
+    "k_contradiction": "K_contradiction",
+    "i_chain": "I_chain",
+    "i_coverage": "I_coverage",
+    "i_replay": "I_replay",
+    "ece": "ECE",
+    "q_deferral": "Q_deferral",
+    "u_unsafe": "U_unsafe",
+}
+"""Components that the lens has too, under these names; the others keep their own."""
+SORTED_BY: Mapping[str, Callable[[Score], Any]] = {
+    "composite_score": lambda score: score.capacity_score,
+    "capacity_score_steady": lambda score: score.capacity_score_steady or 0,
+    "agent_name": lambda score: name_of(score),
+    "total_traces": lambda score: score.n_traces,
+    "C": lambda score: score.c_score,
+    "I_int": lambda score: score.i_int_score,
+    "R": lambda score: score.r_score,
+    "I_inc": lambda score: score.i_inc_score,
+    "S": lambda score: score.s_score,
+}
+"""What the fleet can be sorted by."""
+NO_TRACES = "no_traces"
+"""Status, beside those of the marts, of an agent without a trace in the window."""
+
+
+def lens_name(component: str) -> str:
+    """Name of a component in the lens."""
+    return LENS_NAMES.get(component, component)
+
+
+def name_of(row: Any) -> str:
+    """Name of an agent in a row of a mart; its hash where it never sent one, for clients take names for text."""
+    name: str = row.agent_name or row.agent_id_hash
+    return name
+
+
+def outline(row: Score | Point) -> dict[str, Any]:
+    """What every answer says of a score."""
+    return {
+        "agent_name": name_of(row),
+        "composite_score": row.capacity_score,
+        "capacity_score_low": row.capacity_score_low,
+        "capacity_score_high": row.capacity_score_high,
+        "capacity_score_steady": row.capacity_score_steady,
+        "capacity_score_steady_low": row.capacity_score_steady_low,
+        "capacity_score_steady_high": row.capacity_score_steady_high,
+        "fragility_index": row.fragility_index,
+        "category": row.category,
+        "score_status": row.score_status,
+        "weakest_factor": row.weakest_factor,
+    }
+
+
+def judged(score: Score, bound: float) -> dict[str, Any]:
+    """The same, and what to do about a permission with a bound."""
+    found = score.verdict(bound)
+    return {
+        **outline(score),
+        "agent_id_hash": score.agent_id_hash,
+        "verdict": found.verdict,
+        "verdict_reason": found.reason,
+        "bound": bound,
+        "raised": score.raised,
+    }
+
+
+@dataclass(frozen=True)
+class Lens:
+    """The marts of one publication, in the lens's shapes."""
+
+    marts: Marts
+    publication: Publication
+    cache: models.Cache
+    bound: float = BOUND
+    """Of the permission that the verdicts are about."""
+    raised_at: datetime | None = None
+    """As-of whose alerts count; None for the score's."""
+
+    def members(self, scores: Sequence[Score]) -> Iterator[dict[str, Any]]:
+        """What is said of each score, with its factors; the scores are of one as-of and window."""
+        if not scores:
+            return
+        hashes = [score.agent_id_hash for score in scores]
+        key = (self.marts, hashes, scores[0].as_of, scores[0].window_days)
+        parts: dict[tuple[str, str], dict[str, float | None]] = defaultdict(dict)
+        for part in agent_reading.components(*key):
+            parts[part.agent_id_hash, part.factor][lens_name(part.component)] = part.component_value
+        non_exempt = agent_reading.non_exempt_traces(*key)
+        for score in scores:
+            yield {
+                **judged(score, self.bound),
+                "category_steady": score.category_steady,
+                "category_steady_certainty": score.category_steady_certainty,
+                "steady_missing_because": score.steady_missing_because,
+                "capacity_score_geometric": score.capacity_score_geometric,
+                "category_certainty": score.category_certainty,
+                "interval_driver": score.interval_driver and lens_name(score.interval_driver),
+                "confidence": score.confidence,
+                "missing_traces": self._missing(score.n_traces),
+                "unmeasured_components": [lens_name(name) for name in score.unmeasured_components],
+                "factors": {
+                    factor.name: {
+                        "score": factor.score,
+                        "score_low": factor.low,
+                        "score_high": factor.high,
+                        "components": parts[score.agent_id_hash, factor.name],
+                        "trace_count": score.n_traces,
+                        "confidence": score.confidence,
+                    }
+                    for factor in score.factors
+                },
+                "metadata": {
+                    "as_of": score.as_of,
+                    "window_days": score.window_days,
+                    "window_start": score.window_start,
+                    "window_end": score.as_of,
+                    "total_traces": score.n_traces,
+                    "non_exempt_traces": non_exempt.get(score.agent_id_hash, 0),
+                    "parameter_set_id": score.parameter_set_id,
+                    "scored_at": score.scored_at,
+                },
+            }
+
+    def fleet(
+        self,
+        as_of: datetime | None,
+        window_days: int,
+        fits: Callable[[Score], bool],
+        status: str | None,
+        sort: str,
+        limit: int | None,
+        offset: int,
+        *,
+        with_unscored: bool,
+    ) -> models.Fleet:
+        """Scores of all agents at an as-of; None while no score is published.
+
+        The summary is that of the whole fleet, whatever is filtered. Unscored are those with too few traces in the
+        window or none.
+
+        :param fits: whether a score is among those asked for.
+        :param sort: a member of SORTED_BY, with a minus in front for falling.
+        """
+        scores = fleet.scores(self.marts, as_of, window_days) if as_of else []
+        chosen = [score for score in scores if score.capacity_score is not None and fits(score)]
+        chosen.sort(key=lambda score: score.agent_id_hash)
+        chosen.sort(key=SORTED_BY[sort.removeprefix("-")], reverse=sort.startswith("-"))
+        shown = [
+            models.FleetScore.model_validate(members) for members in self.members(chosen[offset:][:limit])
+        ]
+        unscored = [
+            models.Unscored.model_validate(
+                {
+                    "agent_id_hash": agent.agent_id_hash,
+                    "agent_name": name_of(agent),
+                    "score_status": agent.score_status or NO_TRACES,
+                    "n_traces": agent.n_traces,
+                    "missing_traces": self._missing(agent.n_traces),
+                    "last_traced_at": agent.last_traced_at,
+                }
+            )
+            for agent in (agents.unscored(self.marts, as_of, window_days) if with_unscored else [])
+            if status in (None, agent.score_status or NO_TRACES)
+        ]
+        return models.Fleet(
+            timestamp=datetime.now(UTC),
+            as_of=as_of,
+            window_days=window_days,
+            agent_count=len(shown),
+            total_agent_count=len(chosen),
+            offset=offset,
+            limit=limit,
+            next=None,
+            agents=shown,
+            unscored=unscored,
+            summary=self._summary(as_of, window_days, scores),
+            cache=self.cache,
+        )
+
+    def _summary(self, as_of: datetime | None, window_days: int, scores: Sequence[Score]) -> models.Summary:
+        found = None
+        if as_of is not None:
+            found = fleet.capacity(self.marts, as_of, window_days)
+        judged_as = Counter(score.verdict(self.bound).verdict for score in scores)
+        means = {name for name in models.Summary.model_fields if name.endswith("_capacity_score")}
+        counted = models.Summary.model_fields.keys() - means - {"verdicts"}
+        return models.Summary.model_validate(
+            {name: getattr(found, f"n_{name}", 0) for name in counted}
+            | {name: getattr(found, name, None) for name in means}
+            | {"verdicts": {name: judged_as[name] for name in VERDICTS}}
+        )
+
+    def below(self, threshold: float, as_of: datetime | None, window_days: int) -> list[models.AlertedAgent]:
+        """Agents below a threshold at an as-of, the lowest first; none where it is None."""
+        if as_of is None:
+            return []
+        found = fleet.scores(self.marts, as_of, window_days, below=threshold)
+        non_exempt = agent_reading.non_exempt_traces(
+            self.marts, [score.agent_id_hash for score in found], as_of, window_days
+        )
+        return [
+            models.AlertedAgent.model_validate(
+                {
+                    **judged(score, self.bound),
+                    "category_certainty": score.category_certainty,
+                    "non_exempt_traces": non_exempt.get(score.agent_id_hash, 0),
+                }
+            )
+            for score in found
+        ]
+
+    def _missing(self, n_traces: int) -> int:
+        return max(0, self.publication.min_traces - n_traces)
+
+
+def point(row: Point) -> models.Point:
+    """A score in a history."""
+    return models.Point.model_validate(
+        {
+            **outline(row),
+            "as_of": row.as_of,
+            "confidence": row.confidence,
+            "n_traces": row.n_traces,
+            "factors": {factor: getattr(row, column) for factor, column in FACTORS.items()},
+            "parameter_set_id": row.parameter_set_id,
+            "scored_at": row.scored_at,
+        }
+    )
+
+
+CSV_COLUMNS = (
+    *(
+        "agent_id_hash",
+        "agent_name",
+        "as_of",
+        "window_days",
+        "n_traces",
+        "composite_score",
+        "capacity_score_low",
+    ),
+    *(
+        "capacity_score_high",
+        "capacity_score_steady",
+        "capacity_score_steady_low",
+        "capacity_score_steady_high",
+    ),
+    *("fragility_index", "category", "score_status", "confidence", *FACTORS),
+    *("weakest_factor", "parameter_set_id", "scored_at"),
+)
+
+
+def csv_row(row: Point, window_days: int) -> dict[str, Any]:
+    """The same as a row of a CSV: the columns, among others."""
+    written = point(row).model_dump()
+    more = {"agent_id_hash": row.agent_id_hash, "window_days": window_days}
+    return {**written, **written["factors"], **more}

@@ -1,0 +1,148 @@
+"""Metrics in the format of Prometheus: what is published, how the last run ended, and what was asked."""
+
+import time
+from collections import Counter as Count
+from datetime import UTC, datetime
+from importlib.metadata import version
+
+from fastapi import APIRouter, Request
+from prometheus_client import (
+    CONTENT_TYPE_LATEST,
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    generate_latest,
+)
+from starlette.concurrency import run_in_threadpool
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from ciris_scoring.reading import fleet
+from ciris_scoring.reading.alerts import alerts
+from ciris_scoring.reading.categories import categories
+from ciris_scoring.reading.marts import Marts
+from ciris_scoring.reading.publication import read_publication
+from ciris_scoring.reading.run_state import OUTCOMES, last_run
+from ciris_scoring.serve.api.endpoints import TheAnswers
+from ciris_scoring.serve.api.problems import Problem
+
+NO_ROUTE = "none"
+"""Route of requests that were refused before they had one, or that none fits."""
+
+router = APIRouter(include_in_schema=False)
+
+
+class Requests:
+    """What is counted of the requests that a server answers."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        self.answered = Counter(
+            "ciris_scoring_http_requests",
+            "Requests answered, by route and status.",
+            ["route", "status"],
+            registry=self.registry,
+        )
+        self.seconds = Histogram(
+            "ciris_scoring_http_request_seconds",
+            "Seconds until a request was answered, by route.",
+            ["route"],
+            registry=self.registry,
+        )
+        build = Gauge("ciris_scoring_build_info", "1; the version.", ["version"], registry=self.registry)
+        build.labels(version("ciris-scoring")).set(1)
+
+
+class Counted:
+    """Counts the requests by route and status, and how long they take."""
+
+    def __init__(self, app: ASGIApp, requests: Requests):
+        self.app = app
+        self.requests = requests
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        if scope["type"] != "http":
+            return await self.app(scope, receive, send)
+        status, begun = 500, time.perf_counter()
+
+        async def send_counted(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+            await send(message)
+
+        try:
+            await self.app(scope, receive, send_counted)
+        finally:
+            route = scope.get("route")
+            path = NO_ROUTE if route is None else route.path
+            self.requests.answered.labels(path, status).inc()
+            self.requests.seconds.labels(path).observe(time.perf_counter() - begun)
+
+
+@router.get("/metrics")
+async def metrics(request: Request, answers: TheAnswers) -> Response:
+    """The metrics; where the marts cannot be read, those of the server alone."""
+    registry = CollectorRegistry()
+    readable = Gauge("ciris_scoring_marts_readable", "1 where the marts can be read.", registry=registry)
+    try:
+        await run_in_threadpool(answers.read, lambda marts: _read(marts, registry))
+        readable.set(1)
+    except Problem:
+        readable.set(0)
+    headers = {"Cache-Control": "no-store"}
+    body = generate_latest(registry) + generate_latest(request.app.state.requests.registry)
+    return Response(body, media_type=CONTENT_TYPE_LATEST, headers=headers)
+
+
+def _read(marts: Marts, registry: CollectorRegistry) -> None:
+    publication = read_publication(marts)
+    if publication.scored_at is not None and publication.as_of is not None:
+        age = Gauge(
+            "ciris_scoring_publication_age_seconds",
+            "Seconds since the newest published score was computed.",
+            registry=registry,
+        )
+        age.set((datetime.now(UTC) - publication.scored_at).total_seconds())
+        data_age = Gauge(
+            "ciris_scoring_data_age_seconds", "Seconds since the newest as-of.", registry=registry
+        )
+        data_age.set((datetime.now(UTC) - publication.as_of).total_seconds())
+        _read_fleet(marts, publication.as_of, publication.window_days, registry)
+    raised = Gauge(
+        "ciris_scoring_alerts",
+        "Alerts at the newest as-of, by kind, severity and window.",
+        ["kind", "severity", "window_days"],
+        registry=registry,
+    )
+    standing = [] if publication.as_of is None else alerts(marts, publication.as_of)
+    for labels, n in Count((a.kind, a.severity, a.window_days) for a in standing).items():
+        raised.labels(*labels).set(n)
+    run = last_run(marts)
+    if run is not None:
+        became = Gauge(
+            "ciris_scoring_last_run",
+            "1 for what became of the last run, 0 for what did not.",
+            ["outcome"],
+            registry=registry,
+        )
+        for outcome in OUTCOMES:
+            became.labels(outcome).set(outcome == run.outcome)
+
+
+def _read_fleet(marts: Marts, as_of: datetime, windows: tuple[int, ...], registry: CollectorRegistry) -> None:
+    agents = Gauge(
+        "ciris_scoring_agents",
+        "Agents at the newest as-of, by category (none: too few traces) and window.",
+        ["category", "window_days"],
+        registry=registry,
+    )
+    names = [category.category for category in categories(marts)]
+    for window_days in windows:
+        capacity = fleet.capacity(marts, as_of, window_days)
+        if capacity is not None:
+            for name in names:
+                agents.labels(name, window_days).set(capacity.n_in(name))
+            agents.labels("none", window_days).set(capacity.n_insufficient_data)

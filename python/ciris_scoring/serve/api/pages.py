@@ -1,0 +1,233 @@
+"""The pages for people: those of the package `pages`, kept like other answers, but for a minute at most."""
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Annotated, Any
+from urllib.parse import urlencode
+
+from fastapi import APIRouter, Depends, Query, Request
+from starlette.concurrency import run_in_threadpool
+from starlette.responses import RedirectResponse, Response
+
+from ciris_scoring.reading.evidence import RULES
+from ciris_scoring.reading.marts import Marts
+from ciris_scoring.serve.api.answers import CSV
+from ciris_scoring.serve.api.endpoints import After, AskedAsOf, TheAnswers, time_asked
+from ciris_scoring.serve.api.problems import Problem
+from ciris_scoring.serve.pages import pages
+from ciris_scoring.serve.pages.links import ServedLinks
+
+HTML = "text/html; charset=utf-8"
+KEPT_SECONDS = 60
+"""Pages say how long ago something was."""
+# Each page brings, in itself, a policy for its own style and script; this is what only a header can say.
+POLICY = {"Content-Security-Policy": "frame-ancestors 'none'"}
+LINKS = ServedLinks(frozenset(RULES) | {"sigma", "q_deferral"})
+
+
+class _NotThere(Exception):
+    """What a page was asked for is not there, or several things are meant."""
+
+    def __init__(self, message: pages.Message):
+        super().__init__(message.status)
+        self.message = message
+
+
+router = APIRouter(include_in_schema=False)
+WindowDays = Annotated[int | None, Query(ge=1, le=10_000)]
+Days = Annotated[int | None, Query(ge=1, le=3_660)]
+Bound = Annotated[float | None, Query(ge=0, le=1)]
+Offset = Annotated[int, Query(ge=0, le=10_000_000)]
+Chosen = Annotated[str | None, Query(max_length=200)]
+
+
+async def _at(window_days: WindowDays = None, as_of: AskedAsOf = None, bound: Bound = None) -> dict[str, Any]:
+    return {"window_days": window_days, "as_of": time_asked("as_of", as_of or None), "bound": bound}
+
+
+At = Annotated[dict[str, Any], Depends(_at)]
+
+
+async def _history(at: At, days: Days = None) -> dict[str, Any]:
+    return {**at, "days": days}
+
+
+History = Annotated[dict[str, Any], Depends(_history)]
+"""What pages take that show how it came to be: a window, an as-of, and how many days before it."""
+
+
+class TableState:
+    """How the table of the fleet was sorted and filtered when its address was sent; the script reads it there."""
+
+    def __init__(
+        self,
+        search: Chosen = None,
+        verdict: Chosen = None,
+        category: Chosen = None,
+        alerts: Chosen = None,
+        signs: Chosen = None,
+        page: Chosen = None,
+        fold: Chosen = None,
+        sort: Chosen = None,
+    ):
+        pass
+
+
+async def _answer(
+    request: Request,
+    answers: TheAnswers,
+    page: Callable[..., str],
+    name: str,
+    media_type: str = HTML,
+    **asked: Any,
+) -> Response:
+    links = replace(LINKS, as_of=asked.get("as_of"), days=asked.get("days"), bound=asked.get("bound"))
+    asked = {name: value for name, value in asked.items() if name != "days" or value is not None}
+
+    def build(marts: Marts) -> bytes:
+        text = page(marts.connection, marts.relations, links=links, **asked)
+        if isinstance(text, pages.Message) and text.status != 200:
+            raise _NotThere(text)
+        return text.encode()
+
+    try:
+        try:
+            publication = await answers.publication()
+        except Problem as problem:
+            if problem.kind != "not-published":
+                raise
+            # The page says what there is instead of scores.
+            body = await run_in_threadpool(answers.read, build)
+            return Response(body, media_type=HTML, headers={"Cache-Control": "no-store", **POLICY})
+        minute = int(time.time() // KEPT_SECONDS)
+        key = ("page", minute, name, *asked.values())
+        response = await answers.answer(request, publication, build, media_type, key)
+    except _NotThere as found:
+        return Response(found.message, found.message.status, {"Cache-Control": "no-store", **POLICY}, HTML)
+    except Problem as problem:
+        return _problem_page(request, problem)
+    response.headers.update(POLICY)
+    return response
+
+
+def written(request: Request, problem: Problem) -> Response:
+    """Write a problem: as a page for a browser, which asks for one, else as a document."""
+    is_page = "text/html" in request.headers.get("accept", "")
+    return _problem_page(request, problem) if is_page else problem.response()
+
+
+def _problem_page(request: Request, problem: Problem) -> Response:
+    text = pages.message_page(problem.title, [problem.detail], links=LINKS, way_back=_up(request))
+    headers = {"Cache-Control": "no-store", **problem.headers, **POLICY}
+    return Response(text, problem.status, headers, HTML)
+
+
+def _up(request: Request) -> str:
+    """The folder of the pages, as seen from what was asked for: a proxy may have put it anywhere."""
+    return "../" * (request.scope["raw_path"].count(b"/") - 1) or "./"
+
+
+@router.get("/")
+async def fleet_page(
+    request: Request, answers: TheAnswers, table: Annotated[TableState, Depends()], history: History
+) -> Response:
+    """The fleet."""
+    return await _answer(request, answers, pages.fleet_page, "fleet", **history)
+
+
+@router.get("/agent")
+async def agent_page(request: Request, answers: TheAnswers, agent_id: str, history: History) -> Response:
+    """An agent: by hash, the beginning of one, a name or a label."""
+    return await _answer(request, answers, pages.agent_page, "agent", agent=agent_id, **history)
+
+
+@router.get("/agents/{agent_id:path}")
+async def agent_address(
+    request: Request,
+    agent_id: str,
+    window_days: WindowDays = None,
+    as_of: AskedAsOf = None,
+    days: Days = None,
+    bound: Bound = None,
+) -> Response:
+    """The address of an agent's page to give away; the page itself is beside the others, as its links are relative."""
+    asked: dict[str, Any] = {"agent_id": agent_id, "window_days": window_days, "as_of": as_of, "days": days}
+    asked["bound"] = bound
+    query = {name: value for name, value in asked.items() if value is not None}
+    return RedirectResponse(f"{_up(request)}agent?{urlencode(query, errors='replace')}", 307)
+
+
+@router.get("/compare")
+async def compare_page(
+    request: Request, answers: TheAnswers, agent_id: str, history: History, other_id: str | None = None
+) -> Response:
+    """Two agents; without the other one, whom to compare with."""
+    asked = {"agent": agent_id, "other": other_id, **history}
+    return await _answer(request, answers, pages.compare_page, "compare", **asked)
+
+
+@router.get("/evidence")
+async def evidence_page(
+    request: Request, answers: TheAnswers, agent_id: str, component: str, at: At, after: After = None
+) -> Response:
+    """The traces behind a component of an agent's score."""
+    asked = {"agent": agent_id, "component": component, "after": after, **at}
+    return await _answer(request, answers, pages.evidence_page, "evidence", **asked)
+
+
+@router.get("/evidence.csv")
+async def evidence_csv(
+    request: Request, answers: TheAnswers, agent_id: str, component: str, at: At
+) -> Response:
+    """The same, all of it, for a spreadsheet."""
+    asked = {"agent": agent_id, "component": component, **at}
+    media_type = f"{CSV}; charset=utf-8"
+    response = await _answer(request, answers, pages.evidence_csv, "evidence.csv", media_type, **asked)
+    if response.status_code == 200:
+        response.headers["Content-Disposition"] = f'attachment; filename="{component}.csv"'
+    return response
+
+
+@router.get("/signs")
+async def signs_page(request: Request, answers: TheAnswers, at: At, agent_id: str | None = None) -> Response:
+    """The signs of a polished record, of all agents or of one."""
+    return await _answer(request, answers, pages.signs_page, "signs", agent=agent_id, **at)
+
+
+@router.get("/runs")
+async def runs_page(request: Request, answers: TheAnswers) -> Response:
+    """The attempts to publish."""
+    return await _answer(request, answers, pages.runs_page, "runs")
+
+
+@router.get("/quality")
+async def quality_page(request: Request, answers: TheAnswers) -> Response:
+    """What was repaired, set aside or refused."""
+    return await _answer(request, answers, pages.quality_page, "quality")
+
+
+@router.get("/alerts")
+async def alerts_page(
+    request: Request,
+    answers: TheAnswers,
+    at: At,
+    kind: Chosen = None,
+    severity: Chosen = None,
+    offset: Offset = 0,
+) -> Response:
+    """The alerts, all or those of a kind and severity."""
+    asked = {"kind": kind or None, "severity": severity or None, "offset": offset, **at}
+    return await _answer(request, answers, pages.alerts_page, "alerts", **asked)
+
+
+@router.get("/glossary")
+async def glossary_page(request: Request, answers: TheAnswers) -> Response:
+    """What the words mean."""
+    return await _answer(request, answers, pages.glossary_page, "glossary")
+
+
+@router.get("/parameters")
+async def parameters_page(request: Request, answers: TheAnswers, window_days: WindowDays = None) -> Response:
+    """Parameters, windows and categories."""
+    return await _answer(request, answers, pages.parameters_page, "parameters", window_days=window_days)

@@ -1,0 +1,74 @@
+"""Errors as problem documents (RFC 9457), each with a stable type."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from starlette.responses import Response
+
+from ciris_scoring.serve.api.models import ProblemDocument
+
+MEDIA_TYPE = "application/problem+json"
+TYPE = "urn:ciris-scoring:problem:"
+RETRY_SECONDS = 2
+LONGEST_SHOWN = 80
+
+TITLES: Mapping[str, tuple[int, str]] = {
+    "contradictory-request": (400, "The request contradicts itself"),
+    "key-required": (401, "An API key is needed"),
+    "not-found": (404, "There is nothing under this path"),
+    "unknown-agent": (404, "No such agent"),
+    "no-score": (404, "The agent has no such score"),
+    "method-not-allowed": (405, "Everything here is read-only"),
+    "ambiguous-agent": (409, "Several agents may be meant"),
+    "host-not-served": (421, "This server answers under local names only"),
+    "bad-parameter": (422, "A parameter is not acceptable"),
+    "too-many-requests": (429, "Too many requests"),
+    "internal": (500, "An error of the server"),
+    "database-away": (503, "The database is away"),
+    "database-busy": (503, "The database is busy"),
+    "not-published": (503, "No scores are published"),
+}
+"""Status and title of each type."""
+
+
+class Problem(Exception):
+    """An answer other than the one that was asked for.
+
+    :param kind: one of TITLES, the end of the document's type.
+    :param detail: what is wrong this time.
+    :param headers: of the answer.
+    :param members: further members of the document.
+    """
+
+    def __init__(
+        self, kind: str, detail: str, headers: Mapping[str, str] | None = None, **members: Any
+    ) -> None:
+        super().__init__(detail)
+        self.kind = kind
+        self.detail = detail
+        self.members = members
+        self.status, self.title = TITLES[kind]
+        self.headers = dict(headers or {})
+        if self.status == 503:
+            self.headers["Retry-After"] = str(RETRY_SECONDS)
+
+    def response(self) -> Response:
+        """Write the document."""
+        document = ProblemDocument(
+            type=TYPE + self.kind, title=self.title, status=self.status, detail=self.detail, **self.members
+        )
+        headers = {"Cache-Control": "no-store", **self.headers}
+        return Response(document.body(), self.status, headers, MEDIA_TYPE)
+
+
+def bad_parameter(name: str, message: str, **members: Any) -> Problem:
+    """A parameter that is not acceptable; the message follows upon its name."""
+    return Problem(
+        "bad-parameter", f"{name} {message}", errors=[{"parameter": name, "message": message}], **members
+    )
+
+
+def shown(value: object) -> str:
+    """Write what a client sent into a message, cut where it is long."""
+    text = repr(value)
+    return text if len(text) <= LONGEST_SHOWN else text[: LONGEST_SHOWN - 1] + "…"

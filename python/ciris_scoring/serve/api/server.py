@@ -1,0 +1,54 @@
+"""Serving the application until somebody stops it."""
+
+import contextlib
+import socket
+
+from ciris_scoring.basics.errors import InputError, one_line
+from ciris_scoring.basics.project import Project
+from ciris_scoring.basics.terminal import say
+from ciris_scoring.serve.api.app import create_app
+from ciris_scoring.serve.api.connections import BACKLOG, LimitedServer
+from ciris_scoring.serve.api.database import Database
+from ciris_scoring.serve.api.settings import Settings
+
+
+def serve(project: Project, settings: Settings) -> None:
+    """Serve a project's scores; return when the process is told to stop.
+
+    :raises InputError: the address cannot be served on.
+    """
+    with listen(settings.host, settings.port) as listening:
+        database = Database(project, settings.connections, settings.statement_timeout)
+        database.open()
+        with contextlib.closing(database):
+            host = f"[{settings.host}]" if ":" in settings.host else settings.host
+            guarded = "an API key is demanded" if settings.key is not None else "no key is demanded"
+            address = f"http://{host}:{listening.getsockname()[1]}"
+            with contextlib.suppress(KeyboardInterrupt):  # uvicorn hands Ctrl-C on, once it has stopped
+                say(f"Serving {project.schema} on {address}, {guarded}. Stop it with Ctrl-C.")
+                LimitedServer(create_app(database, settings)).run(sockets=[listening])
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """Open the socket to listen on.
+
+    :raises InputError: there is no such address, or it is taken.
+    """
+    try:
+        # With the protocol by its number, as asyncio switches Nagle's algorithm off for such sockets only.
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP, flags=socket.AI_PASSIVE
+        )[0]
+        listening = socket.socket(family, kind, protocol)
+        try:
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listening.bind(address)
+            listening.listen(BACKLOG)
+        except OSError:
+            listening.close()
+            raise
+    except (OSError, UnicodeError) as error:
+        raise InputError(
+            f"Cannot serve on {host}, port {port}: {one_line(error)}.", "Name others with --host and --port."
+        ) from error
+    return listening

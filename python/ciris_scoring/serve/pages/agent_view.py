@@ -1,0 +1,197 @@
+"""What the page of an agent shows, read from the marts, for one agent or for many at once."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Protocol, TypeVar
+
+from ciris_scoring.basics.terminal import plural
+from ciris_scoring.reading import agent as reading
+from ciris_scoring.reading import history as history_reading
+from ciris_scoring.reading.agent import Component, PartChanged, PartLost
+from ciris_scoring.reading.alerts import Alert
+from ciris_scoring.reading.factors import FACTORS
+from ciris_scoring.reading.fleet import Score
+from ciris_scoring.reading.history import Event, Point
+from ciris_scoring.reading.marts import Marts
+from ciris_scoring.reading.signs import Sign
+from ciris_scoring.reading.verdict import Raised, Verdict, raised
+from ciris_scoring.serve.pages import charts
+from ciris_scoring.serve.pages.words import interval, shown
+
+SAID_UNLESS_ZERO = frozenset(
+    {"chain_gaps", "chain_rewinds", "chain_duplicates", "n_open_episodes", "rho_regression", "sigma"}
+)
+"""Components without an interval that a report shows."""
+
+
+@dataclass(frozen=True)
+class AgentView:
+    """An agent at an as-of in a window."""
+
+    score: Score
+    points: list[Point]
+    events: list[Event]
+    parts: list[PartLost]
+    changes: list[PartChanged]
+    components: list[Component]
+    alerts: list[Alert]
+    signs: list[Sign]
+    raised: list[Raised]
+    """Alerts and signs that stood in the span of the charts."""
+    verdict: Verdict
+    frame: charts.Frame
+
+    @property
+    def spans(self) -> dict[str, list[Raised]]:
+        """The same by name: what stood when."""
+        by_name: dict[str, list[Raised]] = {}
+        for one in self.raised:
+            by_name.setdefault(one.name, []).append(one)
+        return by_name
+
+    @property
+    def line(self) -> str:
+        """Path of the steady score over time."""
+        points = [(point.as_of, point.capacity_score_steady) for point in self.points]
+        return charts.line(self.frame, points, charts.FINE)
+
+    @property
+    def week(self) -> str:
+        """Path of the window's score over time."""
+        return charts.line(
+            self.frame, [(point.as_of, point.capacity_score) for point in self.points], charts.FINE
+        )
+
+    @property
+    def told(self) -> list[charts.Told]:
+        """What the chart says of each as-of."""
+        return charts.told(
+            self.frame,
+            (
+                (
+                    p.as_of,
+                    p.capacity_score_steady,
+                    f"steady {shown(p.capacity_score_steady)} "
+                    f"{interval(p.capacity_score_steady_low, p.capacity_score_steady_high)}, "
+                    f"window {shown(p.capacity_score)} {interval(p.capacity_score_low, p.capacity_score_high)}, "
+                    f"{plural(p.n_traces, 'trace')}",
+                )
+                for p in self.points
+            ),
+        )
+
+    @property
+    def interval(self) -> str:
+        """Path of the area of the steady score's interval over time."""
+        points = [(p.as_of, p.capacity_score_steady_low, p.capacity_score_steady_high) for p in self.points]
+        return charts.area(self.frame, points, charts.MEDIUM)
+
+    def factor_line(self, factor: str) -> str:
+        """Path of a factor over time."""
+        points = [(point.as_of, getattr(point, FACTORS[factor])) for point in self.points]
+        return charts.line(self.frame, points, charts.COARSE)
+
+    @property
+    def lost(self) -> list[PartLost]:
+        """The parts that took a thousandth or more, the most first."""
+        return [part for part in self.parts if part.points_lost >= 0.001]
+
+    @property
+    def avoidable(self) -> list[PartLost]:
+        """The same without the fixed cost."""
+        return [part for part in self.lost if part.part != "r_ceiling"]
+
+    @property
+    def moved(self) -> list[PartChanged]:
+        """The parts that moved the score by a thousandth or more since one window ago, the most first."""
+        return sorted(
+            (part for part in self.changes if abs(part.points) >= 0.001), key=lambda part: -abs(part.points)
+        )
+
+    @property
+    def sigma_max(self) -> float | None:
+        """The most that sigma could be."""
+        of_name = {component.component: component.component_value for component in self.components}
+        return of_name.get("sigma_max")
+
+    def components_of(self, factor: str, *, whole: bool = True) -> list[Component]:
+        """The components of a factor: those with an interval first; sigma_max stands beside sigma.
+
+        :param whole: all of them; else without what says little: what took nothing, and counts of nothing.
+        """
+        spared = set() if whole else {part.part for part in self.parts if not part.points_lost}
+        found = [
+            component
+            for component in self.components
+            if component.factor == factor
+            and component.component not in {"sigma_max", *spared}
+            and (
+                whole
+                or component.component_low is not None
+                or (component.component in SAID_UNLESS_ZERO and component.component_value)
+            )
+        ]
+        return sorted(found, key=lambda component: component.component_low is None)
+
+
+class _OfAgent(Protocol):
+    @property
+    def agent_id_hash(self) -> str: ...
+
+
+OfAgent = TypeVar("OfAgent", bound=_OfAgent)
+
+
+def _by_agent(found: Iterable[OfAgent]) -> dict[str, list[OfAgent]]:
+    by_agent: dict[str, list[OfAgent]] = {}
+    for row in found:
+        by_agent.setdefault(row.agent_id_hash, []).append(row)
+    return by_agent
+
+
+def read_agents(
+    marts: Marts,
+    scores: list[Score],
+    alerts: list[Alert],
+    signs: list[Sign],
+    bound: float,
+    raised_at: datetime,
+    histories: dict[str, list[Point]],
+    frame: charts.Frame,
+) -> list[AgentView]:
+    """Read what is behind scores of one as-of and window, in their order.
+
+    :param scores: at least one.
+    :param alerts: of their agents, and maybe of others.
+    :param signs: likewise.
+    :param bound: of the permission that the verdicts are about.
+    :param raised_at: as-of whose alerts count.
+    :param histories: of their agents, within the frame.
+    :param frame: span of time of the charts; it ends at the as-of.
+    """
+    hashes = [score.agent_id_hash for score in scores]
+    as_of, window_days = scores[0].as_of, scores[0].window_days
+    key = (marts, hashes, as_of, window_days)
+    parts = _by_agent(reading.attribution(*key))
+    changes = _by_agent(reading.changes(*key))
+    components = _by_agent(reading.components(*key))
+    alerts_of, signs_of = _by_agent(alerts), _by_agent(signs)
+    spans = raised(marts, window_days, raised_at, first=frame.first, agents=hashes)
+    events = history_reading.events(marts, hashes, window_days, frame.first, frame.last)
+    return [
+        AgentView(
+            score=score,
+            points=histories.get(score.agent_id_hash, []),
+            events=events.get(score.agent_id_hash, []),
+            parts=parts.get(score.agent_id_hash, []),
+            changes=changes.get(score.agent_id_hash, []),
+            components=components.get(score.agent_id_hash, []),
+            alerts=alerts_of.get(score.agent_id_hash, []),
+            signs=signs_of.get(score.agent_id_hash, []),
+            raised=spans.get(score.agent_id_hash, []),
+            verdict=score.verdict(bound),
+            frame=frame,
+        )
+        for score in scores
+    ]

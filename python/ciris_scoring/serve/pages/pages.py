@@ -1,0 +1,592 @@
+"""The scores as pages of HTML, for a server and for a report in one file: what each reads, and which template shows it.
+
+A page takes a connection that may read the marts, and their relations. What it cannot show, a message says instead.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from functools import partial, wraps
+from importlib.metadata import version
+from typing import Any
+
+import psycopg
+
+from ciris_scoring.basics.relations import Relations
+from ciris_scoring.basics.terminal import say
+from ciris_scoring.reading import agents as agents_reading
+from ciris_scoring.reading import fleet, history
+from ciris_scoring.reading.agents import Agent
+from ciris_scoring.reading.alerts import Alert, alerts
+from ciris_scoring.reading.categories import categories
+from ciris_scoring.reading.deferrals import judged_deferrals
+from ciris_scoring.reading.evidence import RULES
+from ciris_scoring.reading.fleet import Neighbours, Score
+from ciris_scoring.reading.marts import Marts
+from ciris_scoring.reading.parameters import parameters, windows
+from ciris_scoring.reading.quality import issues
+from ciris_scoring.reading.run_state import Unfinished, attempts, unfinished
+from ciris_scoring.reading.signs import signs
+from ciris_scoring.reading.verdict import BOUND
+from ciris_scoring.reading.words import nearest, published_words
+from ciris_scoring.serve.pages import charts
+from ciris_scoring.serve.pages.agent_view import AgentView, read_agents
+from ciris_scoring.serve.pages.compare_view import both_told, compared
+from ciris_scoring.serve.pages.evidence_view import Evidence
+from ciris_scoring.serve.pages.fleet_view import HISTORY_DAYS, RANGES, read_fleet
+from ciris_scoring.serve.pages.links import Links, ReportLinks, ServedLinks
+from ciris_scoring.serve.pages.render import now as current_time
+from ciris_scoring.serve.pages.render import render
+from ciris_scoring.serve.pages.words import OUTCOMES, natural
+
+MAX_AGENTS = 500
+"""Agents in a report: those that need attention most."""
+TOLD_EVERY = 100
+"""Agents after which a report says how far it is."""
+MAX_CHOICES = 50
+NEAREST = 10
+"""Agents that are offered to compare with."""
+EVIDENCE_ON_A_PAGE = 50
+ALERTS_OF_A_KIND = 8
+ALERTS_ON_A_PAGE = 50
+RUNS_SHOWN = 100
+DAYS_OF_ISSUES = 14
+DEFERRALS = "q_deferral"
+"""The component that deferrals lower, and no traces."""
+OF_PARTS = {"sigma": "s_score"}
+"""Components whose traces are those of a part of another name."""
+
+NO_SCORES = "No score is published yet"
+NO_SCORE_THEN = "No score was published at this time"
+NO_TRACES = "No agent has sent a trace"
+
+
+class Message(str):
+    """A page that says something in place of scores, with the status of HTTP that fits it."""
+
+    status: int
+
+    def __new__(cls, html: str, status: int) -> "Message":
+        """Make one of its HTML."""
+        message = super().__new__(cls, html)
+        message.status = status
+        return message
+
+
+class _Instead(Exception):
+    """A message takes the place of the page."""
+
+    def __init__(self, message: Message):
+        super().__init__(message.status)
+        self.message = message
+
+
+def message_page(
+    heading: str,
+    lines: Sequence[str],
+    *,
+    choices: Sequence[Agent] = (),
+    ways: Mapping[str, str] | None = None,
+    window_days: int | None = None,
+    links: Links | None = None,
+    status: int = 200,
+    way_back: str | None = None,
+) -> Message:
+    """Render a page that says something in place of scores; it reads nothing, so the database may be away.
+
+    :param lines: paragraphs.
+    :param choices: agents to link to.
+    :param ways: other links by their words.
+    :param status: status of HTTP, for a server.
+    :param way_back: where the page of the fleet is; None for no link.
+    """
+    html = _without_scores(
+        "message.html",
+        links,
+        heading=heading,
+        lines=lines,
+        choices=choices,
+        ways=ways or {},
+        window_days=window_days,
+        way_back=way_back,
+    )
+    return Message(html, status)
+
+
+def _without_scores(template: str, links: Links | None, **values: Any) -> str:
+    """Render a page on which the layout has no scores to speak of."""
+    nothing = dict.fromkeys(("as_of", "window_days", "unfinished", "frame", "is_old"))
+    return render(
+        template, **{**nothing, "categories": [], "windows": [], "links": links or ServedLinks(), **values}
+    )
+
+
+@dataclass(frozen=True)
+class _Page:
+    """What every page of scores is told."""
+
+    marts: Marts
+    as_of: datetime
+    window_days: int
+    windows: list[int]
+    categories: list[Any]
+    unfinished: Unfinished | None
+    links: Links
+    now: datetime
+    days: int
+    """Of history."""
+    asked: datetime | None
+    """As-of that was asked for; None for the newest, the fleet's or the agent's."""
+    bound: float
+    """Of the permission that the verdicts are about."""
+    neighbours: Neighbours
+
+    @property
+    def is_newest(self) -> bool:
+        """Whether the as-of is the newest one."""
+        return self.as_of == self.neighbours.newest
+
+    @classmethod
+    def read(
+        cls,
+        marts: Marts,
+        window_days: int | None,
+        links: Links | None,
+        now: datetime | None,
+        asked: datetime | None,
+        days: int = HISTORY_DAYS,
+        bound: float | None = None,
+    ) -> "_Page":
+        """Read it.
+
+        :raises _Instead: nothing is published, or not what was asked for.
+        """
+        if marts.missing():
+            raise _Instead(message_page(NO_SCORES, _unpublished(unfinished(marts)), links=links))
+        newest = fleet.newest(marts, window_days)
+        if newest is None and window_days is not None and fleet.newest(marts) is not None:
+            published = " or ".join(str(window.window_days) for window in windows(marts))
+            lines = [f"Scores are published for windows of {published} days."]
+            raise _Instead(message_page("No such window", lines, links=links, status=404, way_back="./"))
+        if newest is None:
+            begun = unfinished(marts)
+            lines = ["The last run found nothing to score.", *(_unpublished(begun) if begun else [])]
+            raise _Instead(message_page(NO_TRACES, lines, links=links))
+        if asked is not None and fleet.capacity(marts, asked, newest.window_days) is None:
+            as_ofs = [row.as_of for row in fleet.capacity_over_time(marts, newest.window_days)]
+            to = links if isinstance(links, ServedLinks) else ServedLinks()
+            lines = [published_words(as_ofs, asked)]
+            ways = {
+                f"The fleet as of {near:%Y-%m-%d %H:%M} UTC": to.at(near).fleet(newest.window_days)
+                for near in nearest(as_ofs, asked)
+            }
+            raise _Instead(
+                message_page(NO_SCORE_THEN, lines, ways=ways, links=links, status=404, way_back="./")
+            )
+        as_of = asked or newest.as_of
+        return cls(
+            marts,
+            as_of,
+            newest.window_days,
+            windows=[window.window_days for window in windows(marts)],
+            categories=categories(marts),
+            unfinished=unfinished(marts),
+            links=links or ServedLinks(),
+            now=now or current_time(),
+            days=days,
+            asked=asked,
+            bound=BOUND if bound is None else bound,
+            neighbours=fleet.neighbours(marts, as_of, newest.window_days),
+        )
+
+    @property
+    def served(self) -> ServedLinks:
+        """The links, on a page that only a server has."""
+        assert isinstance(self.links, ServedLinks)
+        return self.links
+
+    def values(self) -> dict[str, Any]:
+        """Values of the layout."""
+        return {
+            "as_of": self.as_of,
+            "window_days": self.window_days,
+            "windows": self.windows,
+            "categories": self.categories,
+            "unfinished": self.unfinished,
+            "links": self.links,
+            "now": self.now,
+            "is_newest": self.is_newest,
+            "frame": None,
+            "days": self.days,
+            "ranges_offered": RANGES,
+            "bound": self.bound,
+            "neighbours": self.neighbours,
+            "is_old": self.is_newest and self.now - self.as_of > 2 * self.neighbours.period(self.as_of),
+        }
+
+    def render(self, template: str, **values: Any) -> str:
+        """Render a page of scores."""
+        return render(template, **{**self.values(), **values})
+
+    def instead(self, heading: str, lines: Sequence[str], status: int, **more: Any) -> _Instead:
+        """A message in place of scores.
+
+        :param more: choices and ways of :func:`message_page`.
+        """
+        fleet_link = self.links.fleet(self.window_days)
+        more |= {"window_days": self.window_days, "links": self.links, "way_back": fleet_link}
+        return _Instead(message_page(heading, lines, status=status, **more))
+
+
+def _of_scores(show: Callable[..., str], own_links: Links | None = None) -> Callable[..., str]:
+    """Make a page of published scores of what shows them: where nothing is published, it says so.
+
+    Such a page is called with a connection and the relations, and besides what it shows may be told the window (the
+    shortest by default), the as-of (the newest), the days of history, the bound of the verdicts, the links (those of a
+    server) and the time that "ago" counts from (the present). It raises psycopg.Error where the database fails.
+    """
+
+    @wraps(show)
+    def page(
+        connection: psycopg.Connection,
+        relations: Relations,
+        *arguments: Any,
+        window_days: int | None = None,
+        links: Links | None = None,
+        now: datetime | None = None,
+        as_of: datetime | None = None,
+        days: int = HISTORY_DAYS,
+        bound: float | None = None,
+        **shown: Any,
+    ) -> str:
+        marts = Marts(connection, relations)
+        try:
+            found = _Page.read(marts, window_days, links or own_links, now, as_of, days, bound)
+            return show(found, *arguments, **shown)
+        except _Instead as instead:
+            return instead.message
+
+    return page
+
+
+@_of_scores
+def fleet_page(page: _Page) -> str:
+    """Render the fleet."""
+    view = read_fleet(page.marts, page.as_of, page.window_days, page.bound, days=page.days)
+    return page.render(
+        "fleet.html",
+        view=view,
+        frame=view.frame,
+        at_link=lambda links: links.fleet(page.window_days),
+        range_link=lambda days: page.served.over(days).fleet(page.window_days),
+    )
+
+
+def _score_of(page: _Page, asked: str) -> Score:
+    """Score of the one agent that is meant at the page's as-of, the agent's newest by default.
+
+    :raises _Instead: several are meant, or none, or it has no such score.
+    """
+    found = agents_reading.find(page.marts, asked)
+    if not found:
+        near = agents_reading.near(page.marts, asked) if agents_reading.is_possible(asked) else {}
+        lines = ["No agent has this name, and no agent hash starts with it.", *(["Nearest:"] if near else [])]
+        raise page.instead("There is no such agent", lines, 404, choices=list(near.values()))
+    if len(found) > 1:
+        lines = [f"{len(found)} agents have or had this name, or have a hash that begins so. Which one?"]
+        if len(found) > MAX_CHOICES:
+            lines.append(f"These are the first {MAX_CHOICES}.")
+        raise page.instead("Several agents are meant", lines, 409, choices=found[:MAX_CHOICES])
+    [chosen] = found
+    agent_id_hash = chosen.agent_id_hash
+    as_ofs = history.as_ofs(page.marts, agent_id_hash).get(page.window_days)
+    if not as_ofs:
+        last = f"Its last trace is of {chosen.last_traced_at:%Y-%m-%d %H:%M} UTC."
+        lines = [f"The agent has none in a window of {page.window_days} days.", last]
+        raise page.instead("No score in this window", lines, 404)
+    as_of = page.asked or as_ofs[-1]
+    scores = fleet.scores(
+        page.marts, as_of, page.window_days, agent_id_hash=agent_id_hash, raised_at=page.as_of
+    )
+    if not scores:
+        ways = {
+            f"The agent as of {near:%Y-%m-%d %H:%M} UTC": page.served.at(near).agent(
+                agent_id_hash, page.window_days
+            )
+            for near in nearest(as_ofs, as_of)
+        }
+        raise page.instead(NO_SCORE_THEN, [published_words(as_ofs, as_of)], 404, ways=ways)
+    return scores[0]
+
+
+def _view_of(page: _Page, scores: Sequence[Score]) -> list[AgentView]:
+    """Read what is behind scores of one as-of, with the history before it."""
+    hashes = [score.agent_id_hash for score in scores]
+    as_of = scores[0].as_of
+    histories = history.histories(
+        page.marts,
+        hashes,
+        page.window_days,
+        first=as_of - timedelta(days=page.days),
+        last=as_of,
+        daily_at=as_of,
+    )
+    as_ofs = sorted({point.as_of for points in histories.values() for point in points})
+    key = (page.as_of, page.window_days)
+    raised = [alert for agent in hashes for alert in alerts(page.marts, *key, agent_id_hash=agent)]
+    marks = [sign for agent in hashes for sign in signs(page.marts, as_of, page.window_days, agent)]
+    frame = charts.Frame.of(as_ofs)
+    return read_agents(page.marts, list(scores), raised, marks, page.bound, page.as_of, histories, frame)
+
+
+@_of_scores
+def agent_page(page: _Page, agent: str) -> str:
+    """Render an agent: a message where several are meant, or none.
+
+    :param agent: hash, the beginning of one, a name or a label.
+    """
+    score = _score_of(page, agent)
+    [view] = _view_of(page, [score])
+    return page.render(
+        "agent.html",
+        view=view,
+        frame=view.frame,
+        at_link=lambda links: links.agent(score.agent_id_hash, page.window_days),
+        agent_link=lambda window: page.links.agent(score.agent_id_hash, window),
+        range_link=lambda days: page.served.over(days).agent(score.agent_id_hash, page.window_days),
+    )
+
+
+@_of_scores
+def compare_page(page: _Page, agent: str, other: str | None = None) -> str:
+    """Render two agents side by side, at the as-of of the first one's score.
+
+    :param agent: hash, the beginning of one, a name or a label.
+    :param other: the same; None to choose it.
+    """
+    score = _score_of(page, agent)
+    page = replace(page, asked=score.as_of)
+    link = partial(page.served.compare, page.window_days, score.agent_id_hash)
+    if other is None:
+        others = fleet.scores(page.marts, score.as_of, page.window_days)
+        choices = [one for one in others if one.agent_id_hash != score.agent_id_hash]
+        mine = score.capacity_score_steady or 0
+        nearest = sorted(choices, key=lambda one: abs((one.capacity_score_steady or 2) - mine))
+        return page.render(
+            "compare_with.html", score=score, choices=choices, nearest=nearest[:NEAREST], link=link
+        )
+    beside = _score_of(page, other)
+    views = _view_of(page, [score, beside] if beside != score else [score, score])
+    return page.render(
+        "compare.html",
+        views=views,
+        rows=compared(*views),
+        told=both_told(*views),
+        frame=views[0].frame,
+        link=link,
+        window_link=lambda window: page.served.compare(window, score.agent_id_hash, beside.agent_id_hash),
+        range_link=lambda days: page.served.over(days).compare(
+            page.window_days, score.agent_id_hash, beside.agent_id_hash
+        ),
+    )
+
+
+@_of_scores
+def evidence_page(page: _Page, agent: str, component: str, after: str | None = None) -> str:
+    """Render the traces that lowered a component of an agent's score, the newest first.
+
+    :param agent: hash, the beginning of one, a name or a label.
+    :param component: of fct_factor_components; one that belongs to single traces.
+    :param after: key of the last trace of the page before.
+    """
+    if component == DEFERRALS:
+        score = _score_of(page, agent)
+        key = (score.agent_id_hash, score.as_of, score.window_start)
+        return page.render("deferrals.html", score=score, deferrals=judged_deferrals(page.marts, *key))
+    found = _evidence_of(page, agent, component)
+    traces, more = found.page(after, EVIDENCE_ON_A_PAGE)
+    link = partial(page.served.evidence, found.score.agent_id_hash, component, found.score.as_of)
+    return page.render(
+        "evidence.html",
+        evidence=found,
+        traces=traces,
+        n_traces=found.count(),
+        after=after,
+        first_link=link(page.window_days),
+        next_link=link(page.window_days, after=traces[-1].trace.key) if more else None,
+        csv_link=link(page.window_days, page="evidence.csv"),
+    )
+
+
+@_of_scores
+def evidence_csv(page: _Page, agent: str, component: str) -> str:
+    """Write all traces that lowered a component as CSV; arguments are those of the page."""
+    return _evidence_of(page, agent, component).as_csv()
+
+
+def _evidence_of(page: _Page, agent: str, component: str) -> Evidence:
+    part = OF_PARTS.get(component, component)
+    if part not in RULES:
+        lines = [
+            f"Single traces lower {', '.join(RULES)}; the other components are made of many traces together."
+        ]
+        raise page.instead("No single trace is behind it", lines, 404)
+    return Evidence(page.marts, _score_of(page, agent), component, part)
+
+
+@_of_scores
+def signs_page(page: _Page, agent: str | None = None) -> str:
+    """Render the signs of a polished record at an as-of.
+
+    :param agent: only this agent's: hash, the beginning of one, a name or a label; None for all.
+    """
+    score = None if agent is None else _score_of(page, agent)
+    as_of = page.as_of if score is None else score.as_of
+    agent_id_hash = None if score is None else score.agent_id_hash
+    found = signs(page.marts, as_of, page.window_days, agent_id_hash)
+    link = partial(page.served.signs, agent_id_hash=agent_id_hash)
+    return page.render(
+        "signs.html",
+        signs=found,
+        score=score,
+        moment=as_of,
+        link=link,
+        at_link=lambda links: links.signs(page.window_days, agent_id_hash),
+    )
+
+
+def runs_page(connection: psycopg.Connection, relations: Relations, *, links: Links | None = None) -> str:
+    """Render the attempts to publish, also where nothing is published yet."""
+    runs = attempts(Marts(connection, relations), RUNS_SHOWN)
+    try:
+        return _Page.read(Marts(connection, relations), None, links, None, None).render(
+            "runs.html", runs=runs
+        )
+    except _Instead as instead:
+        return _without_scores("runs.html", links, runs=runs) if runs else instead.message
+
+
+@_of_scores
+def quality_page(page: _Page) -> str:
+    """Render what was repaired, set aside or refused."""
+    found = issues(page.marts, DAYS_OF_ISSUES)
+    newest = max((day for one in found or [] for day in one.days), default=None)
+    days = [newest - timedelta(days=back) for back in range(DAYS_OF_ISSUES - 1, -1, -1)] if newest else []
+    return page.render("quality.html", issues=found, issue_days=days)
+
+
+@_of_scores
+def alerts_page(page: _Page, kind: str | None = None, severity: str | None = None, offset: int = 0) -> str:
+    """Render the alerts: some of each kind, or those of one kind page by page.
+
+    :param kind: only alerts of this kind.
+    :param severity: only those as severe.
+    :param offset: alerts to leave out before the first.
+    """
+    found = alerts(page.marts, page.as_of, page.window_days)
+    found.sort(key=lambda alert: (alert.severity, alert.kind, natural(alert.agent_name or "")))
+    counted = Counter((alert.kind, alert.severity) for alert in found)
+    chosen: dict[str, list[Alert]] = {}
+    for alert in found:
+        if kind in (None, alert.kind) and severity in (None, alert.severity):
+            chosen.setdefault(alert.kind, []).append(alert)
+    return page.render(
+        "alerts.html",
+        n_alerts=len(found),
+        counted=counted,
+        chosen=chosen,
+        kind=kind,
+        severity=severity,
+        offset=offset,
+        most=ALERTS_OF_A_KIND if kind is None else ALERTS_ON_A_PAGE,
+        link=partial(page.served.alerts, page.window_days),
+        at_link=lambda links: links.alerts(page.window_days),
+    )
+
+
+@_of_scores
+def glossary_page(page: _Page) -> str:
+    """Render the glossary."""
+    return page.render("glossary.html")
+
+
+@_of_scores
+def parameters_page(page: _Page) -> str:
+    """Render parameters, windows and categories."""
+    return page.render(
+        "parameters.html", parameters=parameters(page.marts), score_windows=windows(page.marts)
+    )
+
+
+@partial(_of_scores, own_links=ReportLinks())
+def report_page(page: _Page) -> str:
+    """Render fleet, agents, their alerts and signs, and parameters as one file that needs nothing else.
+
+    Of more than ``MAX_AGENTS`` agents it shows those that need attention most, and says so.
+    """
+    view = read_fleet(page.marts, page.as_of, page.window_days, page.bound, MAX_AGENTS)
+    if len(view.scores) > TOLD_EVERY:
+        say(f"Reading what is behind the scores of {len(view.scores)} agents.")
+    histories = history.histories(
+        page.marts,
+        [score.agent_id_hash for score in view.scores],
+        page.window_days,
+        first=view.frame.first,
+        last=page.as_of,
+        daily_at=page.as_of,
+    )
+    views = read_agents(
+        page.marts,
+        view.scores,
+        alerts(page.marts, page.as_of, page.window_days),
+        signs(page.marts, page.as_of, page.window_days),
+        page.bound,
+        page.as_of,
+        histories,
+        view.frame,
+    )
+    links = ReportLinks.to([score.agent_id_hash for score in view.scores])
+    values = {
+        **page.values(),
+        "links": links,
+        "windows": [],
+        "now": None,
+        "frame": view.frame,
+        "days": None,
+        "is_old": False,
+    }
+    return render(
+        "report.html",
+        **values,
+        view=view,
+        agents=_told(views),
+        parameters=parameters(page.marts),
+        score_windows=windows(page.marts),
+        version=version("ciris-scoring"),
+        written_at=page.now,
+    )
+
+
+def _told(views: list[AgentView]) -> Iterator[AgentView]:
+    """Tell whoever waits for a large report how far it is."""
+    for n_written, view in enumerate(views):
+        if n_written and n_written % TOLD_EVERY == 0:
+            say(f"The report holds {n_written} of {len(views)} agents.")
+        yield view
+
+
+def _unpublished(begun: Unfinished | None) -> list[str]:
+    """Why nothing is published, as far as the database tells."""
+    if begun is None:
+        return ["Score the fleet with: ciris-scoring run"]
+    since = f"{begun.started_at:%Y-%m-%d %H:%M} UTC"
+    if begun.is_at_work:
+        return [f"A run is at work since {since}. Its scores appear when it has ended."]
+    if begun.outcome:
+        said = [line for line in (begun.message, begun.remedy) if line]
+        return [f"The run that began on {since} {OUTCOMES[begun.outcome]}.", *said]
+    return [
+        f"The run that began on {since} was refused, failed or was stopped before it published.",
+        "Its output says why; ciris-scoring run says it again.",
+    ]

@@ -1,0 +1,181 @@
+"""Templates into pages: escaping, numbers, and a policy that lets the browser load nothing else."""
+
+import base64
+import hashlib
+import re
+import unicodedata
+from datetime import UTC, datetime
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2.ext import Extension
+from markupsafe import Markup, escape
+
+from ciris_scoring.basics import as_of as as_of_time
+from ciris_scoring.basics import decimals
+from ciris_scoring.basics.terminal import fitted, plural
+from ciris_scoring.reading.agents import HASH_SHOWN
+from ciris_scoring.reading.factors import FACTOR_NAMES
+from ciris_scoring.reading.glossary import glossary, signs_explained
+from ciris_scoring.reading.words import COMPONENT_WORDS, PART_WORDS, named
+from ciris_scoring.serve.pages import words
+from ciris_scoring.serve.pages.charts import percent
+from ciris_scoring.serve.pages.words import NO_NUMBER
+
+ICON = (
+    "data:image/svg+xml,"
+    "%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 24 24'%3E"
+    "%3Cpath d='M12 1.5 21.5 7v10L12 22.5 2.5 17V7z' fill='%232450b4'/%3E"
+    "%3Cpath d='M7 12.5l3.5 3.5 6.5-7.5' fill='none' stroke='%23fff' stroke-width='2.4'/%3E%3C/svg%3E"
+)
+COUNTS = ("n_", "chain_")
+COLOUR = re.compile(r"#[0-9a-fA-F]{6}")
+LONG_COMPONENT = 20
+LONG_WORD = 16
+"""Characters of a word in a name; a longer one may break within."""
+NAME_WIDTH = 40
+"""Columns of an agent's name; a longer one is cut."""
+UNSEEN = ("Cc", "Cf", "Zl", "Zp")
+"""Kinds of characters that have no shape, and may change that of others, turn their direction, or end a line."""
+JOINERS = "\u200c\u200d"
+"""Of such a kind, but emoji and some scripts are written with them."""
+
+
+class _NoIndentation(Extension):
+    """Takes the indentation out of templates, not out of what is put into them: it is a fifth of a report."""
+
+    def preprocess(self, source: str, name: str | None, filename: str | None = None) -> str:
+        return re.sub(r"^[ \t]+", "", source, flags=re.MULTILINE)
+
+
+def render(template: str, **values: Any) -> str:
+    """Render a page.
+
+    :param template: its file, which extends ``layout.html``.
+    :param values: what the template reads; ``categories`` among them.
+    """
+    environment = _environment()
+    style = environment.get_template("style.css").render(
+        categories=[category for category in values["categories"] if COLOUR.fullmatch(category.colour)]
+    )
+    script = _asset("table.js")
+    policy = "; ".join(
+        [
+            "default-src 'none'",
+            f"style-src '{digest(style)}'",
+            f"script-src '{digest(script)}'",
+            "img-src data:",
+            "base-uri 'none'",
+            "form-action 'self'",
+        ]
+    )
+    # Our own texts; everything else is escaped.
+    return environment.get_template(template).render(
+        **values, style=Markup(style), script=Markup(script), policy=Markup(policy)
+    )
+
+
+def digest(text: str) -> str:
+    """What a policy allows a style or script of the page itself by."""
+    return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
+
+
+@cache
+def _environment() -> Environment:
+    environment = Environment(
+        loader=PackageLoader("ciris_scoring.serve.pages"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        extensions=[_NoIndentation],
+    )
+    environment.filters |= {
+        "ago": words.ago,
+        "amount": lambda value: f"{value:.1f}".removesuffix(".0"),
+        "capitalised": lambda text: text[:1].upper() + text[1:],
+        "in_words": lambda component: COMPONENT_WORDS.get(component, component),
+        "named": named,
+        "breakable": _breakable,
+        "change": _change,
+        "coded": _coded,
+        "component": _component,
+        "limit": _limit,
+        "date": lambda moment: f"{moment.astimezone(UTC):%Y-%m-%d}",
+        "iso": as_of_time.text,
+        "name": _name,
+        "percent": percent,
+        "plain": _plain,
+        "seconds": lambda value: NO_NUMBER if value is None else f"{value:,.0f}",
+        "score": words.shown,
+        "short": lambda value: NO_NUMBER if value is None else decimals.limit(value),
+        "time": lambda moment: f"{moment.astimezone(UTC):%Y-%m-%d %H:%M} UTC",
+    }
+    environment.globals |= {
+        "COMPONENT_WORDS": COMPONENT_WORDS,
+        "ICON": Markup(ICON),
+        "FACTOR_NAMES": FACTOR_NAMES,
+        "HASH_SHOWN": HASH_SHOWN,
+        "PART_WORDS": PART_WORDS,
+        "glossary": glossary,
+        "signs_explained": signs_explained,
+        "plural": plural,
+        "words": words,
+    }
+    return environment
+
+
+@cache
+def _asset(name: str) -> str:
+    return files("ciris_scoring.serve.pages").joinpath("templates", name).read_text()
+
+
+def _name(text: str) -> Markup:
+    """A name from outside: escaped, apart from the direction of the text around it; a long one is cut, with a title."""
+    whole = _plain(text)
+    shown = fitted(whole, NAME_WIDTH)
+    title = "" if shown == whole else Markup(' title="{}"').format(whole)
+    long = Markup(" class=long") if any(len(word) > LONG_WORD for word in shown.split()) else ""
+    return Markup("<bdi{}{}>{}</bdi>").format(long, title, shown)
+
+
+def _breakable(component: str) -> Markup:
+    """A component's name; a long one may go on in another line after the underscore nearest to its middle."""
+    if len(component) <= LONG_COMPONENT or "_" not in component:
+        return escape(component)
+    at = min((i for i, c in enumerate(component) if c == "_"), key=lambda i: abs(2 * i - len(component)))
+    return escape(component[: at + 1]) + Markup("<wbr>") + escape(component[at + 1 :])
+
+
+def _coded(text: str) -> Markup:
+    """Text with code between backticks."""
+    return Markup(re.sub(r"`([^`]*)`", r"<code>\1</code>", str(escape(text))))
+
+
+def _plain(text: str) -> str:
+    """Text from outside, with a mark for each character that would not be seen."""
+    return "".join(
+        "\N{REPLACEMENT CHARACTER}" if unicodedata.category(c) in UNSEEN and c not in JOINERS else c
+        for c in text
+    )
+
+
+def _change(value: float) -> str:
+    return decimals.change(value).replace("-", "−")
+
+
+def _component(value: float | None, component: str) -> str:
+    """A component's value: a count whole, the others cut."""
+    if value is None:
+        return NO_NUMBER
+    return f"{int(value):,}" if component.startswith(COUNTS) else decimals.score(value)
+
+
+def _limit(value: float, component: str) -> str:
+    return f"{int(value):,}" if component.startswith(COUNTS) else decimals.limit(value)
+
+
+def now() -> datetime:
+    """The time that "ago" counts from."""
+    return datetime.now(UTC)

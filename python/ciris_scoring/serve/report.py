@@ -1,0 +1,167 @@
+"""The report: one file of HTML that opens anywhere, or JSON for machines, written whole or not at all."""
+
+import json
+import os
+import tempfile
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import psycopg
+
+from ciris_scoring.basics import as_of as as_of_time
+from ciris_scoring.basics.connection import connect
+from ciris_scoring.basics.dbt import read_relations
+from ciris_scoring.basics.errors import CirisError, InputError
+from ciris_scoring.basics.project import Project
+from ciris_scoring.basics.relations import Relations
+from ciris_scoring.reading import agent, fleet, history
+from ciris_scoring.reading.alerts import alerts
+from ciris_scoring.reading.categories import categories
+from ciris_scoring.reading.marts import Marts, read_only
+from ciris_scoring.reading.parameters import parameters, windows
+from ciris_scoring.reading.verdict import BOUND
+from ciris_scoring.serve.pages.pages import MAX_AGENTS, report_page
+
+DEFAULT_FILE = Path("ciris-report.html")
+
+
+def report(project: Project, window_days: int | None, *, json: bool) -> str:
+    """Write the newest published scores as a report.
+
+    :param project: whose target to read.
+    :param window_days: window of the scores; None for the shortest.
+    :param json: for machines, instead of HTML.
+    :raises InputError: there is no such window.
+    :raises DatabaseError: nothing is published, or the database fails.
+    """
+    with connect(project) as connection:
+        return read_report(connection, read_relations(project), window_days, json=json)
+
+
+def read_report(
+    connection: psycopg.Connection, relations: Relations, window_days: int | None, *, json: bool
+) -> str:
+    """Write the report of :func:`report` over an open connection."""
+    with read_only(connection):
+        marts = Marts(connection, relations)
+        _check_published(marts, window_days)
+        if json:
+            return as_json(marts, window_days)
+        return report_page(connection, relations, window_days=window_days)
+
+
+def _check_published(marts: Marts, window_days: int | None) -> None:
+    marts.require()
+    if fleet.newest(marts, window_days) is None and fleet.newest(marts) is not None:
+        published = " and ".join(str(window.window_days) for window in windows(marts))
+        raise InputError(
+            f"--window-days is {window_days}, and no score is published for a window of so many days.",
+            f"Scores are published for windows of {published} days.",
+        )
+
+
+def as_json(marts: Marts, window_days: int | None) -> str:
+    """Write what a report shows as a JSON object, with full precision; docs/serving.md has the shape."""
+    newest = fleet.newest(marts, window_days)
+    as_of, window = newest or (None, window_days)
+    document: dict[str, Any] = {
+        "as_of": as_of,
+        "window_days": window,
+        "fleet": None,
+        "agents": [],
+        "agents_left_out": 0,
+        "alerts": [asdict(alert) for alert in alerts(marts, as_of, window)] if as_of else [],
+        "categories": [asdict(category) for category in categories(marts)],
+        "parameters": [asdict(parameter) for parameter in parameters(marts)],
+        "windows": [asdict(published) for published in windows(marts)],
+    }
+    if newest is not None:
+        document |= _fleet(marts, *newest)
+    return json.dumps(document, default=_text, allow_nan=False)
+
+
+def _fleet(marts: Marts, as_of: datetime, window_days: int) -> dict[str, Any]:
+    capacity = fleet.capacity(marts, as_of, window_days)
+    scores = fleet.scores(marts, as_of, window_days, limit=MAX_AGENTS)
+    hashes = [score.agent_id_hash for score in scores]
+    key = (marts, hashes, as_of, window_days)
+    behind: dict[str, Sequence[Any]] = {
+        "parts": agent.attribution(*key),
+        "changes": agent.changes(*key),
+        "components": agent.components(*key),
+    }
+    histories = history.histories(marts, hashes, window_days, last=as_of)
+    by_agent: dict[str, dict[str, list[Any]]] = {
+        one: {**{name: [] for name in behind}, "history": _rows(histories.get(one, []))} for one in hashes
+    }
+    for name, found in behind.items():
+        for row in found:
+            by_agent[row.agent_id_hash][name] += _rows([row])
+    return {
+        "fleet": capacity and asdict(capacity),
+        "agents": [
+            {**asdict(score), "verdict": asdict(score.verdict(BOUND)), **by_agent[score.agent_id_hash]}
+            for score in scores
+        ],
+        "agents_left_out": capacity.n_agents - len(scores) if capacity else 0,
+    }
+
+
+def _rows(found: Sequence[Any]) -> list[dict[str, Any]]:
+    """Rows of one agent, without its hash, which stands above them."""
+    return [{name: value for name, value in asdict(row).items() if name != "agent_id_hash"} for row in found]
+
+
+def _text(value: object) -> str:
+    return as_of_time.text(value.astimezone(UTC)) if isinstance(value, datetime) else str(value)
+
+
+def check_place(file: Path) -> None:
+    """Check, before the work, that a report can be written to a file.
+
+    :raises InputError: it cannot.
+    """
+    if file.is_dir():
+        raise InputError(f"The report cannot be written to {file}: it is a folder.", "Name a file.")
+    folder = file.parent
+    if not folder.is_dir():
+        raise InputError(
+            f"The report cannot be written to {file}: there is no folder {folder}.", "Make it first."
+        )
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise InputError(
+            f"The report cannot be written to {file}: {folder} is not writable.", "Name another file."
+        )
+
+
+def write(text: str, file: Path) -> None:
+    """Put a report in place of an older one, at once: whoever reads the file sees the one or the other.
+
+    :raises CirisError: the file cannot be written; an older one is as it was.
+    """
+    temporary = None
+    try:
+        descriptor, temporary = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name[:40]}.")
+        with os.fdopen(descriptor, "w", encoding="utf-8", newline="\n") as stream:
+            stream.write(text)
+        mode = file.stat().st_mode & 0o777 if file.exists() else 0o666 & ~_umask()
+        os.chmod(temporary, mode)
+        os.replace(temporary, file)
+    except OSError as error:
+        raise CirisError(
+            f"The report cannot be written to {file}: {error.strerror}.", "Make room, or name another file."
+        ) from error
+    finally:
+        if temporary is not None:
+            with suppress(FileNotFoundError):
+                os.unlink(temporary)
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

@@ -1,0 +1,236 @@
+"""What a daily run leaves as the last one built it, and what makes it build all again."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import psycopg
+import pytest
+from click.testing import Result
+
+from ciris_scoring.basics.connection import connect
+from ciris_scoring.basics.project import load_project
+from ciris_scoring.job.dbt_build import DbtBuild
+from ciris_scoring.job.leave_out import lasting_nodes, state_digest, unchanged_digest
+from ciris_scoring.job.run_log import Attempt
+from ciris_scoring.lab.embedded import SCHEMA, Server
+from ciris_scoring.project_files import copy_project
+from conftest import REPOSITORY, Database
+from pipeline import kept_parsed
+from test_bad_input import built, dbt, fleet_database, marts, restore, run, saved
+from test_gate import NO_TRIGGER, RUN_TIMES, trigger
+
+BEFORE, NEWEST = "2026-06-14T00:00:00Z", "2026-06-15T00:00:00Z"
+INTERMEDIATE = f"{SCHEMA}_intermediate"
+LEFT = {
+    *["scoring_windows", "capacity_categories", "deferral_outcomes"],
+    *["nulls_and_ranges_of_scoring_windows", "nulls_and_ranges_of_capacity_categories"],
+    "nulls_and_ranges_of_deferral_outcomes",
+    *["int_scoring_parameters", "dim_scoring_parameters", "dim_scoring_windows", "dim_capacity_categories"],
+    "dim_days",
+    "stg_cirislens__event_traces",
+    *["stg_cirislens__covenant_traces", "stg_cirislens__covenant_trace_batches"],
+    *["stg_cirislens__covenant_public_keys", "stg_cirislens__wbd_deferrals"],
+    *["int_agent_names", "int_core_identity", "int_integrity", "int_resilience_inputs", "int_resilience"],
+    *["fct_trace_verdicts", "fct_factor_components", "fct_score_attribution", "fct_score_comparisons"],
+    *["fct_score_changes", "fct_scoring_runs"],
+}
+"""What a second run leaves out: the nodes of dbt, tests among them."""
+
+
+@dataclass
+class States:
+    """A small fleet in a database, and what it was and would be."""
+
+    database: Database
+    scored: str
+    """Saved, as scored up to the day before its last."""
+    nodes: set[str]
+    """What the first run built."""
+    expected: dict[str, str]
+    """Fingerprints of the marts after one more run that builds all."""
+
+
+@pytest.fixture(scope="module")
+def states(embedded_postgres: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[States]:
+    with fleet_database(embedded_postgres, tmp_path_factory.mktemp("fleet")) as database:
+        nodes = executed(run(database, as_of=BEFORE))
+        with saved(database) as scored:
+            with database.connect() as connection:
+                connection.execute(f"update {INTERMEDIATE}.int_runs set state_digest = null")
+            assert executed(run(database, as_of=NEWEST)) == nodes
+            yield States(database, scored, nodes, marts(database, without=RUN_TIMES))
+
+
+@pytest.fixture
+def database(states: States) -> Database:
+    """The fleet, scored up to the day before its last."""
+    restore(states.database, states.scored)
+    return states.database
+
+
+@pytest.fixture
+def build(database: Database) -> Iterator[DbtBuild]:
+    with kept_parsed(database.profiles_dir):
+        yield DbtBuild(load_project(REPOSITORY, database.profiles_dir))
+
+
+def executed(result: Result) -> set[str]:
+    """The nodes that a run has built or tested."""
+    assert result.exit_code == 0, result.output
+    return {found[1] for found in re.finditer(r"^ +\d+ of \d+ .* s  .*?(\w+)$", result.stderr, re.MULTILINE)}
+
+
+def is_left(connection: psycopg.Connection, build: DbtBuild) -> bool:
+    """Whether a run would leave what is unchanged."""
+    return unchanged_digest(connection, build, Attempt("run")) is not None
+
+
+def test_a_second_run_leaves_what_cannot_have_changed_and_publishes_the_same(states, database):
+    before = {row[:2]: row for row in built(database)}
+    assert executed(run(database, as_of=NEWEST)) == states.nodes - LEFT
+    assert marts(database, without=RUN_TIMES) == states.expected
+    after = {row[:2]: row for row in built(database)}
+    assert {
+        name for schema, name in before if name in LEFT and after[schema, name] != before[schema, name]
+    } == set()
+
+
+def test_what_is_left_says_nothing_of_a_run(database, build):
+    """Its SQL is the same whatever the as-of, and whatever the run before it has left."""
+    names = [build.manifest.nodes[node].name for node in lasting_nodes(build.manifest)]
+
+    def compiled(as_of: str) -> dict[str, str]:
+        assert dbt(database, "compile", "--select", *names, variables={"ciris_as_of": as_of}).succeeded
+        folders = Path(os.environ["DBT_TARGET_PATH"]).glob("*/compiled")
+        newest = max(folders, key=lambda folder: folder.stat().st_mtime)
+        return {path.stem: path.read_text() for path in newest.rglob("*.sql") if path.stem in names}
+
+    first = compiled(BEFORE)
+    assert len(first) > 10
+    assert run(database, as_of=NEWEST).exit_code == 0
+    assert compiled("2026-06-16T00:00:00Z") == first
+
+
+CHANGES = {
+    "a view that was dropped": f"drop view {SCHEMA}.fct_score_changes",
+    "a view that is another": f"""
+        create or replace view {SCHEMA}.fct_scoring_runs as
+        select * from (table {SCHEMA}.fct_scoring_runs) as runs where false""",
+    "a table in place of a view": f"""
+        create table public.copy as table {SCHEMA}.fct_score_changes;
+        drop view {SCHEMA}.fct_score_changes;
+        alter table public.copy rename to fct_score_changes;
+        alter table public.fct_score_changes set schema {SCHEMA}""",
+    "a table that was renamed below a view": f"""
+        alter table {INTERMEDIATE}.int_window_statistics rename to elsewhere;
+        create table {INTERMEDIATE}.int_window_statistics (like {INTERMEDIATE}.elsewhere including all)""",
+    "a constant table": f"update {SCHEMA}.dim_capacity_categories set label = 'well'",
+    "a seed": f"delete from {INTERMEDIATE}.deferral_outcomes",
+    "a column of the log of runs": f"alter table {INTERMEDIATE}.int_runs drop column remedy cascade",
+    "a right": f"grant select on {SCHEMA}.fct_score_changes to public",
+    "another column of a source": "alter table cirislens.covenant_traces add column further text",
+    "another type of a source's column": """
+        alter table cirislens.covenant_trace_batches rename to elsewhere;
+        create table cirislens.covenant_trace_batches (like cirislens.elsewhere);
+        alter table cirislens.covenant_trace_batches alter batch_id type text""",
+    "a view in place of a source": """
+        alter table cirislens.wbd_deferrals rename to elsewhere;
+        create view cirislens.wbd_deferrals as table cirislens.elsewhere""",
+    "a run that died": f"update {INTERMEDIATE}.int_runs set outcome = null",
+    "a run that failed": f"update {INTERMEDIATE}.int_runs set outcome = 'failed'",
+    "a publication of plain dbt": f"""
+        insert into {INTERMEDIATE}.int_runs (run_id, started_at, command, outcome, published_at)
+        values (gen_random_uuid(), now(), 'dbt', 'published', now())""",
+    "no log": f"drop table {INTERMEDIATE}.int_runs cascade",
+}
+
+
+def test_a_change_in_the_database_has_all_built(build):
+    with connect(build.project) as connection:
+        assert is_left(connection, build)
+        for name, change in CHANGES.items():
+            with connection.transaction(force_rollback=True):
+                connection.execute(change)
+                assert not is_left(connection, build), name
+        assert is_left(connection, build)
+        connection.execute(
+            f"insert into {INTERMEDIATE}.int_runs (run_id, started_at, command, outcome)"
+            " values (gen_random_uuid(), now(), 'run', 'refused')"
+        )
+        assert is_left(connection, build), "a run that was refused has changed nothing"
+
+
+def test_a_change_of_code_or_variables_has_all_built(database, tmp_path, monkeypatch):
+    """Of a file of each kind, of a variable, and of who may read the marts."""
+    folder = tmp_path / "project"
+    copy_project(REPOSITORY, folder)
+    monkeypatch.setenv("DBT_TARGET_PATH", str(tmp_path / "target"))
+
+    def digest(**variables: object) -> str:
+        project = load_project(folder, database.profiles_dir, cli_vars=variables)
+        with connect(project) as connection:
+            return state_digest(connection, DbtBuild(project))
+
+    found = [digest()]
+    assert digest(ciris_as_of=NEWEST, ciris_allow_rescoring=True) == found[0]
+    found.append(digest(ciris_lookback_periods=5))
+    for path, comment in {
+        "macros/formulas/factors.sql": "{# changed #}",
+        "models/marts/fct_score_changes.sql": "-- changed",
+        "models/marts/_marts__models.yml": "# changed",
+        "seeds/deferral_outcomes.csv": "EXPIRED,false,",
+        "dbt_project.yml": "# changed",
+    }.items():
+        with (folder / path).open("a") as file:
+            file.write(f"\n{comment}\n")
+        found.append(digest())
+    monkeypatch.setenv("CIRIS_MART_READERS", "bi")
+    found.append(digest())
+    assert len(set(found)) == len(found)
+
+
+def test_a_run_that_dies_after_a_view_was_dropped_is_healed_by_the_next(states, database):
+    with database.connect() as connection:
+        connection.execute(f"drop view {SCHEMA}.fct_score_changes")
+        connection.execute(trigger(".fct_fleet_capacity", "raise exception 'the disk is full';"))
+        assert run(database, as_of=NEWEST).exit_code == 1
+        connection.execute(NO_TRIGGER)
+    assert executed(run(database, as_of=NEWEST)) == states.nodes
+    assert marts(database, without=RUN_TIMES) == states.expected
+
+
+def test_a_view_that_goes_while_a_run_is_at_work_is_there_after_the_next(states, database):
+    """After all tests of it: it was left out, and its absence is not taken for what the run has left."""
+    drop = f"""
+        if new.published_at is not null then drop view if exists {SCHEMA}.fct_factor_components; end if; return new;"""
+    with database.connect() as connection:
+        connection.execute(trigger("_intermediate.int_runs", drop))
+        assert executed(run(database, as_of=NEWEST)) == states.nodes - LEFT
+        connection.execute(NO_TRIGGER)
+    assert executed(run(database, as_of=NEWEST)) == states.nodes
+    assert marts(database, without=RUN_TIMES) == states.expected
+
+
+def test_plain_dbt_may_go_on_after_a_run_that_left_something(states, database):
+    """The Python model dies, and somebody brings the run to its end by hand, with all that is after it."""
+    with database.connect() as connection:
+        connection.execute(
+            trigger("_intermediate.int_window_statistics", "raise exception 'the disk is full';")
+        )
+        assert run(database, as_of=NEWEST).exit_code == 1
+        connection.execute(NO_TRIGGER)
+    rest = dbt(
+        database,
+        "build",
+        "--select",
+        "int_window_statistics+",
+        "int_window_sums+",
+        variables={"ciris_as_of": NEWEST},
+    )
+    assert rest.succeeded, rest.said
+    assert marts(database, without=RUN_TIMES) == states.expected
