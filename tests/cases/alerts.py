@@ -24,6 +24,7 @@ def some(k: int, n: int, value: Any, other: Any) -> list[Any]:
     return [value] * k + [other] * (n - k)
 
 
+OVERRIDDEN = {"action_was_overridden": some(12, 100, True, False)}
 TWENTY = {"action_was_overridden": some(20, 100, True, False)}
 
 
@@ -127,6 +128,37 @@ CASES = [
         ],
         # The chain lost -ln(1 - 28/1501) = 0.0188, which is not chance but too little; what S lost may be, as below.
         [expects({"i_chain": 1473 / 1501, "alerts": {}})],
+    ),
+    Case(
+        "4 falling is raised by parts together, none of which is beyond chance alone",
+        [
+            *weeks("one part", 25, {}, OVERRIDDEN),
+            *weeks(
+                "four parts",
+                25,
+                {},
+                OVERRIDDEN
+                | {
+                    "signature_verified": some(11, 100, False, True),
+                    "action_success": some(11, 100, False, True),
+                    "entropy_level": some(11, 100, 0.9, 0.1),
+                },
+            ),
+        ],
+        [
+            expects({"alerts": {"low_capacity": "warning"}}, agent="one part"),
+            expects({"alerts": {"low_capacity": "critical", "falling": "warning"}}, agent="four parts"),
+        ],
+    ),
+    Case(
+        "4 falling leaves out what is unmeasured on either side",
+        [
+            *traces(ago(25)),
+            *traces(ago(10), 100, every=SECONDS, action_success=None),
+            *traces(ago(1), 100, every=SECONDS, action_success=some(50, 100, False, True)),
+        ],
+        # Before, no confidence met an outcome: ECE was 0 and not measured.
+        [expects({"ece": 0.5, "alerts": {}})],
     ),
     Case(
         "4 falling takes S's worse limit before and its better limit now",

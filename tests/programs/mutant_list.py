@@ -882,7 +882,7 @@ MUTANTS = [
         "        and kept_before - kept_now >= 0 * ({{",
     ),
     Mutant("falling needs all parts together", ALERTS, "(together or alone)", "(together)"),
-    Mutant("falling needs one part alone", ALERTS, "(together or alone)", "(alone)", "unit tests"),
+    Mutant("falling needs one part alone", ALERTS, "(together or alone)", "(alone)"),
     Mutant(
         "s_score's limits taken by the wrong side in falling",
         BEHAVIOUR,

@@ -105,7 +105,7 @@ class Backfilled:
         )
         with self.connect() as connection:
             tables = [name for (name,) in connection.execute(query, [[f"{schema}_intermediate"]])]
-            assert len(tables) > 5
+            assert len(tables) > 3
             surplus = {
                 table: connection.execute(count.format(schema=schema, table=table)).fetchone()[0]
                 for table in tables
