@@ -1,4 +1,5 @@
-"""The alerts ``falling`` and ``episode`` (certainty.md §4) of simulated agents, written a second time."""
+"""The alerts ``falling`` and ``episode`` (certainty.md §4) of simulated agents: what SQL decides
+by the statistics of the Python model, decided in numpy."""
 
 from typing import NamedTuple
 
@@ -6,17 +7,15 @@ import numpy as np
 
 from benchmarks.coverage.cases import WINDOWS
 from benchmarks.coverage.events import STEADY_DAYS, Events, compared, row_facts, within
+from ciris_scoring.statistics.behaviour import PARTS, Behaviour, behaviour
 from ciris_scoring.statistics.design_effects import fleet_values
-from ciris_scoring.statistics.episodes import chance_of_as_many, longer
+from ciris_scoring.statistics.episodes import chance_of_as_many, longer, share_rose
 from ciris_scoring.statistics.inputs import Booleans, Floats, Integers, Parameters, PeriodSums, Rows
 from ciris_scoring.statistics.intervals import (
-    COMPONENTS,
-    GOOD_SHARES,
     Intervals,
     compute_intervals,
     sum_fleet,
 )
-from ciris_scoring.statistics.resilience import sigmoid
 
 PARAMETERS = Parameters()
 
@@ -25,10 +24,7 @@ LEAST_FALL = 0.15 / 3
 WEEK, MONTH = (2.8, 3.8), (3.2, 4.3)
 """Standard deviations of all parts together and of one, against the week and the month before."""
 LEAST_LOSS_OF_ONE = 0.02
-LEAST_UNDER_LOG = 1e-9
 EPISODE_Z, EPISODE_CHANCE = 2.935, 0.0017
-
-PARTS = tuple(component for component in COMPONENTS if component not in ("mttr_hours", "q_deferral"))
 
 
 class Scored(NamedTuple):
@@ -66,43 +62,10 @@ def scored(sums: PeriodSums, events: Events, as_ofs: Integers) -> Scored:
     return Scored(week, month, values.episode_cv[:, as_ofs])
 
 
-class Losses(NamedTuple):
-    """Losses of the nine parts of behaviour, (..., 9) each; NaN where a part is unmeasured."""
-
-    loss: Floats
-    worse: Floats
-    better: Floats
-
-
-def losses(limits: Intervals) -> Losses:
-    """Losses of rows at their published values and limits."""
-
-    def loss(part: str, value: Floats) -> Floats:
-        if part in ("d_identity", "k_contradiction"):
-            return (PARAMETERS.lambda_c if part == "d_identity" else PARAMETERS.mu_c) * value
-        kept = value if part in GOOD_SHARES else 1 - value
-        if part == "delta_drift":
-            kept = sigmoid(kept, PARAMETERS.norm_k, PARAMETERS.norm_x0)
-        result: Floats = -np.log(np.maximum(kept, LEAST_UNDER_LOG))
-        return result
-
-    columns = []
-    for part in PARTS:
-        at = COMPONENTS.index(part)
-        value, ends = (
-            limits.component[..., at],
-            (limits.component_low[..., at], limits.component_high[..., at]),
-        )
-        worse, better = ends if part in GOOD_SHARES else ends[::-1]
-        three = np.stack([loss(part, one) for one in (value, worse, better)])
-        columns.append(np.where(np.isnan(limits.design_effect[..., at]), np.nan, three))
-    return Losses(*np.stack(columns, axis=-1))
-
-
-def is_falling(before: Losses, now: Losses, z: tuple[float, float] = WEEK) -> Booleans:
+def is_falling(before: Behaviour, now: Behaviour, z: tuple[float, float] = WEEK) -> Booleans:
     """Whether ``falling`` is raised, (...,); a part that is unmeasured on either side is left out."""
     change = now.loss - before.loss
-    variance = ((before.worse - before.loss) / 1.96) ** 2 + ((now.loss - now.better) / 1.96) ** 2
+    variance = before.worse_sd**2 + now.better_sd**2
     both = ~np.isnan(change)
     fall = np.exp(-np.sum(before.loss, axis=-1, where=both)) - np.exp(-np.sum(now.loss, axis=-1, where=both))
     together = np.sum(change, axis=-1, where=both) >= z[0] * np.sqrt(np.sum(variance, axis=-1, where=both))
@@ -116,10 +79,10 @@ def falling(fleet: Scored) -> tuple[Booleans, Booleans]:
 
     As-ofs are days that follow each other.
     """
-    now, before, month = losses(fleet.week), losses(fleet.week), losses(fleet.month)
+    week, month = behaviour(fleet.week, PARAMETERS), behaviour(fleet.month, PARAMETERS)
     without_drift = np.where(np.array(PARTS) == "delta_drift", np.nan, month.loss)[:, :-7]
-    now = Losses(*(values[:, 7:] for values in now))
-    before, month = (Losses(*(values[:, :-7] for values in of)) for of in (before, month))
+    now = Behaviour(*(values[:, 7:] for values in week))
+    before, month = (Behaviour(*(values[:, :-7] for values in of)) for of in (week, month))
     is_scored = ~np.isnan(fleet.week.capacity_score)
     comparable = is_scored[:, 7:] & is_scored[:, :-7]
     against_month = is_falling(month._replace(loss=without_drift), now, MONTH)
@@ -142,16 +105,4 @@ def episode(fleet: Scored, events: Events, as_ofs: Integers, window_days: int) -
     )
     share = within(lost, as_ofs, window_days) / np.maximum(n, 1)
     earlier = within(lost, as_ofs, window_days + STEADY_DAYS, window_days) / np.maximum(n_before, 1)
-    return (lasts_longer | more_often).reshape(shape) | share_rose(share, n, earlier, n_before)
-
-
-def share_rose(share: Floats, n: Integers, before: Floats, n_before: Integers) -> Booleans:
-    """As the macro ``share_rose``."""
-    before = np.clip(before, 0, 1)
-    z, m, m_before = EPISODE_Z / np.sqrt(2), np.maximum(n, 1), np.maximum(n_before, 1)
-    half = z * np.sqrt(before * (1 - before) / m_before + (z / (2 * m_before)) ** 2)
-    highest = np.minimum((before + z**2 / (2 * m_before) + half) / (1 + z**2 / m_before), 1.0)
-    result: Booleans = (
-        (n > 0) & (n_before > 0) & (share - highest > EPISODE_Z * np.sqrt(highest * (1 - highest) / m))
-    )
-    return result
+    return (lasts_longer | more_often).reshape(shape) | share_rose(share, n, earlier, n_before, EPISODE_Z)

@@ -898,8 +898,8 @@ MUTANTS = [
     Mutant(
         "falling counts what is unmeasured",
         BEHAVIOUR,
-        "np.isnan(limits.design_effect[:, at])",
-        "np.isnan(limits.component[:, at])",
+        "np.isnan(limits.design_effect[..., at])",
+        "np.isnan(limits.component[..., at])",
     ),
     Mutant(
         "days before the window begin a window too late",

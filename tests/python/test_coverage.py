@@ -7,14 +7,11 @@ from click.testing import CliRunner
 from benchmarks.__main__ import main
 from benchmarks.coverage import command, watch, year
 from benchmarks.coverage.alarms import (
+    EPISODE_Z,
     MONTH,
     PARAMETERS,
-    PARTS,
     WEEK,
-    Losses,
     is_falling,
-    losses,
-    share_rose,
 )
 from benchmarks.coverage.behaviour import Behaviour
 from benchmarks.coverage.cases import WINDOWS, Case, cells, edge_agents, simulated, special_cases
@@ -31,7 +28,9 @@ from benchmarks.coverage.measure import Measured, measure
 from benchmarks.coverage.truth import truth
 from benchmarks.coverage.watch import KINDS, PLANTED, Seen, Unchanged
 from benchmarks.coverage.year import Accuracy, Lives, Outcome, Standing, Year, held_by_interval
-from ciris_scoring.statistics.episodes import Episodes, chance_of_as_many, longer
+from ciris_scoring.statistics.behaviour import PARTS, behaviour
+from ciris_scoring.statistics.behaviour import Behaviour as BehaviourLosses
+from ciris_scoring.statistics.episodes import Episodes, chance_of_as_many, longer, share_rose
 from ciris_scoring.statistics.intervals import COMPONENTS, GOOD_SHARES, Intervals
 
 ROWS = 400
@@ -110,7 +109,7 @@ def test_every_change_raises_more_than_no_change(planted, monkeypatch):
     assert watch.seen(planted, False, 60, SEED).in_28_days >= 0.1
 
 
-def behaviour_of(rows: list[dict[str, tuple[float, float, float]]]) -> Losses:
+def behaviour_of(rows: list[dict[str, tuple[float, float, float]]]) -> BehaviourLosses:
     """Losses of faultless agents with no width but for these components, (value, low, high)."""
     one = np.ones((len(rows), len(COMPONENTS)))
     value = one * [float(name in GOOD_SHARES) for name in COMPONENTS]
@@ -120,13 +119,14 @@ def behaviour_of(rows: list[dict[str, tuple[float, float, float]]]) -> Losses:
             at = COMPONENTS.index(name)
             value[i, at], low[i, at], high[i, at] = three
     empty = np.zeros(len(rows))
-    return losses(
-        Intervals(*[empty] * 7, *[one] * 3, value, low, high, one, empty.astype(np.int64), *[empty] * 3)
+    return behaviour(
+        Intervals(*[empty] * 7, *[one] * 3, value, low, high, one, empty.astype(np.int64), *[empty] * 3),
+        PARAMETERS,
     )
 
 
 def test_falling_by_hand():
-    """As the dbt unit test of fct_capacity_alerts: 2.8 standard deviations together, 3.8 alone, and 0.05."""
+    """2.8 standard deviations together, 3.8 alone, and 0.05."""
     was = {"k_contradiction": (0.02, 0.02, 0.03176)}
     unsure = was | {"i_chain": (np.exp(-0.2), np.exp(-0.788), 1.0)}
 
@@ -151,7 +151,9 @@ def measured_as(name: str, **changes) -> Measured:
 
 def test_a_share_rises_beyond_chance_by_hand():
     """Losses of 0.8 after 0.1."""
-    shares = share_rose(np.array([0.8, 0.75]), np.array([6, 6]), np.array([0.1, 0.1]), np.array([40, 40]))
+    shares = share_rose(
+        np.array([0.8, 0.75]), np.array([6, 6]), np.array([0.1, 0.1]), np.array([40, 40]), EPISODE_Z
+    )
     assert shares.tolist() == [True, False]
 
 

@@ -18,7 +18,7 @@ LEAST_UNDER_LOGARITHM = 1e-9
 
 
 class Behaviour(NamedTuple):
-    """Of n rows, (n, 9) in the order of ``PARTS``; NaN where a part is unmeasured."""
+    """Of rows in an array of any shape, (..., 9) in the order of ``PARTS``; NaN where a part is unmeasured."""
 
     loss: Floats
     worse_sd: Floats
@@ -40,12 +40,12 @@ def behaviour(limits: Intervals, parameters: Parameters) -> Behaviour:
     columns = []
     for part in PARTS:
         at = COMPONENTS.index(part)
-        low, high = limits.component_low[:, at], limits.component_high[:, at]
+        low, high = limits.component_low[..., at], limits.component_high[..., at]
         worst, best = (low, high) if part in GOOD_SHARES else (high, low)
-        value = loss(part, limits.component[:, at])
+        value = loss(part, limits.component[..., at])
         columns.append(
             np.where(
-                np.isnan(limits.design_effect[:, at]),
+                np.isnan(limits.design_effect[..., at]),
                 np.nan,
                 [
                     value,
