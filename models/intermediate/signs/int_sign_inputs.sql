@@ -6,7 +6,7 @@ select
     sums.as_of,
     sums.window_days,
     events.as_of as events_as_of,
-    statistics.as_of as statistics_as_of,
+    window_statistics.as_of as statistics_as_of,
     {{ epoch(
         '(sums.window_start - greatest(sums.baseline_start, ' ~ period_start('agents.first_traced_at') ~ '))'
     ) }} / 86400 as baseline_days,
@@ -24,13 +24,13 @@ select
     events.n_open_deferrals,
     events.n_earlier_due_deferrals,
     events.n_earlier_open_deferrals,
-    statistics.n_plausibilities,
-    statistics.n_commonest_plausibility,
-    statistics.n_triples,
-    statistics.equal_pairs,
-    statistics.equal_plausibilities,
-    statistics.equal_alignments,
-    statistics.equal_coherences
+    window_statistics.n_plausibilities,
+    window_statistics.n_commonest_plausibility,
+    window_statistics.n_triples,
+    window_statistics.equal_pairs,
+    window_statistics.equal_plausibilities,
+    window_statistics.equal_alignments,
+    window_statistics.equal_coherences
 from {{ ref('int_window_sums') }} as sums
 inner join {{ ref('int_agents') }} as agents on sums.agent_id_hash = agents.agent_id_hash
 inner join {{ ref('int_window_events') }} as events
@@ -38,8 +38,8 @@ inner join {{ ref('int_window_events') }} as events
         sums.agent_id_hash = events.agent_id_hash
         and sums.as_of = events.as_of
         and sums.window_days = events.window_days
-inner join {{ ref('int_window_statistics') }} as statistics
+inner join {{ ref('int_window_statistics') }} as window_statistics
     on
-        sums.agent_id_hash = statistics.agent_id_hash
-        and sums.as_of = statistics.as_of
-        and sums.window_days = statistics.window_days
+        sums.agent_id_hash = window_statistics.agent_id_hash
+        and sums.as_of = window_statistics.as_of
+        and sums.window_days = window_statistics.window_days
