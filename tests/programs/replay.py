@@ -20,7 +20,7 @@ import psycopg
 import tests_path  # noqa: F401
 from ciris_scoring.lab import embedded
 from ciris_scoring.lab.embedded import SCHEMA
-from event_lens import write_as_events
+from event_lens import AS_EVENTS, write_as_events
 from nasty_fleet import START, nasty_fleet
 from pipeline import create_loose_sources, insert_rows, score, table_differences
 
@@ -134,11 +134,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--days", type=int, default=60, help="daily runs")
     parser.add_argument("--hourly-runs", type=int, default=24, help="hourly runs over 5 days")
+    parser.add_argument("--events", action="store_true", help="read events in the place of traces")
     options = parser.parse_args()
     different = 0
+    source = AS_EVENTS if options.events else {}
     cases = {
-        "days": (daily_steps(options.days), {}),
-        "hours": (hourly_steps(options.hourly_runs, 5), {"ciris_scoring_period": "hour"}),
+        "days": (daily_steps(options.days), source),
+        "hours": (hourly_steps(options.hourly_runs, 5), source | {"ciris_scoring_period": "hour"}),
     }
     for name, (steps, cli_vars) in cases.items():
         with embedded.throw_away() as server, tempfile.TemporaryDirectory() as folder:
