@@ -43,16 +43,23 @@ def daily_steps(days: int, seed: int = 11) -> list[Step]:
     del as_ofs[days // 2]  # missed
     as_ofs.insert(days // 3, as_ofs[days // 3])  # made twice
     steps = _steps(as_ofs, timedelta(days=3), days, seed, late=timedelta(days=2.4))
-    # A day of one agent vanishes from the source while it still lies inside the lookback.
+    # A day of one agent vanishes from the source while it still lies inside the lookback. Without a trace that was sent
+    # again on another day: as events that one would go back to where it was before, which is late.
     inside = as_ofs[-1] - timedelta(days=3), as_ofs[-1]
-    victim = next(
-        row
-        for step in steps[:-1]
-        for row in step.arrivals.get("covenant_traces", ())
-        if row["agent_id_hash"].strip() and inside[0] <= row["timestamp"] < inside[1]
-    )
-    day = victim["timestamp"].replace(hour=0, minute=0, second=0, microsecond=0)
-    steps[-1].deletions.append((victim["agent_id_hash"], day, day + timedelta(days=1)))
+    days_of: dict[tuple[str, str], set[datetime]] = {}
+    for step in steps:
+        for row in step.arrivals.get("covenant_traces", ()):
+            day = row["timestamp"].replace(hour=0, minute=0, second=0, microsecond=0)
+            days_of.setdefault((row["agent_id_hash"], row["trace_id"]), set()).add(day)
+    moved = {(agent, day) for (agent, _), on in days_of.items() if len(on) > 1 for day in on}
+    victims = {
+        (agent, day)
+        for (agent, _), on in days_of.items()
+        for day in on
+        if agent and agent.strip() and inside[0] <= day < inside[1]
+    }
+    agent, day = min(victims - moved)
+    steps[-1].deletions.append((agent, day, day + timedelta(days=1)))
     return steps
 
 
