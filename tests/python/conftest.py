@@ -15,6 +15,7 @@ from typing import Any
 import psycopg
 import pytest
 from dbt.adapters.postgres.connections import PostgresCredentials
+from dbt.contracts.graph.nodes import ParsedNode
 from dbt_common.behavior_flags import BehaviorFlagRendered
 from dbt_common.events.base_types import BaseEvent, DebugLevel
 from dbt_common.events.event_manager import EventManager
@@ -70,6 +71,9 @@ def compile_once(environment: Environment, source: object, *arguments: object) -
 
 COMPILED: dict[tuple, object] = {}
 COMPILE, Environment.compile = Environment.compile, compile_once
+
+# dbt writes the code of every node into two files, a sixth of a run, and no test opens them.
+ParsedNode.write_node = lambda *_: None
 
 # dbt reads each macro three times whenever it parses, a third of that: once for all tests.
 enable_test_caching()
