@@ -13,7 +13,7 @@
       'int_scoring_run', 'int_scoring_parameters', 'int_source_periods', 'int_deferral_verdicts',
       'int_key_uses', 'int_statistics_inputs',
       'dim_agents', 'dim_capacity_categories', 'dim_scoring_parameters', 'dim_scoring_windows',
-      'scoring_windows', 'capacity_categories', 'deferral_outcomes',
+      'scoring_windows', 'capacity_categories', 'deferral_outcomes', 'components',
   ] -%}
   {{ return('agent' if name in by_agent else 'reference' if name in whole else 'local') }}
 {% endmacro %}
