@@ -20,6 +20,17 @@
              'coherence_level', 'entropy_level', 'selected_action', 'action_success', 'signature']) }}
 {% endmacro %}
 
+{#- Those of them that are null in a cleaned row; null when none. -#}
+{% macro missing_fields() -%}
+  case
+    when num_nulls({{ required_fields() | join(', ') }}) > 0 then array_remove(array[
+      {% for field in required_fields() %}
+      case when {{ field }} is null then '{{ field }}' end{% if not loop.last %},{% endif %}
+      {% endfor %}
+    ], null)
+  end
+{%- endmacro %}
+
 {#- Every column that cleaning can turn into null. -#}
 {% macro repairable_columns() %}
   {{ return(trace_text_columns() + ['selected_action'] + trace_score_columns() + ['idma_k_eff', 'audit_sequence_number']
@@ -41,6 +52,18 @@
   {%- endfor -%}
   {{ return(repairs) }}
 {% endmacro %}
+
+{#- What cleaning repaired in a row of the staging model; null when nothing. -#}
+{% macro repairs_of_trace() -%}
+  case
+    when num_nonnulls({{ repairable_columns() | join(', ') }}) < n_repairable_sent or event_issues is not null
+      then array_remove(array[
+        {% for repair in trace_repairs() %}
+        case when is_{{ repair }} then '{{ repair }}' end{% if not loop.last %},{% endif %}
+        {% endfor %}
+      ], null) || event_issues::text[]
+  end
+{%- endmacro %}
 
 {#- The three scores whose drift R measures (scoring.md §5). -#}
 {% macro drift_metrics() %}

@@ -24,12 +24,28 @@ source_counts as (
 
 ),
 
+judged as (
+
+    select
+        traced_at,
+        period_start
+    from {{ ref('int_trace_verdicts') }}
+
+    union all
+
+    select
+        traced_at,
+        period_start
+    from {{ ref('int_traces_without_agent') }}
+
+),
+
 verdict_counts as (
 
     select
         period_start,
         count(*) as n_judged
-    from {{ ref('int_trace_verdicts') }}
+    from judged
     where
         traced_at >= {{ bound_of_run('counted_from') }}
         and traced_at < (select run.as_of from run)

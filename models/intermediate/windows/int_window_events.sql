@@ -27,7 +27,7 @@ with scored_windows as (
 deferrals as (
 
     select
-        deferrals.agent_id_hash,
+        agents.agent_id_hash,
         {{ period_start('deferrals.created_at') }} as created_in,
         {{ period_start('deferrals.judged_from') }} as judged_in,
         count(*) as n,
