@@ -37,8 +37,9 @@
             + (trace_components() if scoring_parameter('replay_enabled') else [])) }}
 {% endmacro %}
 
-{#- Every repair that fct_data_quality counts (scoring.md §8). The staging model flags each as is_<issue>. -#}
-{% macro trace_repairs() %}
+{#- What cleaning repaired in a row of the staging model, which flags each as is_<issue> (scoring.md §8); null when
+    nothing. -#}
+{% macro repairs_of_trace() -%}
   {%- set repairs = [] -%}
   {%- for column in trace_text_columns() + ['selected_action'] -%}
     {%- do repairs.append('blank_' ~ column) -%}
@@ -50,15 +51,10 @@
   {%- for component in trace_components() if scoring_parameter('replay_enabled') -%}
     {%- do repairs.append('unreadable_' ~ component) -%}
   {%- endfor -%}
-  {{ return(repairs) }}
-{% endmacro %}
-
-{#- What cleaning repaired in a row of the staging model; null when nothing. -#}
-{% macro repairs_of_trace() -%}
   case
     when num_nonnulls({{ repairable_columns() | join(', ') }}) < n_repairable_sent or event_issues is not null
       then array_remove(array[
-        {% for repair in trace_repairs() %}
+        {% for repair in repairs %}
         case when is_{{ repair }} then '{{ repair }}' end{% if not loop.last %},{% endif %}
         {% endfor %}
       ], null) || event_issues::text[]

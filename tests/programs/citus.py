@@ -248,7 +248,9 @@ def test_what_explains_a_score_is_asked_of_one_worker(fleet, connection, view):
     assert "Task Count: 1\n" in plan and "Distributed Subplan" not in plan, plan
 
 
-@pytest.mark.parametrize("condition", ["agent_id_hash = 'nobody'", "traced_at < '2026-03-05'", "not is_counted"])
+@pytest.mark.parametrize(
+    "condition", ["agent_id_hash = 'nobody'", "traced_at < '2026-03-05'", "not is_counted"]
+)
 def test_judged_traces_are_looked_up_by_workers(fleet, connection, condition):
     """Both halves, those with an agent and those without; the coordinator looks up the last publication alone."""
     plan = plan_of(connection, f"select * from {CLUSTER}.fct_trace_verdicts where {condition}")

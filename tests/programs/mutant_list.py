@@ -30,7 +30,6 @@ ATTRIBUTION = "models/marts/fct_score_attribution.sql"
 CHANGES = "models/marts/fct_score_changes.sql"
 CLEAN_SCORES = "macros/cleaning/clean_scores.sql"
 LONG_TEXT = "macros/cleaning/long_text.sql"
-RANGES = "macros/windows/window_ranges.sql"
 VERDICTS = "models/intermediate/traces/int_trace_verdicts.sql"
 REPLAYS = "models/intermediate/traces/int_replays.sql"
 DEFERRALS = "models/intermediate/traces/int_deferral_verdicts.sql"
@@ -42,7 +41,9 @@ TOTALS = "models/intermediate/periods/int_agent_totals.sql"
 SPINE = "models/intermediate/windows/int_agent_spine.sql"
 SUMS = "models/intermediate/windows/int_window_sums.sql"
 EVENTS = "models/intermediate/windows/int_window_events.sql"
+CORE_IDENTITY = "models/intermediate/factors/int_core_identity.sql"
 INTEGRITY = "models/intermediate/factors/int_integrity.sql"
+AWARENESS = "models/intermediate/factors/int_incompleteness_awareness.sql"
 RESILIENCE = "models/intermediate/factors/int_resilience_inputs.sql"
 SCORES = "models/intermediate/factors/int_capacity_scores.sql"
 ALERTS = "models/marts/fct_capacity_alerts.sql"
@@ -211,7 +212,7 @@ MUTANTS = [
     # scoring.md §3: C
     Mutant(
         "C falls by 5 per override",
-        FACTORS,
+        CORE_IDENTITY,
         "* exp(-{{ scoring_parameter('mu_c') }}",
         "* exp(-{{ scoring_parameter('lambda_c') }}",
     ),
@@ -249,9 +250,9 @@ MUTANTS = [
     # scoring.md §4: I_int
     Mutant(
         "I_int is the least of its parts",
-        FACTORS,
-        "({{ i_chain }} * {{ i_coverage }} * {{ i_replay }})",
-        "least({{ i_chain }}, {{ i_coverage }}, {{ i_replay }})",
+        INTEGRITY,
+        "i_chain * i_coverage * i_replay",
+        "least(i_chain, i_coverage, i_replay)",
     ),
     Mutant(
         "a key holds at its revocation",
@@ -274,27 +275,27 @@ MUTANTS = [
     Mutant("a blank signature is one", VERDICTS, "signature is not null as is_signed", "true as is_signed"),
     Mutant(
         "a link needs no hash",
-        "macros/formulas/chain_link.sql",
-        "when not {{ has_entry_hash }} or {{ sequence_number }} is null then false",
-        "when {{ sequence_number }} is null then false",
+        VERDICTS,
+        "when not has_entry_hash or audit_sequence_number is null then false",
+        "when audit_sequence_number is null then false",
     ),
     Mutant(
         "the first number has no link",
-        "macros/formulas/chain_link.sql",
-        "{{ previous_sequence_number }} is null then true",
-        "{{ previous_sequence_number }} is null then false",
+        VERDICTS,
+        "when previous_audit_sequence_number is null then true",
+        "when previous_audit_sequence_number is null then false",
     ),
     Mutant(
         "a jump is a link",
-        "macros/formulas/chain_link.sql",
-        "then {{ sequence_number }} - 1 = {{ previous_sequence_number }}",
-        "then {{ sequence_number }} - 1 >= {{ previous_sequence_number }}",
+        VERDICTS,
+        "then audit_sequence_number - 1 = previous_audit_sequence_number",
+        "then audit_sequence_number - 1 >= previous_audit_sequence_number",
     ),
     Mutant(
         "the next number is a gap",
-        "macros/formulas/chain_link.sql",
-        "then {{ sequence_number }} - 1 > {{ previous_sequence_number }}",
-        "then {{ sequence_number }} - 1 >= {{ previous_sequence_number }}",
+        VERDICTS,
+        "then audit_sequence_number - 1 > previous_audit_sequence_number",
+        "then audit_sequence_number - 1 >= previous_audit_sequence_number",
     ),
     Mutant(
         "a number is held against the trace before it, numbered or not",
@@ -564,9 +565,9 @@ MUTANTS = [
     # scoring.md §6: I_inc
     Mutant(
         "gaps of confidence cancel",
-        FACTORS,
-        "abs({{ excess_confidence }}[{{ bin }}])",
-        "({{ excess_confidence }}[{{ bin }}])",
+        AWARENESS,
+        "abs(sums.excess_confidence[{{ bin }}])",
+        "(sums.excess_confidence[{{ bin }}])",
     ),
     Mutant(
         "I_inc forgets what was unsafe",
@@ -594,7 +595,7 @@ MUTANTS = [
     ),
     Mutant(
         "a summary does not matter",
-        "macros/formulas/deferral_value.sql",
+        DEFERRALS,
         "then 1 else 0.5 end",
         "then 1 else 1 end",
     ),
@@ -683,7 +684,7 @@ MUTANTS = [
     ),
     Mutant(
         "a difference of the tolerance is too much",
-        "macros/formulas/is_corroborated.sql",
+        HOURS,
         ", 12) <= {{",
         ", 12) < {{",
     ),
@@ -814,7 +815,7 @@ MUTANTS = [
     ),
     Mutant(
         "steady days shorter than the window are not lengthened",
-        RANGES,
+        EVENTS,
         "greatest(windows.window_days, {{ steady_days }})",
         "{{ steady_days }}",
         "reference",
@@ -903,7 +904,7 @@ MUTANTS = [
     ),
     Mutant(
         "days before the window begin a window too late",
-        RANGES,
+        EVENTS,
         "('before', windows.window_days + {{ steady_days }}, windows.window_days)",
         "('before', {{ steady_days }}, windows.window_days)",
     ),
@@ -915,7 +916,7 @@ MUTANTS = [
     ),
     Mutant(
         "days before the window include it",
-        RANGES,
+        EVENTS,
         "('before', windows.window_days + {{ steady_days }}, windows.window_days)",
         "('before', windows.window_days + {{ steady_days }}, 0)",
     ),
@@ -1004,9 +1005,9 @@ MUTANTS = [
     ),
     Mutant(
         "an increment forgets older deferrals",
-        RANGES,
-        "windows_from() ~ \" - \" ~ days(scoring_parameter('steady_days'))",
-        "windows_from()",
+        EVENTS,
+        "{{ windows_from() }} - {{ days(steady_days) }}",
+        "{{ windows_from() }}",
         "cases by hour",
     ),
     Mutant(

@@ -13,6 +13,7 @@
     Each counts at the as-ofs of a stretch [first_as_of, end_as_of): it is added at the first and taken away at the
     second, so a row's count is the sum of what stands before it. Grain and key: agent, as-of, window. Nothing is null. -#}
 {%- set of_deferrals = ['window', 'steady', 'before'] %}
+{%- set steady_days = scoring_parameter('steady_days') %}
 with scored_windows as (
 
     select
@@ -36,10 +37,30 @@ deferrals as (
     inner join {{ ref('int_agents') }} as agents on deferrals.agent_id_hash = agents.agent_id_hash
     where
         deferrals.is_judged
-        and deferrals.created_at >= {{ ranges_from() }}
+        and deferrals.created_at >= {{ windows_from() }} - {{ days(steady_days) }}
         and isfinite(deferrals.created_at)
         and deferrals.judged_from < {{ as_of() }}
     group by 1, 2, 3
+
+),
+
+-- The ranges [T - days_from, T - days_until) of deferrals: the window; steady, over which capacity_score_steady averages
+-- (certainty.md §4b), at least the window; before, as many days before the window, with which the alert episode compares
+-- (certainty.md §4).
+deferral_ranges as (
+
+    select
+        windows.window_days,
+        ranges.range_name,
+        ranges.days_from,
+        ranges.days_until
+    from {{ ref('scoring_windows') }} as windows
+    cross join lateral (
+        values
+        ('window', windows.window_days, 0),
+        ('steady', greatest(windows.window_days, {{ steady_days }}), 0),
+        ('before', windows.window_days + {{ steady_days }}, windows.window_days)
+    ) as ranges (range_name, days_from, days_until)
 
 ),
 
@@ -147,7 +168,7 @@ stretches as (
         deferrals.n,
         deferrals.value
     from deferrals
-    cross join {{ window_ranges() }} as ranges
+    cross join deferral_ranges as ranges
 
     union all
 
