@@ -3,7 +3,7 @@
 from typing import Any
 
 from cases import notation
-from cases.notation import Case, Source, ago, expects
+from cases.notation import Case, Source, ago, deferral, expects
 
 
 def traces(*where: Any, agent: str, **columns: Any) -> list[Source]:
@@ -110,6 +110,32 @@ CASES = [
             expects(signs(**{"unreported action_success": 4 / 50}), agent="four of 50"),
             expects(signs(), agent="24 of 1000"),
             expects(signs(), agent="two of 2"),
+        ],
+    ),
+    Case(
+        "5 deferrals_left_open: 7 days to judge, and the baseline as it stood a window earlier",
+        [row for agent in ("A", "slow") for days in (60, 1) for row in traces(ago(days), agent=agent)],
+        # Of the four kinds that are due one is judged, one only after T, one under way. Of the baseline two were judged
+        # at T - 7, so that they were open then: of 15, or of 5, which is too much for the difference to count.
+        [expects(signs(deferrals_left_open=9 / 12), agent="A"), expects(signs(), agent="slow")],
+        deferrals=[
+            row
+            for agent, n_judged in (("A", 13), ("slow", 3))
+            for row in [
+                *3
+                * [
+                    deferral(ago(14), resolved_at=ago(13), agent=agent),
+                    deferral(ago(11), resolved_at=ago(-1), agent=agent),
+                    deferral(ago(11), "UNDER_REVIEW", agent=agent),
+                    deferral(ago(7, us=1), "PENDING", agent=agent),
+                    # Not due, and not known.
+                    deferral(ago(7), "PENDING", agent=agent),
+                    deferral(ago(11), "LOST", agent=agent),
+                ],
+                *n_judged * [deferral(ago(20), resolved_at=ago(19), agent=agent)],
+                *2 * [deferral(ago(14, us=1), resolved_at=ago(7), agent=agent)],
+                deferral(ago(37, us=1), "PENDING", agent=agent),
+            ]
         ],
     ),
 ]

@@ -30,6 +30,7 @@ ATTRIBUTION = "models/marts/fct_score_attribution.sql"
 CHANGES = "models/marts/fct_score_changes.sql"
 CLEAN_SCORES = "macros/cleaning/clean_scores.sql"
 LONG_TEXT = "macros/cleaning/long_text.sql"
+RANGES = "macros/windows/window_ranges.sql"
 VERDICTS = "models/intermediate/traces/int_trace_verdicts.sql"
 REPLAYS = "models/intermediate/traces/int_replays.sql"
 DEFERRALS = "models/intermediate/traces/int_deferral_verdicts.sql"
@@ -58,15 +59,13 @@ EPISODES_COMPARED = "python/ciris_scoring/statistics/episodes.py"
 STEADY = "python/ciris_scoring/statistics/steady.py"
 WORSE = "models/intermediate/alerts/int_worse_events.sql"
 SIGNS = "macros/formulas/record_signs.sql"
-SCORE_SIGNS = "models/intermediate/signs/int_score_signs.sql"
-COUNTED_SIGNS = "models/intermediate/signs/int_counted_signs.sql"
-DEFERRAL_SIGNS = "models/intermediate/signs/int_deferral_signs.sql"
+JUDGED_SIGNS = "python/ciris_scoring/statistics/signs.py"
 ALIKE = "python/ciris_scoring/statistics/alike.py"
 READING = "python/ciris_scoring/statistics/reading.py"
 LATE = "models/intermediate/quality/int_late_arrivals.sql"
 RUN_LOG = "python/ciris_scoring/job/run_log.py"
 PUBLICATIONS = "models/publication/int_runs.sql"
-UNIT_TESTS, LATE_AND_LOGGED = "unit tests", "late and logged"
+UNIT_TESTS, LATE_AND_LOGGED, SIGNS_JUDGED = "unit tests", "late and logged", "signs judged"
 
 MUTANTS = [
     # scoring.md §1: time
@@ -815,7 +814,7 @@ MUTANTS = [
     ),
     Mutant(
         "steady days shorter than the window are not lengthened",
-        EVENTS,
+        RANGES,
         "greatest(windows.window_days, {{ steady_days }})",
         "{{ steady_days }}",
         "reference",
@@ -904,7 +903,7 @@ MUTANTS = [
     ),
     Mutant(
         "days before the window begin a window too late",
-        EVENTS,
+        RANGES,
         "('before', windows.window_days + {{ steady_days }}, windows.window_days)",
         "('before', {{ steady_days }}, windows.window_days)",
     ),
@@ -916,7 +915,7 @@ MUTANTS = [
     ),
     Mutant(
         "days before the window include it",
-        EVENTS,
+        RANGES,
         "('before', windows.window_days + {{ steady_days }}, windows.window_days)",
         "('before', windows.window_days + {{ steady_days }}, 0)",
     ),
@@ -1005,9 +1004,9 @@ MUTANTS = [
     ),
     Mutant(
         "an increment forgets older deferrals",
-        EVENTS,
-        "{{ windows_from() }} - {{ days(steady_days) }}",
-        "{{ windows_from() }}",
+        RANGES,
+        "windows_from() ~ \" - \" ~ days(scoring_parameter('steady_days'))",
+        "windows_from()",
         "cases by hour",
     ),
     Mutant(
@@ -1056,76 +1055,87 @@ MUTANTS = [
     ),
     Mutant(
         "chance is taken by traces in place of pairs",
-        SCORE_SIGNS,
-        "n_triples * (n_triples - 1) / 2.0::double precision as n_pairs",
-        "n_triples * (n_triples + 1) / 2.0::double precision as n_pairs",
+        JUDGED_SIGNS,
+        "of_all = n * (n - 1) / 2.0",
+        "of_all = n * (n + 1) / 2.0",
+        SIGNS_JUDGED,
     ),
     Mutant(
         "repeated records need no 100 traces",
-        SIGNS,
-        "'found': 10, 'of': 100, 'over_chance': 3",
-        "'found': 10, 'of': 90, 'over_chance': 3",
+        JUDGED_SIGNS,
+        "REPEATED_FOUND, REPEATED_OF = 10, 100",
+        "REPEATED_FOUND, REPEATED_OF = 10, 90",
+        SIGNS_JUDGED,
     ),
     Mutant(
         "three times what chance gives is not enough",
-        SIGNS,
-        "'of': 100, 'over_chance': 3, 'over_median': 2",
-        "'of': 100, 'over_chance': 3.1, 'over_median': 2",
-        UNIT_TESTS,
+        JUDGED_SIGNS,
+        "REPEATED_OVER_CHANCE, REPEATED_OVER_MEDIAN = 3, 2",
+        "REPEATED_OVER_CHANCE, REPEATED_OVER_MEDIAN = 3.1, 2",
+        SIGNS_JUDGED,
     ),
     Mutant(
         "the fleet's repetitions do not count",
-        SIGNS,
-        "'over_chance': 3, 'over_median': 2",
-        "'over_chance': 3, 'over_median': 1",
-        UNIT_TESTS,
+        JUDGED_SIGNS,
+        "REPEATED_OVER_CHANCE, REPEATED_OVER_MEDIAN = 3, 2",
+        "REPEATED_OVER_CHANCE, REPEATED_OVER_MEDIAN = 3, 1",
+        SIGNS_JUDGED,
     ),
     Mutant(
         "nine equal pairs are enough",
-        SIGNS,
-        "'repeated_records': {'found': 10,",
-        "'repeated_records': {'found': 9,",
-        UNIT_TESTS,
-    ),
-    Mutant(
-        "constant confidence is looked for among few traces",
-        SIGNS,
-        "'constant_value': {'found': 10, 'excess': 0.25, 'z': 3}",
-        "'constant_value': {'found': 9, 'excess': 0.25, 'z': 3}",
-        UNIT_TESTS,
-    ),
-    Mutant(
-        "any two standard errors make confidence constant",
-        SIGNS,
-        "'constant_value': {'found': 10, 'excess': 0.25, 'z': 3}",
-        "'constant_value': {'found': 10, 'excess': 0.25, 'z': 2}",
-        UNIT_TESTS,
+        JUDGED_SIGNS,
+        "REPEATED_FOUND, REPEATED_OF = 10, 100",
+        "REPEATED_FOUND, REPEATED_OF = 9, 100",
+        SIGNS_JUDGED,
     ),
     Mutant(
         "the median is of agents with few traces too",
-        SCORE_SIGNS,
-        "where n_plausibilities >= {{ least_baseline() }}",
-        "where n_plausibilities >= 1",
-        UNIT_TESTS,
+        JUDGED_SIGNS,
+        "of_median: int = 30",
+        "of_median: int = 1",
+        SIGNS_JUDGED,
     ),
     Mutant(
         "unreported verdicts are held against the share, not the share and one",
-        COUNTED_SIGNS,
-        "then (baseline_found + 1) / (baseline_of + 1)::double precision",
-        "then baseline_found / baseline_of::double precision",
+        JUDGED_SIGNS,
+        "(y + 1) / (m + 1)",
+        "y / m",
+        SIGNS_JUDGED,
     ),
     Mutant(
         "two unreported verdicts are a sign",
-        SIGNS,
-        "'unreported': {'found': 3, 'chance': 1e-4}",
-        "'unreported': {'found': 2, 'chance': 1e-4}",
-        UNIT_TESTS,
+        JUDGED_SIGNS,
+        '        "shares",\n        found=3,\n        chance=1e-4,',
+        '        "shares",\n        found=2,\n        chance=1e-4,',
+        SIGNS_JUDGED,
     ),
     Mutant(
         "chance is the probability of exactly as many",
-        SIGNS,
-        "from generate_series(({{ x }})::bigint, ({{ x }} + 20 + 10 * sqrt({{ x }}))::bigint) as terms (k)",
-        "from generate_series(({{ x }})::bigint, ({{ x }})::bigint) as terms (k)",
+        JUDGED_SIGNS,
+        "        tail += term",
+        "        tail = np.maximum(tail, term)",
+        SIGNS_JUDGED,
+    ),
+    Mutant(
+        "a polished baseline is compared with",
+        JUDGED_SIGNS,
+        "if rule.compares:",
+        "if False:",
+        SIGNS_JUDGED,
+    ),
+    Mutant(
+        "a baseline that has hardly begun is compared with",
+        JUDGED_SIGNS,
+        "LEAST_BASELINE_DAYS = 7.0",
+        "LEAST_BASELINE_DAYS = 6.0",
+        SIGNS_JUDGED,
+    ),
+    Mutant(
+        "a key replaced twice is a sign",
+        JUDGED_SIGNS,
+        "        found=3,\n        z=1.645,",
+        "        found=2,\n        z=1.645,",
+        SIGNS_JUDGED,
     ),
     Mutant(
         "a null that the components contradict is by design",
@@ -1141,10 +1151,15 @@ MUTANTS = [
     ),
     Mutant(
         "a deferral under way is left open",
-        DEFERRAL_SIGNS,
-        "created_at + {{ days(days_to_judge()) }} as due_at",
-        "created_at + {{ days(0) }} as due_at",
-        UNIT_TESTS,
+        RANGES,
+        "{% macro days_to_judge() -%} 7 {%- endmacro %}",
+        "{% macro days_to_judge() -%} 6 {%- endmacro %}",
+    ),
+    Mutant(
+        "a baseline's deferrals are asked at T",
+        RANGES,
+        "windows.window_days)\n    ) as ranges (what,",
+        "0)\n    ) as ranges (what,",
     ),
     # scoring.md §9: what comes late, and the logs
     Mutant(

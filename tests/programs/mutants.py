@@ -158,6 +158,13 @@ def unit_tests(server: Server) -> Iterator[str]:
         yield from failing(database)
 
 
+def signs_judged(_: Server) -> Iterator[str]:
+    """Fleets at the edges of the rules of signs."""
+    import test_signs
+
+    return test_signs.wrong_judgements()
+
+
 def late_and_logged(server: Server) -> Iterator[str]:
     """What comes late, and the logs of runs and publications."""
     import test_late_arrivals
@@ -167,6 +174,7 @@ def late_and_logged(server: Server) -> Iterator[str]:
 
 
 CHECKS: dict[str, Callable[[Server], Iterator[str]]] = {
+    "signs judged": signs_judged,
     "cases by day": lambda server: cases(server, by_hour=False),
     "reference": reference,
     "cases by hour": lambda server: cases(server, by_hour=True),

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from datetime import timedelta
 from decimal import ROUND_HALF_UP, Decimal
 
+import numpy as np
 import pandas as pd
 import psycopg
 import pytest
@@ -22,6 +23,8 @@ from benchmarks.coverage.signs import END
 from ciris_scoring.lab.embedded import SCHEMA, Server
 from ciris_scoring.lab.simulation import PATHOLOGIES, fleet_roster, simulate_fleet
 from ciris_scoring.lab.simulation.load import load_fleet
+from ciris_scoring.statistics.sign_rows import COLUMNS
+from ciris_scoring.statistics.signs import FIELDS, raised_signs
 from conftest import fresh_database
 from pipeline import score
 
@@ -272,3 +275,166 @@ def test_a_row_says_what_it_compares(connection):
         " using (agent_id_hash, as_of, window_days, scored_at)"
     ).fetchone()
     assert in_scores["n"] == len(rows)
+
+
+# Agents of one as-of and window of 7 days, by the counts that a rule is about; the others are those of NOTHING.
+NOTHING = {
+    "fleet": 1, "window_days": 7, "baseline_days": 23.0, "n_traces": 50, "baseline_n_traces": 100,
+}  # fmt: skip
+
+
+def per_field(**counts: int) -> list[int]:
+    """Counts in the order of the fields."""
+    return [counts.get(field, 0) for field in FIELDS]
+
+
+def of_success(n: int, unreported: int, before: int, unreported_before: int = 0) -> dict[str, list[int]]:
+    """Traces that should report action_success, and those that do not."""
+    numbers = {"n_checked": n, "n_unreported": unreported}
+    numbers |= {"baseline_n_checked": before, "baseline_n_unreported": unreported_before}
+    return {name: per_field(action_success=number) for name, number in numbers.items()}
+
+
+def of_pairs(pairs: int, traces: int = 100, alone: int = 550) -> dict[str, int]:
+    """Equal pairs of a window; where 100 traces have 550 of each score in common, chance gives 550^3 / 4950^2."""
+    scores = dict.fromkeys(("equal_plausibilities", "equal_alignments", "equal_coherences"), alone)
+    return {"n_triples": traces, "equal_pairs": pairs, **scores}
+
+
+def of_plausibility(commonest: int, n: int) -> dict[str, int]:
+    return {"n_plausibilities": n, "n_commonest_plausibility": commonest}
+
+
+REPEATED = "Of 100 traces 21 pairs have the same plausibility, alignment and coherence, 3.1 times what chance gives; "
+JUDGED = {
+    # Of 100 where 99 had none the mean is 1: 7 or more have a chance of 0.000083, 6 of 0.00059. The second leaves
+    # out no more than ever (mean 3.5), and than the fleet, whose median is 0.05; the last one 2, however rare.
+    "unreported against the own baseline": (
+        [of_success(100, 7, 99), of_success(100, 3, 200, 6), of_success(100, 6, 99), of_success(50, 2, 9999)],
+        {(0, "unreported", "action_success"): (0.07, 0, "own_baseline", 2.6800478074094127)},
+        "action_success is missing in 7 of 100 traces that should report it (7.0 %); its own baseline: 0.0 %.",
+    ),
+    # A fifth from the first day on: the baseline would raise the sign against the others, so they are compared with.
+    "unreported from the first day on": (
+        [of_success(100, 20, 100, 20), *2 * [of_success(100, 0, 100)]],
+        {(0, "unreported", "action_success"): (0.2, 0, "fleet_median", 9.12871)},
+        "action_success is missing in 20 of 100 traces that should report it (20.0 %); the fleet's median: 0.0 %.",
+    ),
+    # Two new keys are far from none as well, but a key may be replaced.
+    "new keys": (
+        [{"n_new_keys": 2}, {"n_new_keys": 3}],
+        {(1, "key_turnover", None): (3, 0, "own_baseline", 2.47436)},
+        "3 new signing keys in 7 days; its own baseline: 0.0 in as many traces.",
+    ),
+    # One suffices, whatever the baseline; the comparison is what as many traces would have. The baseline alone raises
+    # nothing.
+    "what no honest agent has": (
+        [
+            {
+                "n_contradicted": per_field(idma_fragility_flag=1),
+                "baseline_n_contradicted": per_field(idma_fragility_flag=2),
+            },
+            {"baseline_n_shared_key": 50, "baseline_n_renumbered": 1},
+            {"n_shared_key": 1, "baseline_n_traces": 50},
+            {"n_renumbered": 1, "baseline_n_traces": 50},
+        ],
+        {
+            (0, "contradicted_null", "idma_fragility_flag"): (1, 1, "own_baseline", 0),
+            (2, "shared_key", None): (1, 0, "own_baseline", 1.005037815259212),
+            (3, "renumbered", None): (1, 0, "own_baseline", 1.005037815259212),
+        },
+        "idma_fragility_flag is missing in 1 of 50 traces whose components hold it.",
+    ),
+    # 21 are 3.09 times chance, more than twice the median of 1.473; 20 are 2.95. The third has a trace less, the
+    # fourth 9 pairs.
+    "repeated records": (
+        [
+            *(of_pairs(21), of_pairs(20), of_pairs(90, 99), of_pairs(9, alone=9), of_pairs(10)),
+            *(3 * [of_pairs(7)] + [of_pairs(0) | {"equal_coherences": 0}]),
+        ],
+        {
+            (0, "repeated_records", None): (
+                3.0927272727272727,
+                1.4727272727272727,
+                "fleet_median",
+                3.4785054261852166,
+            )
+        },
+        REPEATED + "the fleet's median: 1.5 times.",
+    ),
+    # Scores that hang together in the whole fleet: five times chance, but less than twice the median.
+    "repeated by the whole fleet": ([of_pairs(34), of_pairs(20), of_pairs(20)], {}, None),
+    # The median of those with 30 traces is 0.25. The first is 25 points above, the second 5; the third has 9 of 9,
+    # the last is not in the median.
+    "constant value": (
+        [of_plausibility(*counts) for counts in [(20, 40), (12, 40), (9, 9), (8, 40), (8, 40), (10, 20)]],
+        {(0, "constant_value", None): (0.5, 0.25, "fleet_median", 3.0860669992418384)},
+        "20 of 40 traces have the same plausibility (50.0 %); the fleet's median: 25.0 %.",
+    ),
+    # From 14 a day to 29; a baseline of less than 7 days is none, and the median of two like agents is their own.
+    "volume jump": (
+        [
+            {"n_traces": 202, "n_trivial": 101, "baseline_n_trivial": 20, "baseline_days": 7.0},
+            {"n_traces": 300, "n_trivial": 150, "baseline_n_trivial": 20, "baseline_days": 6.9},
+        ],
+        {(0, "volume_jump", None): (math.log(2.02), 100 / 7, "own_baseline", 5.00689)},
+        "28.9 traces a day, 50.0 % of them trivial; its own baseline: 14.3 a day, 20.0 %.",
+    ),
+    # 8 modes in 10 episodes; the fleet's median counts where the window before had none.
+    "phase churn": (
+        [
+            {"n_recoveries": 10, "n_modes": 8, "n_earlier_recoveries": 4, "n_earlier_modes": 1},
+            {"n_recoveries": 10, "n_modes": 6},
+            {"n_recoveries": 13, "n_modes": 6},
+        ],
+        {
+            (0, "phase_churn", None): (0.8, 0.25, "own_baseline", 1.94019),
+            (1, "phase_churn", None): (0.6, 0.6, "fleet_median", 0),
+        },
+        "8 different failure modes in 10 fragile episodes (0.80 each); its own baseline: 0.25.",
+    ),
+    # Without a comparison nothing is known of it; what needs one is not raised.
+    "nobody to compare with": (
+        [{"n_traces": 20, "baseline_n_traces": 0, "n_shared_key": 3, "n_new_keys": 3}],
+        {(0, "shared_key", None): (3, None, "fleet_median", None)},
+        "3 of 20 traces are signed with a key that another agent used first.",
+    ),
+}
+
+
+def judged(rows: list[dict]) -> list:
+    """The signs of a fleet of these agents."""
+    inputs = {}
+    for name in ["fleet", *COLUMNS]:
+        zero = (
+            per_field()
+            if name in ("n_checked", "n_unreported", "n_contradicted")
+            or (name.removeprefix("baseline_") in ("n_checked", "n_unreported", "n_contradicted"))
+            else 0
+        )
+        inputs[name] = np.array([row.get(name, NOTHING.get(name, zero)) for row in rows])
+    return list(raised_signs(inputs))
+
+
+def wrong_judgements() -> Iterator[str]:
+    """The fleets of ``JUDGED`` that are not judged as they should be."""
+    for name, (rows, expected, message) in JUDGED.items():
+        found = judged(rows)
+        signs = {
+            (sign.row, sign.sign, sign.field): (sign.value, sign.comparison_value, sign.compared_with, sign.z)
+            for sign in found
+        }
+        if signs.keys() != expected.keys() or any(
+            signs[key]
+            != tuple(
+                part if isinstance(part, str | None) else pytest.approx(part, rel=1e-4) for part in value
+            )
+            for key, value in expected.items()
+        ):
+            yield f"{name}: {signs}"
+        elif message is not None and found[0].message != message:
+            yield f"{name}: {found[0].message}"
+
+
+def test_signs_are_judged_at_the_edges_of_their_rules():
+    assert list(wrong_judgements()) == []

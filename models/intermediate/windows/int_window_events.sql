@@ -9,11 +9,13 @@
 {#- What counts at an as-of and is no sum over periods: deferrals (scoring.md §6), by their range and by whether their
     outcome was known at T; the fragile episode that is open at T; and from how many failure modes the agent recovered in
     [T - W, T) (scoring.md §5), as of n recoveries n - n_modes + n_modes_open were followed by another episode of their
-    mode: all but the last of each mode, and that one too where the open episode is of its mode.
+    mode: all but the last of each mode, and that one too where the open episode is of its mode. For signs (certainty.md
+    §5) the deferrals that were raised, escalated and left open, and the modes of the window before.
     Each counts at the as-ofs of a stretch [first_as_of, end_as_of): it is added at the first and taken away at the
     second, so a row's count is the sum of what stands before it. Grain and key: agent, as-of, window. Nothing is null. -#}
 {%- set of_deferrals = ['window', 'steady', 'before'] %}
-{%- set steady_days = scoring_parameter('steady_days') %}
+{%- set counted = ['open', 'modes', 'modes_open', 'raised', 'escalated', 'due', 'due_open', 'due_before', 'open_before',
+                   'recoveries_before', 'modes_before'] %}
 with scored_windows as (
 
     select
@@ -30,37 +32,20 @@ deferrals as (
     select
         agents.agent_id_hash,
         {{ period_start('deferrals.created_at') }} as created_in,
-        {{ period_start('deferrals.judged_from') }} as judged_in,
+        case
+            when deferrals.is_judged and deferrals.judged_from < {{ as_of() }}
+                then {{ period_start('deferrals.judged_from') }}
+        end as judged_in,
+        deferrals.status = 'ESCALATED' as is_escalated,
         count(*) as n,
         sum(deferrals.deferral_value) as value
     from {{ ref('int_deferral_verdicts') }} as deferrals
     inner join {{ ref('int_agents') }} as agents on deferrals.agent_id_hash = agents.agent_id_hash
     where
-        deferrals.is_judged
-        and deferrals.created_at >= {{ windows_from() }} - {{ days(steady_days) }}
+        deferrals.is_known_status
+        and deferrals.created_at >= least({{ ranges_from() }}, {{ read_from() }} - {{ days(days_to_judge()) }})
         and isfinite(deferrals.created_at)
-        and deferrals.judged_from < {{ as_of() }}
-    group by 1, 2, 3
-
-),
-
--- The ranges [T - days_from, T - days_until) of deferrals: the window; steady, over which capacity_score_steady averages
--- (certainty.md §4b), at least the window; before, as many days before the window, with which the alert episode compares
--- (certainty.md §4).
-deferral_ranges as (
-
-    select
-        windows.window_days,
-        ranges.range_name,
-        ranges.days_from,
-        ranges.days_until
-    from {{ ref('scoring_windows') }} as windows
-    cross join lateral (
-        values
-        ('window', windows.window_days, 0),
-        ('steady', greatest(windows.window_days, {{ steady_days }}), 0),
-        ('before', windows.window_days + {{ steady_days }}, windows.window_days)
-    ) as ranges (range_name, days_from, days_until)
+    group by 1, 2, 3, 4
 
 ),
 
@@ -74,7 +59,7 @@ recoveries as {{ inlined() }}(
     from {{ ref('int_fragility_events') }}
     where
         event = 'recovery'
-        and traced_at >= {{ windows_from() }}
+        and traced_at >= {{ windows_from() }} - {{ length_in_run('longest_window') }}
         and traced_at < {{ as_of() }}
 
 ),
@@ -133,6 +118,7 @@ recovered_periods as (
         agent_id_hash,
         failure_mode,
         period_start,
+        count(*) as n,
         lead(period_start) over (partition by agent_id_hash, failure_mode order by period_start) as next_period_start
     from recoveries
     group by
@@ -148,6 +134,7 @@ mode_stretches as {{ inlined() }}(
         recovered.agent_id_hash,
         recovered.failure_mode,
         windows.window_days,
+        recovered.n,
         recovered.period_start + {{ period_length() }} as first_as_of,
         least(recovered.period_start + {{ days('windows.window_days') }}, recovered.next_period_start)
         + {{ period_length() }} as end_as_of
@@ -168,7 +155,41 @@ stretches as (
         deferrals.n,
         deferrals.value
     from deferrals
-    cross join deferral_ranges as ranges
+    cross join {{ window_ranges() }} as ranges
+    where deferrals.judged_in is not null
+
+    union all
+
+    select
+        deferrals.agent_id_hash,
+        windows.window_days,
+        'escalated' as what,
+        deferrals.judged_in + {{ period_length() }} as first_as_of,
+        deferrals.created_in + {{ days('windows.window_days') }} + {{ period_length() }} as end_as_of,
+        deferrals.n,
+        0 as value
+    from deferrals
+    cross join {{ ref('scoring_windows') }} as windows
+    where
+        deferrals.judged_in is not null
+        and deferrals.is_escalated
+
+    union all
+
+    -- Whether they are open is asked at the end of their stretch: known_later days before the as-of.
+    select
+        deferrals.agent_id_hash,
+        ranges.window_days,
+        ranges.what,
+        deferrals.created_in + {{ days('ranges.days_until') }} + {{ period_length() }} as first_as_of,
+        least(
+            deferrals.created_in + {{ days('ranges.days_from') }},
+            deferrals.judged_in + {{ days('ranges.known_later') }}
+        ) + {{ period_length() }} as end_as_of,
+        deferrals.n,
+        0 as value
+    from deferrals
+    cross join {{ due_ranges() }} as ranges
 
     union all
 
@@ -192,6 +213,30 @@ stretches as (
         first_as_of,
         end_as_of,
         1 as n,
+        0 as value
+    from mode_stretches
+
+    union all
+
+    select
+        agent_id_hash,
+        window_days,
+        'modes_before' as what,
+        first_as_of + {{ days('window_days') }} as first_as_of,
+        end_as_of + {{ days('window_days') }} as end_as_of,
+        1 as n,
+        0 as value
+    from mode_stretches
+
+    union all
+
+    select
+        agent_id_hash,
+        window_days,
+        'recoveries_before' as what,
+        first_as_of + {{ days('window_days') }} as first_as_of,
+        first_as_of + {{ days('2 * window_days') }} as end_as_of,
+        n,
         0 as value
     from mode_stretches
 
@@ -258,10 +303,10 @@ counted as (
         coalesce(sum(n) filter (where what = '{{ what }}') over so_far, 0) as n_{{ what }},
         coalesce(sum(value) filter (where what = '{{ what }}') over so_far, 0) as value_{{ what }},
         {% endfor %}
-        coalesce(sum(n) filter (where what = 'open') over so_far, 0) as n_open,
-        coalesce(sum(value) filter (where what = 'open') over so_far, 0) as detected_epoch,
-        coalesce(sum(n) filter (where what = 'modes') over so_far, 0) as n_modes,
-        coalesce(sum(n) filter (where what = 'modes_open') over so_far, 0) as n_modes_open
+        {% for what in counted %}
+        coalesce(sum(n) filter (where what = '{{ what }}') over so_far, 0) as n_{{ what }},
+        {% endfor %}
+        coalesce(sum(value) filter (where what = 'open') over so_far, 0) as detected_epoch
     from moves
     window so_far as (partition by agent_id_hash, window_days order by as_of)
 
@@ -278,6 +323,14 @@ select
     n_open::integer as n_open_episodes,
     ((n_open * {{ epoch('as_of') }} - detected_epoch) * 1000000)::bigint as open_microseconds,
     n_modes::integer as n_modes,
-    n_modes_open::integer as n_modes_open
+    n_modes_open::integer as n_modes_open,
+    {% for what, name in [
+        ('raised', 'raised_deferrals'), ('escalated', 'escalated_deferrals'), ('due', 'due_deferrals'),
+        ('due_open', 'open_deferrals'), ('due_before', 'earlier_due_deferrals'),
+        ('open_before', 'earlier_open_deferrals'), ('recoveries_before', 'earlier_recoveries'),
+        ('modes_before', 'earlier_modes'),
+    ] %}
+    n_{{ what }}::integer as n_{{ name }}{% if not loop.last %},{% endif %}
+    {% endfor %}
 from counted
 where is_row

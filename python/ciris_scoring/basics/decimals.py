@@ -3,7 +3,8 @@
 Scores, factors, points and components have three decimals, limits of intervals two.
 """
 
-from decimal import ROUND_DOWN, Decimal
+from decimal import ROUND_DOWN, ROUND_HALF_UP, Decimal
+from math import isnan
 
 
 def cut(value: float, places: int) -> str:
@@ -24,3 +25,15 @@ def limit(value: float) -> str:
 def change(value: float) -> str:
     """Write what a score gained or lost, with its sign."""
     return ("" if value < 0 else "+") + score(value)
+
+
+def rounded(value: float, places: int) -> str:
+    """Write a number that no category depends on, rounded half up from its 15 digits; ``?`` for one that is unknown."""
+    if isnan(value):
+        return "?"
+    return f"{Decimal(f'{value:.15g}').quantize(Decimal(1).scaleb(-places), ROUND_HALF_UP):f}"
+
+
+def percent(share: float) -> str:
+    """Write a share in per cent."""
+    return f"{rounded(100 * share, 1)} %"
