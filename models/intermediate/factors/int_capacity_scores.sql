@@ -10,7 +10,6 @@
     mart descends from this model. It holds the as-ofs that this run scores and nothing older. Grain and key: agent,
     as-of, window. With too few traces the composites, the category and what is said about their certainty are null. -#}
 {%- set in_reach = in_scored_range('as_of') %}
--- depends_on: {{ ref('int_traces_without_agent') }}, or the test that every source row is judged would not block
 with scoring_run as (
 
     select parameter_set_id
