@@ -30,5 +30,6 @@ select
     d_identity,
     k_contradiction,
     conscience_failure_rate,
-    {{ core_identity('d_identity', 'k_contradiction') }} as c_score
+    exp(-{{ scoring_parameter('lambda_c') }}::double precision * d_identity)
+    * exp(-{{ scoring_parameter('mu_c') }}::double precision * k_contradiction) as c_score
 from window_sums

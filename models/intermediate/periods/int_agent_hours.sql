@@ -10,7 +10,7 @@
 with verdicts as (
 
     select
-        {{ agent_key() }} as agent_id_hash,
+        agent_id_hash,
         traced_at,
         coherence_level,
         is_signal,
@@ -39,8 +39,8 @@ hours as {{ inlined() }}(
 
 ),
 
--- The fleet, a row per hour.
-fleet_hours as {{ worked_out_once() }}(
+-- The fleet, a row per hour: on a cluster the coordinator computes it once and sends it to the workers.
+fleet_hours as materialized (
 
     select
         hour_start,
@@ -74,5 +74,8 @@ select
     mean_coherence_level,
     n_other_agents,
     mean_of_others,
-    {{ is_corroborated('mean_coherence_level', 'mean_of_others') }} as is_corroborated
+    -- Rounded, so that a difference of exactly the tolerance is within it.
+    coalesce(
+        round(abs(mean_coherence_level - mean_of_others), 12) <= {{ scoring_parameter('corroboration_tolerance') }}, false
+    ) as is_corroborated
 from among_others
