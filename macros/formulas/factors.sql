@@ -1,8 +1,30 @@
-{#- Formulas of the score that several models share. Arguments are SQL expressions; results are double precision. -#}
+{#- The factors of the score, one macro per formula. Arguments are SQL expressions; results are double precision. -#}
 
 {#- A rate: events per trace of the window. The window holds at least one trace. -#}
 {% macro rate(count, n) -%}
   ({{ count }}::double precision / {{ n }}::double precision)
+{%- endmacro %}
+
+{#- scoring.md §3: C = exp(-lambda_c * D_identity) * exp(-mu_c * K_contradiction). -#}
+{% macro core_identity(d_identity, k_contradiction) -%}
+  (exp(-{{ scoring_parameter('lambda_c') }}::double precision * {{ d_identity }})
+    * exp(-{{ scoring_parameter('mu_c') }}::double precision * {{ k_contradiction }}))
+{%- endmacro %}
+
+{#- scoring.md §4: I_int = I_chain * I_coverage * I_replay. -#}
+{% macro integrity(i_chain, i_coverage, i_replay) -%}
+  ({{ i_chain }} * {{ i_coverage }} * {{ i_replay }})
+{%- endmacro %}
+
+{#- scoring.md §6: ECE = sum over bins of (n_bin / N) * |mean confidence - success rate|, that is the sum of
+    |confidences - successes| by bin over N. Null when nothing was judged. excess_confidence: an array of
+    confidences less successes, by bin. -#}
+{% macro expected_calibration_error(excess_confidence, n_judged) -%}
+  ((
+    {%- for bin in range(1, 11) %}
+    abs({{ excess_confidence }}[{{ bin }}]){% if not loop.last %} +{% endif %}
+    {%- endfor %}
+  )::double precision / nullif({{ n_judged }}, 0)::double precision)
 {%- endmacro %}
 
 {#- scoring.md §6: I_inc = (1 - ECE) * Q_deferral * (1 - U_unsafe). -#}

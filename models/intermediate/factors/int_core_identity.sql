@@ -30,6 +30,5 @@ select
     d_identity,
     k_contradiction,
     conscience_failure_rate,
-    exp(-{{ scoring_parameter('lambda_c') }}::double precision * d_identity)
-    * exp(-{{ scoring_parameter('mu_c') }}::double precision * k_contradiction) as c_score
+    {{ core_identity('d_identity', 'k_contradiction') }} as c_score
 from window_sums

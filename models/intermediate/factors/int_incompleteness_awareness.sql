@@ -11,12 +11,7 @@ with components as (
         sums.agent_id_hash,
         sums.as_of,
         sums.window_days,
-        -- excess_confidence: by bin the sum of confidences less the number of successes.
-        coalesce((
-            {% for bin in range(1, 11) %}
-            abs(sums.excess_confidence[{{ bin }}]){% if not loop.last %} +{% endif %}
-            {% endfor %}
-        )::double precision / nullif(sums.n_judged, 0)::double precision, 0) as ece,
+        coalesce({{ expected_calibration_error('sums.excess_confidence', 'sums.n_judged') }}, 0) as ece,
         sums.n_judged > 0 as is_ece_measured,
         {{ rate('sums.n_unsafe', 'sums.n_traces') }} as u_unsafe,
         events.n_judged_deferrals,

@@ -43,5 +43,5 @@ select
     i_replay,
     is_replay_measured,
     n_replayed,
-    i_chain * i_coverage * i_replay as i_int_score
+    {{ integrity('i_chain', 'i_coverage', 'i_replay') }} as i_int_score
 from window_sums

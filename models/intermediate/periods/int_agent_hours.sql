@@ -74,8 +74,5 @@ select
     mean_coherence_level,
     n_other_agents,
     mean_of_others,
-    -- Rounded, so that a difference of exactly the tolerance is within it.
-    coalesce(
-        round(abs(mean_coherence_level - mean_of_others), 12) <= {{ scoring_parameter('corroboration_tolerance') }}, false
-    ) as is_corroborated
+    {{ is_corroborated('mean_coherence_level', 'mean_of_others') }} as is_corroborated
 from among_others

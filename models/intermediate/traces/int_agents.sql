@@ -36,7 +36,7 @@ numbered as (
         agent_name,
         first_traced_at,
         row_number() over (
-            partition by agent_name, left(agent_id_hash, 8)
+            partition by agent_name, left(agent_id_hash, {{ label_characters() }})
             order by first_traced_at, agent_id_hash
         ) as namesake_number
     from first_traces
@@ -46,7 +46,5 @@ numbered as (
 select
     agent_id_hash,
     first_traced_at,
-    coalesce(agent_name || ' (', '(')
-    || case when namesake_number = 1 then left(agent_id_hash, 8) else agent_id_hash || ' #' || namesake_number end
-    || ')' as agent_label
+    {{ agent_label('agent_id_hash', 'agent_name', 'namesake_number') }} as agent_label
 from numbered

@@ -153,8 +153,7 @@ select
     coalesce(outcomes.is_judged, false) as is_judged,
     greatest(deferrals.created_at, deferrals.resolved_at) as judged_from,
     case
-        when outcomes.is_judged
-            then outcomes.correctness::numeric * case when deferrals.has_resolution_summary then 1 else 0.5 end
+        when outcomes.is_judged then {{ deferral_value('outcomes.correctness', 'deferrals.has_resolution_summary') }}
     end as deferral_value
 from deferrals
 left join outcomes on deferrals.status = outcomes.status

@@ -253,14 +253,9 @@ sampled as (
 
     select
         *,
-        -- The agent's first number needs no predecessor. The order of the tests keeps the subtraction from overflowing.
-        case
-            when not has_entry_hash or audit_sequence_number is null then false
-            when previous_audit_sequence_number is null then true
-            when audit_sequence_number > previous_audit_sequence_number
-                then audit_sequence_number - 1 = previous_audit_sequence_number
-            else false
-        end as is_link_intact,
+        {{ is_link_valid(
+            'has_entry_hash', 'audit_sequence_number', 'previous_audit_sequence_number'
+        ) }} as is_link_intact,
         row_number() over (
             partition by {{ of_agent() }}, period_start, is_counted
             order by sampling_hash, audit_sequence_number, traced_at, trace_verdict_id
@@ -303,11 +298,8 @@ select
     and is_key_registered
     {% endif %}
     and is_link_intact as is_chain_valid,
-    is_counted and case
-        when audit_sequence_number > previous_audit_sequence_number
-            then audit_sequence_number - 1 > previous_audit_sequence_number
-        else false
-    end as is_chain_gap,
+    is_counted
+    and {{ is_chain_gap('audit_sequence_number', 'previous_audit_sequence_number') }} as is_chain_gap,
     is_counted and coalesce(audit_sequence_number < previous_audit_sequence_number, false) as is_chain_rewind,
     is_counted and coalesce(audit_sequence_number = previous_audit_sequence_number, false) as is_chain_duplicate,
     case when is_counted then previous_audit_sequence_number end as previous_audit_sequence_number,

@@ -1,0 +1,20 @@
+{#- Whether a trace's link to the agent's previous numbered trace is valid (scoring.md §4). The agent's first numbered
+    trace needs no predecessor, only its hash. The order of the tests keeps the subtraction from overflowing. -#}
+{% macro is_link_valid(has_entry_hash, sequence_number, previous_sequence_number) -%}
+  case
+    when not {{ has_entry_hash }} or {{ sequence_number }} is null then false
+    when {{ previous_sequence_number }} is null then true
+    when {{ sequence_number }} > {{ previous_sequence_number }}
+      then {{ sequence_number }} - 1 = {{ previous_sequence_number }}
+    else false
+  end
+{%- endmacro %}
+
+{#- The numbers alone, hash or not: jumped forward, went back, repeated. -#}
+{% macro is_chain_gap(sequence_number, previous_sequence_number) -%}
+  case
+    when {{ sequence_number }} > {{ previous_sequence_number }}
+      then {{ sequence_number }} - 1 > {{ previous_sequence_number }}
+    else false
+  end
+{%- endmacro %}
