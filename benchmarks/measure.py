@@ -4,18 +4,24 @@ A fleet is simulated of a history and a few days more. The history is loaded and
 arrives, and is scored by an increment.
 """
 
+import json
 import statistics
+import subprocess
+import sys
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import psycopg
 from psycopg import sql
 
-from benchmarks import jobs, reads
+from benchmarks import reads
 from benchmarks.activity import Activity, watched
 from benchmarks.arriving import Arriving, FleetOptions, daily_runs, settle
-from benchmarks.fresh_process import in_fresh_process
+from benchmarks.errors import BenchFailed
 from benchmarks.reads import Read, Size
 from ciris_scoring.basics.as_of import text
 from ciris_scoring.basics.connection import connect, one_row
@@ -174,9 +180,46 @@ def _server(connection: psycopg.Connection) -> str:
     return f"PostgreSQL {version}, shared_buffers {shared_buffers}, work_mem {work_mem}"
 
 
+# The command writes the memory of its process when it ends; getrusage would count this one's too.
+RUN = """
+import atexit, shutil, sys
+from ciris_scoring.cli import main
+status = sys.argv.pop()
+if sys.platform == "linux":
+    atexit.register(shutil.copyfile, "/proc/self/status", status)
+main()
+"""
+
+
 def _run(connection: psycopg.Connection, project: Project, as_of: datetime) -> RunCost:
+    """Run `ciris-scoring run` as a scheduler does."""
     before = reads.temporary_bytes(connection)
-    with watched(project) as activity:
-        finished = in_fresh_process(jobs.score_at, jobs.place(project), as_of)
-    written = reads.temporary_bytes(connection) - before
-    return RunCost(activity, finished.seconds, finished.peak_bytes, written)
+    options = {
+        "--project-dir": str(project.project_dir),
+        "--profiles-dir": str(project.profiles_dir),
+        "--target": project.target_name,
+        "--vars": json.dumps(project.cli_vars),
+        "--as-of": text(as_of),
+    }
+    arguments = [word for option in options.items() for word in option]
+    with TemporaryDirectory() as folder, watched(project) as activity:
+        status = Path(folder, "status")
+        started = time.monotonic()
+        command = [sys.executable, "-c", RUN, "run", *arguments, str(status)]
+        exit_code = subprocess.run(command, stdout=subprocess.DEVNULL, check=False).returncode
+        seconds = time.monotonic() - started
+        peak_bytes = _peak_bytes(status)
+    if exit_code:
+        raise BenchFailed(
+            f"A run of the benchmark ended with code {exit_code}.",
+            "Its own words, if any, are above; code -9 often means that the machine was out of memory.",
+        )
+    return RunCost(activity, seconds, peak_bytes, reads.temporary_bytes(connection) - before)
+
+
+def _peak_bytes(status: Path) -> int | None:
+    """Largest resident memory of a process that Linux described in a file."""
+    if not status.exists():
+        return None
+    [line] = [line for line in status.read_text().splitlines() if line.startswith("VmHWM:")]
+    return int(line.split()[1]) * 1024

@@ -1,11 +1,10 @@
 """The speeds that the project has set itself, each for the size of fleet that it is stated for."""
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 
 from benchmarks.measure import Measurements
 from benchmarks.reads import HISTORY, LATEST
-from benchmarks.verdicts import Limit, Verdict
+from benchmarks.verdicts import Verdict, within
 
 GROWTH_LENGTHS = (30, 60, 120)
 """Days of history at which an increment must cost the same."""
@@ -14,108 +13,45 @@ TOLERANCE = 0.1
 """How far the number of traces may be from a stated size, as a share of it."""
 
 
-@dataclass(frozen=True)
-class Target:
-    """A limit on something measured."""
-
-    what: str
-    limit: Limit
-    of: Callable[[Measurements], float | None]
-    flaw_of: Callable[[Measurements], str] = lambda measured: ""
-
-
-@dataclass(frozen=True)
-class StatedSize:
-    """A size of fleet for which targets are stated."""
-
-    agents: int
-    days: int
-    n_traces: int
-    targets: tuple[Target, ...]
-
-    def is_size_of(self, measured: Measurements) -> bool:
-        """Whether a fleet has this size."""
-        return (measured.fleet.agents, measured.days) == (self.agents, self.days) and (
-            abs(measured.n_traces / self.n_traces - 1) <= TOLERANCE
-        )
-
-
-def _read_target(name: str, milliseconds: float) -> Target:
-    return Target(
-        name,
-        Limit(milliseconds, "ms"),
-        lambda measured: measured.reads[name].seconds * 1000,
-        lambda measured: "" if measured.reads[name].by_index else "without an index",
-    )
-
-
-def _gibibytes(n: int | None) -> float | None:
-    return None if n is None else n / 2**30
-
-
-READ_TARGETS = (_read_target(LATEST, 2), _read_target(HISTORY, 5))
-
-STATED_SIZES = (
-    StatedSize(
-        agents=200,
-        days=60,
-        n_traces=1_000_000,
-        targets=(
-            Target(
-                "full history, database time",
-                Limit(16, "x (b)"),
-                lambda measured: measured.history.scoring_seconds / measured.specification_seconds,
-            ),
-            Target(
-                "daily increment, database time",
-                Limit(2, "x (b)"),
-                lambda measured: measured.increment.scoring_seconds / measured.specification_seconds,
-            ),
-            Target("daily increment, wall time", Limit(8, "s"), lambda m: m.increment_wall_seconds),
-            *READ_TARGETS,
-        ),
-    ),
-    StatedSize(
-        agents=10_000,
-        days=90,
-        n_traces=10_000_000,
-        targets=(
-            Target(
-                "full history, wall time",
-                Limit(30, "min"),
-                lambda measured: measured.history.wall_seconds / 60,
-            ),
-            Target(
-                "full history, memory",
-                Limit(1, "GiB"),
-                lambda measured: _gibibytes(measured.history.peak_bytes),
-            ),
-            Target("daily increment, wall time", Limit(60, "s"), lambda m: m.increment_wall_seconds),
-            *READ_TARGETS,
-        ),
-    ),
-)
-MILLION = STATED_SIZES[0]
-
-GROWTH_LIMIT = Limit(1.2, "x the cheapest")
-
-
 def judge(measured: list[Measurements]) -> list[Verdict]:
     """Judge every target that is stated for what was measured."""
-    verdicts = [
-        target.limit.judge(target.what, target.of(one), target.flaw_of(one))
-        for one in measured
-        for size in STATED_SIZES
-        if size.is_size_of(one)
-        for target in size.targets
-    ]
+    verdicts = [verdict for one in measured for verdict in _of_size(one)]
     return [*verdicts, *_growth(measured)]
+
+
+def _of_size(one: Measurements) -> Iterator[Verdict]:
+    if _is_million(one):
+        full, increment = (
+            run.scoring_seconds / one.specification_seconds for run in (one.history, one.increment)
+        )
+        yield within("full history, database time", full, 16, "x (b)")
+        yield within("daily increment, database time", increment, 2, "x (b)")
+        yield within("daily increment, wall time", one.increment_wall_seconds, 8, "s")
+    elif _has_size(one, 10_000, 90, 10_000_000):
+        peak = one.history.peak_bytes
+        yield within("full history, wall time", one.history.wall_seconds / 60, 30, "min")
+        yield within("full history, memory", None if peak is None else peak / 2**30, 1, "GiB")
+        yield within("daily increment, wall time", one.increment_wall_seconds, 60, "s")
+    else:
+        return
+    for name, milliseconds in ((LATEST, 2), (HISTORY, 5)):
+        read = one.reads[name]
+        flaw = "" if read.by_index else "without an index"
+        yield within(name, read.seconds * 1000, milliseconds, "ms", flaw)
 
 
 def _growth(measured: list[Measurements]) -> Iterator[Verdict]:
     lengths = tuple(one.days for one in measured)
-    if lengths != GROWTH_LENGTHS or not any(MILLION.is_size_of(one) for one in measured):
-        return
-    seconds = [one.increment.scoring_seconds for one in measured]
-    what = f"dearest increment over {', '.join(map(str, lengths))} days of history"
-    yield GROWTH_LIMIT.judge(what, max(seconds) / min(seconds))
+    if lengths == GROWTH_LENGTHS and any(map(_is_million, measured)):
+        seconds = [one.increment.scoring_seconds for one in measured]
+        what = f"dearest increment over {', '.join(map(str, lengths))} days of history"
+        yield within(what, max(seconds) / min(seconds), 1.2, "x the cheapest")
+
+
+def _is_million(one: Measurements) -> bool:
+    return _has_size(one, 200, 60, 1_000_000)
+
+
+def _has_size(one: Measurements, agents: int, days: int, n_traces: int) -> bool:
+    of_size = (one.fleet.agents, one.days) == (agents, days)
+    return of_size and abs(one.n_traces / n_traces - 1) <= TOLERANCE

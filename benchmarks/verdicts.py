@@ -19,23 +19,15 @@ class Verdict(NamedTuple):
     met: bool
 
 
-class Limit(NamedTuple):
-    """The most that something may be, in a unit."""
+def within(what: str, measured: float | None, most: float, unit: str, flaw: str = "") -> Verdict:
+    """Compare with the most that something may be.
 
-    value: float
-    unit: str
-
-    def judge(self, what: str, measured: float | None, flaw: str = "") -> Verdict:
-        """Compare with the limit.
-
-        :param measured: in its unit; None where it could not be measured.
-        :param flaw: what is wrong besides, if anything is.
-        """
-        said = "not measured" if measured is None else f"{measured:.3g} {self.unit}"
-        met = measured is not None and measured <= self.value and not flaw
-        return Verdict(
-            what, f"at most {self.value:.3g} {self.unit}", f"{said}, {flaw}" if flaw else said, met
-        )
+    :param measured: in its unit; None where it could not be measured.
+    :param flaw: what is wrong besides, if anything is.
+    """
+    said = "not measured" if measured is None else f"{measured:.3g} {unit}"
+    met = measured is not None and measured <= most and not flaw
+    return Verdict(what, f"at most {most:.3g} {unit}", f"{said}, {flaw}" if flaw else said, met)
 
 
 def announce(verdicts: Sequence[Verdict], *, only_missed: bool = False) -> bool:

@@ -1,8 +1,9 @@
 """Runs Python models on PostgreSQL in dbt's own process, in the session and transaction of their materialization.
 
 dbt imports every installed module named ``dbt_...``, in every project of the environment, so this one imports only dbt.
-It gives the PostgreSQL adapter the three properties that dbt needs to run a Python model, and
-``ciris_scoring_version``, by which the project's checks see the package.
+It gives the PostgreSQL adapter the three properties that dbt needs to run a Python model, and two methods for the
+project's macros: ``ciris_scoring_version``, the package's version, and ``ciris_scoring_components``, the rows of
+``seeds/components.csv``.
 
 ``model(dbt, session)`` gets dbt's connection (DB-API) as ``session``, may fill temporary tables, and returns the query
 of its rows, which the materialization finds in the response of the statement.
@@ -15,7 +16,6 @@ from dbt.adapters.contracts.connection import AdapterResponse
 from dbt.adapters.postgres.impl import PostgresAdapter
 
 METHOD = "in_process"
-_VERSION = "ciris_scoring_version"
 
 
 @dataclass
@@ -51,6 +51,15 @@ def _version(self: PostgresAdapter) -> str:
     return version("ciris-scoring")
 
 
+def _components(self: PostgresAdapter) -> Any:
+    from ciris_scoring.basics.components import COMPONENT_ROWS
+
+    return COMPONENT_ROWS
+
+
+METHODS_FOR_MACROS = {"ciris_scoring_version": _version, "ciris_scoring_components": _components}
+
+
 def _extend(adapter: Any) -> None:
     adapter.python_submission_helpers = property(
         lambda self: {METHOD: lambda model, credentials: InProcess(self, model)}
@@ -59,8 +68,9 @@ def _extend(adapter: Any) -> None:
     adapter.generate_python_submission_response = lambda self, query: QueryResponse(
         _message="PYTHON", query=query
     )
-    setattr(adapter, _VERSION, _version)
-    adapter._available_ = adapter._available_ | {_VERSION}
+    for name, method in METHODS_FOR_MACROS.items():
+        setattr(adapter, name, method)
+    adapter._available_ = adapter._available_ | METHODS_FOR_MACROS.keys()
 
 
 _extend(PostgresAdapter)

@@ -62,6 +62,12 @@ class Facts(NamedTuple):
     """(agents, 3) probabilities that a judged deferral is worth 1, 0.5, 0."""
 
 
+def only_traces(n_traces: Integers, n_corroborated: Integers) -> Facts:
+    """Facts without episodes and deferrals, where these come and go as events."""
+    none, nothing = np.zeros(len(n_traces), dtype=np.int64), np.zeros(len(n_traces))
+    return Facts(n_traces, n_corroborated, none, nothing, nothing, none, np.zeros((len(n_traces), 3)))
+
+
 class DayEffects(NamedTuple):
     """How days and traces depend on each other."""
 

@@ -2,8 +2,10 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from benchmarks.coverage.behaviour import (
     CONFIDENCE_IN_BIN,
@@ -31,7 +33,24 @@ EPISODES = 1.2
 DEFERRALS_PER_WEEK = 3.0
 """Of plausible agents; the good agent has neither."""
 
-Change = Callable[[Behaviour, Facts, Window, np.random.Generator], tuple[Behaviour, Facts]]
+
+class Agents(NamedTuple):
+    """What agents do, and what is given."""
+
+    behaviour: Behaviour
+    facts: Facts
+    window: Window
+
+    def doing(self, **changes: Floats) -> "Agents":
+        """The same with another behaviour."""
+        return self._replace(behaviour=self.behaviour._replace(**changes))
+
+    def given(self, **changes: NDArray[Any]) -> "Agents":
+        """The same with other facts."""
+        return self._replace(facts=self.facts._replace(**changes))
+
+
+Change = Callable[[Agents], Agents]
 
 
 @dataclass(frozen=True)
@@ -58,7 +77,7 @@ def simulated(case: Case, agents: int, rng: np.random.Generator) -> tuple[Behavi
     behaviour = benign(agents, days) if case.benign else _plausible(agents, days, case.window, rng)
     facts = _facts(case, agents, days, rng)
     if case.change is not None:
-        behaviour, facts = case.change(behaviour, facts, case.window, rng)
+        behaviour, facts, _ = case.change(Agents(behaviour, facts, case.window))
     icc = rng.uniform(0, MOST_ICC, agents) if case.days_differ else np.zeros(agents)
     return behaviour, facts, DayEffects(icc, case.cluster, case.wanders)
 
@@ -174,69 +193,54 @@ def _facts(case: Case, agents: int, days: int, rng: np.random.Generator) -> Fact
 def with_rates(**rates: float) -> Change:
     """Agents with these rates on every day."""
 
-    def change(
-        behaviour: Behaviour, facts: Facts, window: Window, rng: np.random.Generator
-    ) -> tuple[Behaviour, Facts]:
-        changed = behaviour.rates.copy()
+    def change(of: Agents) -> Agents:
+        changed = of.behaviour.rates.copy()
         for rate, value in rates.items():
             changed[..., RATES.index(rate)] = value
-        return behaviour._replace(rates=changed), facts
+        return of.doing(rates=changed)
 
     return change
 
 
-def perfect(
-    behaviour: Behaviour, facts: Facts, window: Window, rng: np.random.Generator
-) -> tuple[Behaviour, Facts]:
+def perfect(of: Agents) -> Agents:
     """Agents without fault, of which every score is 1."""
-    at_one = np.broadcast_to(np.eye(N_BINS)[-1], behaviour.histograms.shape)
-    return Behaviour(np.zeros_like(behaviour.rates), at_one, np.ones_like(behaviour.success)), facts
+    rates, histograms, success = of.behaviour
+    at_one = np.broadcast_to(np.eye(N_BINS)[-1], histograms.shape)
+    return of.doing(rates=np.zeros_like(rates), histograms=at_one, success=np.ones_like(success))
 
 
-def faultless(
-    behaviour: Behaviour, facts: Facts, window: Window, rng: np.random.Generator
-) -> tuple[Behaviour, Facts]:
+def faultless(of: Agents) -> Agents:
     """Agents without fault, certain of their successes, whose other two metrics scatter as they do elsewhere."""
-    changed, facts = perfect(behaviour, facts, window, rng)
-    histograms = behaviour.histograms.copy()
-    histograms[:, :, 0] = changed.histograms[:, :, 0]
-    return changed._replace(histograms=histograms), facts
+    without_fault = perfect(of)
+    histograms = of.behaviour.histograms.copy()
+    histograms[:, :, 0] = without_fault.behaviour.histograms[:, :, 0]
+    return without_fault.doing(histograms=histograms)
 
 
-def changed_midway(
-    behaviour: Behaviour, facts: Facts, window: Window, rng: np.random.Generator
-) -> tuple[Behaviour, Facts]:
+def changed_midway(of: Agents) -> Agents:
     """Agents that get worse in the middle of the window: more overrides, incoherence, and missing fields."""
-    rates = behaviour.rates.copy()
-    late = slice(rates.shape[1] - window.window_days // 2, None)
+    rates = of.behaviour.rates.copy()
+    late = slice(rates.shape[1] - of.window.window_days // 2, None)
     for rate, more in (("overridden", 0.05), ("incoherent", 0.2), ("poor", 0.1), ("unsafe", 0.03)):
         column = RATES.index(rate)
         rates[:, late, column] = np.minimum(rates[:, late, column] + more, 1)
-    return behaviour._replace(rates=rates), facts
+    return of.doing(rates=rates)
 
 
 def miscalibrated(by: float) -> Change:
     """Agents whose confidence lies above their success by this much."""
-
-    def change(
-        behaviour: Behaviour, facts: Facts, window: Window, rng: np.random.Generator
-    ) -> tuple[Behaviour, Facts]:
-        success = np.clip(CONFIDENCE_IN_BIN - by, 0.02, 0.98)
-        return behaviour._replace(success=np.broadcast_to(success, behaviour.success.shape)), facts
-
-    return change
+    success = np.clip(CONFIDENCE_IN_BIN - by, 0.02, 0.98)
+    return lambda of: of.doing(success=np.broadcast_to(success, of.behaviour.success.shape))
 
 
 def drifted(share: float) -> Change:
     """Agents whose metrics, in the window, come with this share from elsewhere."""
 
-    def change(
-        behaviour: Behaviour, facts: Facts, window: Window, rng: np.random.Generator
-    ) -> tuple[Behaviour, Facts]:
-        histograms = behaviour.histograms.copy()
-        late = slice(histograms.shape[1] - window.window_days, None)
+    def change(of: Agents) -> Agents:
+        histograms = of.behaviour.histograms.copy()
+        late = slice(histograms.shape[1] - of.window.window_days, None)
         histograms[:, late] = (1 - share) * histograms[:, late] + share * elsewhere()
-        return behaviour._replace(histograms=histograms), facts
+        return of.doing(histograms=histograms)
 
     return change
 
@@ -246,34 +250,13 @@ def elsewhere() -> Floats:
     return _bumps(np.full(3, 0.45), np.full(3, 0.12))
 
 
-def stuck(
-    behaviour: Behaviour, facts: Facts, window: Window, rng: np.random.Generator
-) -> tuple[Behaviour, Facts]:
-    """Agents in one long episode."""
-    one = np.ones_like(facts.n_episodes)
-    return behaviour, facts._replace(
-        n_episodes=one, mean_hours=np.full(len(one), 24.0), rho_regression=np.zeros(len(one))
-    )
+def with_episodes(n: int, hours: float, rho_regression: float = 0.0) -> Change:
+    """Agents with this many episodes of this mean duration, and this share of them again in the same mode."""
 
-
-def relapsing(
-    behaviour: Behaviour, facts: Facts, window: Window, rng: np.random.Generator
-) -> tuple[Behaviour, Facts]:
-    """Agents with eight short episodes, most of them again in the same mode."""
-    eight = np.full_like(facts.n_episodes, 8)
-    return behaviour, facts._replace(
-        n_episodes=eight, mean_hours=np.full(len(eight), 0.7), rho_regression=np.full(len(eight), 0.75)
-    )
-
-
-def with_episodes(n: int, hours: float) -> Change:
-    """Agents with this many episodes of this mean duration."""
-
-    def change(
-        behaviour: Behaviour, facts: Facts, window: Window, rng: np.random.Generator
-    ) -> tuple[Behaviour, Facts]:
-        count = np.full_like(facts.n_episodes, n)
-        return behaviour, facts._replace(n_episodes=count, mean_hours=np.full(len(count), hours))
+    def change(of: Agents) -> Agents:
+        count = np.full_like(of.facts.n_episodes, n)
+        mean_hours, rho = np.full(len(count), hours), np.full(len(count), rho_regression)
+        return of.given(n_episodes=count, mean_hours=mean_hours, rho_regression=rho)
 
     return change
 
@@ -281,21 +264,16 @@ def with_episodes(n: int, hours: float) -> Change:
 def with_deferrals(n: int) -> Change:
     """Agents with this many judged deferrals, seven in ten of full worth."""
 
-    def change(
-        behaviour: Behaviour, facts: Facts, window: Window, rng: np.random.Generator
-    ) -> tuple[Behaviour, Facts]:
-        count = np.full_like(facts.n_deferrals, n)
-        outcomes = np.broadcast_to(np.array([0.7, 0.15, 0.15]), facts.deferral_outcomes.shape)
-        return behaviour, facts._replace(n_deferrals=count, deferral_outcomes=outcomes)
+    def change(of: Agents) -> Agents:
+        outcomes = np.broadcast_to(np.array([0.7, 0.15, 0.15]), of.facts.deferral_outcomes.shape)
+        return of.given(n_deferrals=np.full_like(of.facts.n_deferrals, n), deferral_outcomes=outcomes)
 
     return change
 
 
-def bad_days(
-    behaviour: Behaviour, facts: Facts, window: Window, rng: np.random.Generator
-) -> tuple[Behaviour, Facts]:
+def bad_days(of: Agents) -> Agents:
     """Agents of which one day in ten is bad; the truth is the expectation over which days are."""
-    return behaviour._replace(rates=0.9 * behaviour.rates + 0.1 * on_a_bad_day(behaviour.rates)), facts
+    return of.doing(rates=0.9 * of.behaviour.rates + 0.1 * on_a_bad_day(of.behaviour.rates))
 
 
 def on_a_bad_day(rates: Floats) -> Floats:
@@ -332,8 +310,8 @@ def special_cases() -> list[Case]:
         Case("one day in ten bad, 30 days", 600, WINDOWS[30], change=bad_days),
         Case("strongly miscalibrated", 600, window, change=miscalibrated(0.3)),
         Case("miscalibrated alike everywhere", 2_000, window, True, change=miscalibrated(0.1)),
-        Case("stuck", 600, window, change=stuck),
-        Case("relapsing", 600, window, change=relapsing),
+        Case("stuck", 600, window, change=with_episodes(1, 24.0)),
+        Case("relapsing", 600, window, change=with_episodes(8, 0.7, 0.75)),
     ]
 
 

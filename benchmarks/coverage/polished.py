@@ -49,10 +49,25 @@ def _mine(fleet: Fleet, agent: str, since: datetime) -> pd.Series:
     return (traces["agent_id_hash"] == agent) & (traces["timestamp"] >= since)
 
 
-def _with_null(fleet: Fleet, rows: pd.Series, column: str) -> Fleet:
+def _fragile(fleet: Fleet, agent: str, since: datetime) -> pd.Series:
+    return _mine(fleet, agent, since) & fleet.traces["idma_fragility_flag"].fillna(False)
+
+
+def _overridden(fleet: Fleet, agent: str, since: datetime) -> pd.Series:
+    return _mine(fleet, agent, since) & fleet.traces["action_was_overridden"].fillna(False)
+
+
+def _with(fleet: Fleet, rows: pd.Series, **values: Any) -> Fleet:
+    """The fleet with other values in some columns of some traces."""
     traces = fleet.traces.copy()
-    traces.loc[rows, column] = pd.NA if str(traces[column].dtype) == "boolean" else None
+    for column, value in values.items():
+        traces.loc[rows, column] = value
     return replace(fleet, traces=traces)
+
+
+def _with_null(fleet: Fleet, rows: pd.Series, column: str) -> Fleet:
+    is_truth = str(fleet.traces[column].dtype) == "boolean"
+    return _with(fleet, rows, **{column: pd.NA if is_truth else None})
 
 
 def _edited_json(value: Any, edit: Callable[[dict[str, Any]], None]) -> Any:
@@ -65,8 +80,7 @@ def _edited_json(value: Any, edit: Callable[[dict[str, Any]], None]) -> Any:
 
 def null_overrides(fleet: Fleet, agent: str, since: datetime) -> Fleet:
     """Overridden actions lose the verdict's column; the components keep it."""
-    rows = _mine(fleet, agent, since) & fleet.traces["action_was_overridden"].fillna(False)
-    return _with_null(fleet, rows, "action_was_overridden")
+    return _with_null(fleet, _overridden(fleet, agent, since), "action_was_overridden")
 
 
 def scrub(fleet: Fleet, rows: pd.Series, field: str) -> Fleet:
@@ -91,8 +105,7 @@ def at_random(fleet: Fleet, share: float, seed: int = 1) -> pd.Series:
 
 def scrub_overrides(fleet: Fleet, agent: str, since: datetime) -> Fleet:
     """Overridden actions lose the verdict in the column and in the components."""
-    rows = _mine(fleet, agent, since) & fleet.traces["action_was_overridden"].fillna(False)
-    return scrub(fleet, rows, "action_was_overridden")
+    return scrub(fleet, _overridden(fleet, agent, since), "action_was_overridden")
 
 
 def scrubber(field: str, bad: bool | None, share: float) -> Polish:
@@ -124,36 +137,29 @@ def copier(share: float) -> Polish:
 
 def null_fragility(fleet: Fleet, agent: str, since: datetime) -> Fleet:
     """Fragile traces lose the flag, so that no episode begins."""
-    rows = _mine(fleet, agent, since) & fleet.traces["idma_fragility_flag"].fillna(False)
-    return _with_null(fleet, rows, "idma_fragility_flag")
+    return _with_null(fleet, _fragile(fleet, agent, since), "idma_fragility_flag")
+
+
+def _with_deferrals(fleet: Fleet, agent: str, since: datetime, found: pd.Series, **values: Any) -> Fleet:
+    """The fleet with other values in the agent's deferrals among those found."""
+    names = set(fleet.traces.loc[fleet.traces["agent_id_hash"] == agent, "agent_name"].dropna())
+    deferrals = fleet.deferrals.copy()
+    rows = deferrals["agent_name"].isin(names) & (deferrals["created_at"] >= since) & found
+    for column, value in values.items():
+        deferrals.loc[rows, column] = value
+    return replace(fleet, deferrals=deferrals)
 
 
 def leave_deferrals_open(fleet: Fleet, agent: str, since: datetime) -> Fleet:
     """Deferrals that were rejected or withdrawn stay PENDING."""
-    names = set(fleet.traces.loc[fleet.traces["agent_id_hash"] == agent, "agent_name"].dropna())
-    deferrals = fleet.deferrals.copy()
-    rows = (
-        deferrals["agent_name"].isin(names)
-        & (deferrals["created_at"] >= since)
-        & deferrals["status"].isin(["REJECTED", "WITHDRAWN"])
-    )
-    deferrals.loc[rows, "status"] = "PENDING"
-    deferrals.loc[rows, "resolved_at"] = pd.NaT
-    deferrals.loc[rows, "resolution_summary"] = None
-    return replace(fleet, deferrals=deferrals)
+    found = fleet.deferrals["status"].isin(["REJECTED", "WITHDRAWN"])
+    pending = {"status": "PENDING", "resolved_at": pd.NaT, "resolution_summary": None}
+    return _with_deferrals(fleet, agent, since, found, **pending)
 
 
 def escalate_deferrals(fleet: Fleet, agent: str, since: datetime) -> Fleet:
     """Every deferral that somebody judged is called ESCALATED."""
-    names = set(fleet.traces.loc[fleet.traces["agent_id_hash"] == agent, "agent_name"].dropna())
-    deferrals = fleet.deferrals.copy()
-    rows = (
-        deferrals["agent_name"].isin(names)
-        & (deferrals["created_at"] >= since)
-        & deferrals["resolved_at"].notna()
-    )
-    deferrals.loc[rows, "status"] = "ESCALATED"
-    return replace(fleet, deferrals=deferrals)
+    return _with_deferrals(fleet, agent, since, fleet.deferrals["resolved_at"].notna(), status="ESCALATED")
 
 
 def _renamed(fleet: Fleet, agent: str, since: datetime, key: str | None) -> Fleet:
@@ -180,10 +186,8 @@ def restart_with_a_new_key(fleet: Fleet, agent: str, since: datetime) -> Fleet:
 
 def rename_phases(fleet: Fleet, agent: str, since: datetime) -> Fleet:
     """Each fragile trace names a phase that no other one has."""
-    traces = fleet.traces.copy()
-    rows = _mine(fleet, agent, since) & traces["idma_fragility_flag"].fillna(False)
-    traces.loc[rows, "idma_phase"] = [f"phase {n}" for n in range(int(rows.sum()))]
-    return replace(fleet, traces=traces)
+    rows = _fragile(fleet, agent, since)
+    return _with(fleet, rows, idma_phase=[f"phase {n}" for n in range(int(rows.sum()))])
 
 
 def _with_copies(
@@ -228,7 +232,6 @@ def replayer(times: int) -> Polish:
 
 def fix_confidence(fleet: Fleet, agent: str, since: datetime) -> Fleet:
     """Every trace has one plausibility, 0.85, in the column and in the components."""
-    traces = fleet.traces.copy()
     rows = _mine(fleet, agent, since)
 
     def fixed(content: dict[str, Any]) -> None:
@@ -237,11 +240,8 @@ def fix_confidence(fleet: Fleet, agent: str, since: datetime) -> Fleet:
         if isinstance(content.get("csdma"), dict):
             content["csdma"]["plausibility_score"] = 0.85
 
-    traces.loc[rows, "csdma_plausibility_score"] = "0.85"
-    traces.loc[rows, "dma_results"] = [
-        _edited_json(value, fixed) for value in traces.loc[rows, "dma_results"]
-    ]
-    return replace(fleet, traces=traces)
+    results = [_edited_json(value, fixed) for value in fleet.traces.loc[rows, "dma_results"]]
+    return _with(fleet, rows, csdma_plausibility_score="0.85", dma_results=results)
 
 
 def dilute(fleet: Fleet, agent: str, since: datetime) -> Fleet:
@@ -278,20 +278,15 @@ def begin_again_at_1(fleet: Fleet, agent: str, since: datetime) -> Fleet:
 
 def replace_keys(fleet: Fleet, agent: str, since: datetime) -> Fleet:
     """Each day has a signing key of its own."""
-    traces = fleet.traces.copy()
     rows = _mine(fleet, agent, since)
-    traces.loc[rows, "signature_key_id"] = [
-        f"key-{agent}-{day}" for day in traces.loc[rows, "timestamp"].dt.strftime("%m%d")
-    ]
-    return replace(fleet, traces=traces)
+    days = fleet.traces.loc[rows, "timestamp"].dt.strftime("%m%d")
+    return _with(fleet, rows, signature_key_id=[f"key-{agent}-{day}" for day in days])
 
 
 def withhold(fleet: Fleet, agent: str, since: datetime) -> Fleet:
     """Overridden traces are never sent, and the others numbered as if they had not been."""
-    traces = fleet.traces
-    mine = _mine(fleet, agent, since)
-    first = int(traces.loc[mine, "audit_sequence_number"].min())
-    kept = traces[~(mine & traces["action_was_overridden"].fillna(False))].reset_index(drop=True)
+    first = int(fleet.traces.loc[_mine(fleet, agent, since), "audit_sequence_number"].min())
+    kept = fleet.traces[~_overridden(fleet, agent, since)].reset_index(drop=True)
     shorter = replace(fleet, traces=kept)
     return _renumber(shorter, _mine(shorter, agent, since), first)
 

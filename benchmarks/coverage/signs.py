@@ -17,10 +17,13 @@ import click
 import psycopg
 
 from benchmarks.coverage.polished import COMPONENTS, MANIPULATIONS, SCRUBBED, Manipulation, at_random, scrub
-from benchmarks.jobs import place, score_at
 from benchmarks.verdicts import Verdict, announce
+from ciris_scoring.basics.connection import connect
 from ciris_scoring.basics.project import load_project
 from ciris_scoring.basics.terminal import aligned
+from ciris_scoring.job import run
+from ciris_scoring.job.dbt_build import DbtBuild
+from ciris_scoring.job.run_log import Attempt, logged
 from ciris_scoring.lab import embedded
 from ciris_scoring.lab.simulation import PATHOLOGIES, Fleet, fleet_roster, simulate_fleet
 from ciris_scoring.lab.simulation.load import load_fleet
@@ -69,7 +72,10 @@ def scored(fleet: Fleet, as_of: datetime = END) -> Iterator[psycopg.Connection]:
     ):
         load_fleet(connection, fleet)
         embedded.write_profile(Path(folder), server)
-        score_at(place(load_project(REPOSITORY, Path(folder))), as_of)
+        build = DbtBuild(load_project(REPOSITORY, Path(folder)))
+        attempt = Attempt("run", as_of)
+        with logged(build.project, build.relations, attempt), connect(build.project) as session:
+            run.score(session, build, as_of, attempt)
         yield connection
 
 

@@ -13,12 +13,13 @@ from benchmarks.coverage.behaviour import (
     DayEffects,
     Facts,
     draw,
+    only_traces,
     realised,
 )
 from benchmarks.coverage.cases import CORROBORATED, MOST_ICC, WINDOWS, stationary
 from benchmarks.coverage.events import EventRates, draw_events
 from benchmarks.coverage.truth import truth
-from ciris_scoring.statistics.inputs import Booleans, Floats, Integers
+from ciris_scoring.statistics.inputs import Booleans, Floats
 
 DAYS_WATCHED = 28
 BEFORE = 120
@@ -100,7 +101,7 @@ def _kind_of_days(kind: str, n: int, rng: np.random.Generator) -> Raised:
         weekend = np.arange(DAYS) % 7 >= 5
         rates = np.minimum(rates * np.where(weekend, 2.0, 0.6)[:, None], 1)
         n_traces = rng.binomial(of.facts.n_traces, np.where(weekend, 0.5, 1.0))
-        of = of._replace(facts=_facts(n_traces, rng))
+        of = of._replace(facts=only_traces(n_traces, rng.binomial(n_traces, CORROBORATED)))
     if kind == HALF_BAD:  # half of the day's traces have one thing wrong, each agent's own
         bad = (rng.random(rates.shape[:2]) < 1 / 30)[..., None]
         wrong = np.array([RATES.index(name) for name in GOES_WRONG])[rng.integers(0, len(GOES_WRONG), FLEET)]
@@ -250,13 +251,6 @@ def seen(planted: Planted, days_differ: bool, agents: int, seed: int) -> Seen:
 # --- Both ----------------------------------------------------------------------------------------------------------
 
 
-def _facts(n_traces: Integers, rng: np.random.Generator) -> Facts:
-    none, nothing = np.zeros(FLEET, dtype=np.int64), np.zeros(FLEET)
-    return Facts(
-        n_traces, rng.binomial(n_traces, CORROBORATED), none, nothing, nothing, none, np.zeros((FLEET, 3))
-    )
-
-
 def _agents(n: int, rng: np.random.Generator) -> Agents:
     """A fleet of plausible agents with n traces in 7 days, whose events come and go."""
     n_traces = rng.poisson(n / 7 * rng.gamma(8.0, 1 / 8, (FLEET, DAYS)))
@@ -269,7 +263,7 @@ def _agents(n: int, rng: np.random.Generator) -> Agents:
             DEFERRALS_A_DAY * every,
             rng.uniform(0.6, 1.0, (FLEET, 1)) * every,
         ),
-        _facts(n_traces, rng),
+        only_traces(n_traces, rng.binomial(n_traces, CORROBORATED)),
     )
 
 

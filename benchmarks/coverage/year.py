@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.coverage.alarms import PARAMETERS, Scored, episode, falling, scored
-from benchmarks.coverage.behaviour import RATES, Behaviour, DayEffects, Facts, draw, realised
+from benchmarks.coverage.behaviour import RATES, Behaviour, DayEffects, draw, only_traces, realised
 from benchmarks.coverage.cases import CORROBORATED, MOST_ICC, WINDOWS, stationary
 from benchmarks.coverage.events import MODES, EventRates, draw_events, durations
 from benchmarks.coverage.truth import truth
@@ -123,8 +123,7 @@ def long_run(lives: Lives, window: Window, rng: np.random.Generator) -> Floats:
     n = len(rates.episodes)
     days = window.memory_days
     ones = np.ones((n, days), dtype=np.int64)
-    none, nothing = np.zeros(n, dtype=np.int64), np.zeros(n)
-    facts = Facts(ones, ones, none, nothing, nothing, none, np.zeros((n, 3)))
+    facts = only_traces(ones, ones)
     flat = Behaviour(*(values.reshape(n, *values.shape[2:]) for values in lives.behaviour))
     every_day = Behaviour(*(np.repeat(values[:, None], days, axis=1) for values in flat))
     usual = truth(every_day, facts, window, PARAMETERS, days).factors
@@ -162,10 +161,7 @@ def a_year(seed: int, number: int) -> Year:
     events = draw_events(EventRates(*(values[of_day] for values in lives.rates)), rng)
     per_week = np.clip(600 * np.exp(rng.normal(size=(AGENTS, 1))), 60, 6000)
     n_traces = rng.poisson(per_week / 7 * rng.gamma(8.0, 1 / 8, (AGENTS, days)))
-    none, nothing = np.zeros(AGENTS, dtype=np.int64), np.zeros(AGENTS)
-    facts = Facts(
-        n_traces, rng.binomial(n_traces, CORROBORATED), none, nothing, nothing, none, np.zeros((AGENTS, 3))
-    )
+    facts = only_traces(n_traces, rng.binomial(n_traces, CORROBORATED))
     effects = DayEffects(rng.uniform(0, MOST_ICC, AGENTS))
     sums = draw(realised(behaviour, effects, rng), facts, effects, rng)
     as_ofs = np.arange(BEFORE - 6, days + 1)

@@ -20,14 +20,26 @@
              'coherence_level', 'entropy_level', 'selected_action', 'action_success', 'signature']) }}
 {% endmacro %}
 
+{#- Those of them that are null in a cleaned row; null when none. -#}
+{% macro missing_fields() -%}
+  case
+    when num_nulls({{ required_fields() | join(', ') }}) > 0 then array_remove(array[
+      {% for field in required_fields() %}
+      case when {{ field }} is null then '{{ field }}' end{% if not loop.last %},{% endif %}
+      {% endfor %}
+    ], null)
+  end
+{%- endmacro %}
+
 {#- Every column that cleaning can turn into null. -#}
 {% macro repairable_columns() %}
   {{ return(trace_text_columns() + ['selected_action'] + trace_score_columns() + ['idma_k_eff', 'audit_sequence_number']
             + (trace_components() if scoring_parameter('replay_enabled') else [])) }}
 {% endmacro %}
 
-{#- Every repair that fct_data_quality counts (scoring.md §8). The staging model flags each as is_<issue>. -#}
-{% macro trace_repairs() %}
+{#- What cleaning repaired in a row of the staging model, which flags each as is_<issue> (scoring.md §8); null when
+    nothing. -#}
+{% macro repairs_of_trace() -%}
   {%- set repairs = [] -%}
   {%- for column in trace_text_columns() + ['selected_action'] -%}
     {%- do repairs.append('blank_' ~ column) -%}
@@ -39,8 +51,15 @@
   {%- for component in trace_components() if scoring_parameter('replay_enabled') -%}
     {%- do repairs.append('unreadable_' ~ component) -%}
   {%- endfor -%}
-  {{ return(repairs) }}
-{% endmacro %}
+  case
+    when num_nonnulls({{ repairable_columns() | join(', ') }}) < n_repairable_sent or event_issues is not null
+      then array_remove(array[
+        {% for repair in repairs %}
+        case when is_{{ repair }} then '{{ repair }}' end{% if not loop.last %},{% endif %}
+        {% endfor %}
+      ], null) || event_issues::text[]
+  end
+{%- endmacro %}
 
 {#- The three scores whose drift R measures (scoring.md §5). -#}
 {% macro drift_metrics() %}

@@ -19,7 +19,7 @@
 {% macro distribute_by_agent(relation) -%}
   select create_distributed_table(
     {{ literal(relation) }},
-    '{{ distribution_column(model.name) }}',
+    'agent_id_hash',
     colocate_with => {{ literal(source('cirislens', 'covenant_traces')) }}
   );
 {%- endmacro %}

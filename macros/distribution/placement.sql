@@ -3,7 +3,7 @@
 {% macro placement(name) %}
   {%- if not is_distributed() -%} {{ return('local') }} {%- endif -%}
   {%- set by_agent = [
-      'int_trace_verdicts', 'int_replays', 'int_agents',
+      'int_trace_verdicts', 'int_traces_without_agent', 'int_replays', 'int_agents',
       'int_agent_hours', 'int_agent_periods', 'int_agent_totals',
       'int_fragility_events', 'int_identity_events', 'int_agent_spine', 'int_window_sums', 'int_window_events',
       'int_window_statistics', 'int_capacity_scores', 'int_record_signs',
@@ -13,14 +13,9 @@
       'int_scoring_run', 'int_scoring_parameters', 'int_source_periods', 'int_deferral_verdicts',
       'int_key_uses', 'int_statistics_inputs',
       'dim_agents', 'dim_capacity_categories', 'dim_scoring_parameters', 'dim_scoring_windows',
-      'scoring_windows', 'capacity_categories', 'deferral_outcomes',
+      'scoring_windows', 'capacity_categories', 'deferral_outcomes', 'components',
   ] -%}
   {{ return('agent' if name in by_agent else 'reference' if name in whole else 'local') }}
-{% endmacro %}
-
-{#- The column that distributes a table. -#}
-{% macro distribution_column(name) %}
-  {{ return('agent_key' if name == 'int_trace_verdicts' else 'agent_id_hash') }}
 {% endmacro %}
 
 {#- Whether the tables are on a Citus cluster. -#}

@@ -24,41 +24,6 @@
   {{ return(['capacity_score', 'c_score', 'i_int_score', 'r_score', 'i_inc_score', 's_score', 'capacity_score_steady']) }}
 {% endmacro %}
 
-{#- Components that have limits; s_score is a factor as well, so its limits are among the factors'. -#}
-{% macro components_with_limits() %}
-  {{ return(['d_identity', 'k_contradiction', 'i_chain', 'i_coverage', 'i_replay', 'delta_drift', 'mttr_hours', 'ece',
-             'q_deferral', 'u_unsafe']) }}
-{% endmacro %}
-
-{#- Components that have a design effect, COMPONENT_design_effect. -#}
-{% macro components_with_design_effect() %}
-  {{ return(['d_identity', 'k_contradiction', 'i_chain', 'i_coverage', 'i_replay', 'delta_drift', 'ece', 'u_unsafe',
-             's_score']) }}
-{% endmacro %}
-
-{#- What has a correlation of the traces of a day in common over the fleet, COLUMN_correlation. -#}
-{% macro quantities_with_correlation() %}
-  {{ return(['d_identity', 'k_contradiction', 'i_chain', 'i_coverage', 'i_replay', 'u_unsafe', 's_score', 'ece']
-            + drift_deltas()) }}
-{% endmacro %}
-
-{#- The drifts of the single metrics. -#}
-{% macro drift_deltas() %}
-  {%- set names = [] -%}
-  {%- for metric in drift_metrics() -%} {%- do names.append('delta_' ~ metric) -%} {%- endfor -%}
-  {{ return(names) }}
-{% endmacro %}
-
-{#- The columns of limits of the components and their design effects, in order. -#}
-{% macro component_limit_columns() %}
-  {%- set names = [] -%}
-  {%- for component in components_with_limits() -%}
-    {%- do names.extend([component ~ '_low', component ~ '_high']) -%}
-  {%- endfor -%}
-  {%- for component in components_with_design_effect() -%} {%- do names.append(component ~ '_design_effect') -%} {%- endfor -%}
-  {{ return(names) }}
-{% endmacro %}
-
 {#- Logarithm of a duration in hours, of at least 0.01 h, as an exact decimal, so that sums are the same in any order. -#}
 {% macro log_hours(duration) -%}
   round(ln(greatest(extract(epoch from {{ duration }})::double precision / 3600, 0.01))::numeric, 12)

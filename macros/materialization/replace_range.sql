@@ -141,12 +141,9 @@ dbtObj.rewritten_table = {{ tojson(table | string) if is_incremental() else 'Non
   {%- endif %}
 {% endmacro %}
 
-{#- Columns and types from the YAML; on a cluster also the one that distributes verdicts. -#}
+{#- Columns and types from the YAML. -#}
 {% macro columns_of_model() %}
   {%- set columns = {} -%}
-  {%- if is_distributed() and distribution_column(model.name) == 'agent_key' -%}
-    {%- do columns.update({'agent_key': 'text'}) -%}
-  {%- endif -%}
   {%- for column in model.columns.values() -%}
     {%- do columns.update({column.name: column.data_type}) -%}
   {%- endfor -%}
@@ -235,18 +232,11 @@ dbtObj.rewritten_table = {{ tojson(table | string) if is_incremental() else 'Non
   {%- endif %}
 {% endmacro %}
 
-{#- SQL that adds the key. On a cluster it must include the distribution column; agent_key may be longer than an index
-    takes, so there a test checks the key. -#}
+{#- SQL that adds the key. On a cluster it must include the distribution column. -#}
 {% macro make_key(table) %}
   {%- for constraint in model.constraints if constraint.type == 'primary_key' -%}
-    {%- set by_agent = placement(model.name) == 'agent' -%}
-    {%- set column = distribution_column(model.name) -%}
-    {%- if by_agent and column == 'agent_key' %}
-  create index on {{ table }} ({{ constraint.columns | join(', ') }});
-    {%- else %}
-  alter table {{ table }} add primary key (
-    {{- (constraint.columns + ([column] if by_agent and column not in constraint.columns else [])) | join(', ') }});
-    {%- endif %}
+    {%- set place = ['agent_id_hash'] if placement(model.name) == 'agent' else [] %}
+  alter table {{ table }} add primary key ({{ (constraint.columns + place) | unique | join(', ') }});
   {%- endfor %}
 {% endmacro %}
 

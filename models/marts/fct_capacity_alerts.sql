@@ -151,7 +151,7 @@ changes as (
             and scores.as_of - comparisons.window_length = earlier.as_of
             and comparisons.earlier_window_days = earlier.window_days
     cross join lateral unnest(
-        '{ {{- parts_of_behaviour() | join(',') -}} }'::text[],
+        '{ {{- components_with_design_effect() | join(',') -}} }'::text[],
         earlier.behaviour_loss,
         earlier.behaviour_worse_sd,
         later.behaviour_loss,

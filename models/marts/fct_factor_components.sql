@@ -33,19 +33,15 @@ select
 from scores
 cross join lateral (
     values
-    {% for factor, names in components_by_factor().items() %}
-    {%- set is_last_factor = loop.last -%}
-    {% for name in names %}
-    {%- set has_limits, has_effect = name in components_with_limits(), name in components_with_design_effect() %}
+    {% for row in component_rows() if row.component_words %}
+    {%- set name = row.component %}
     (
-        '{{ factor }}',
+        '{{ row.factor }}',
         '{{ name }}',
         scores.{{ name }}::double precision,
-        {{ 'scores.' ~ name ~ '_low' if has_limits else 'null::double precision' }},
-        {{ 'scores.' ~ name ~ '_high' if has_limits else 'null::double precision' }},
-        {{ 'scores.' ~ name ~ '_design_effect' if has_effect else 'null::double precision' }}
-    )
-    {%- if not (is_last_factor and loop.last) %},{% endif %}
-    {% endfor %}
+        {{ 'scores.' ~ name ~ '_low' if row.has_limits else 'null::double precision' }},
+        {{ 'scores.' ~ name ~ '_high' if row.has_limits else 'null::double precision' }},
+        {{ 'scores.' ~ name ~ '_design_effect' if row.has_design_effect else 'null::double precision' }}
+    ){% if not loop.last %},{% endif %}
     {% endfor %}
 ) as unpivoted (factor, component, component_value, component_low, component_high, design_effect)

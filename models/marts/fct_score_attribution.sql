@@ -48,8 +48,9 @@ cross join lateral (
             end as points_lost
         from (
             values
-            {% for part, factor in attributed_parts().items() %}
-            ({{ loop.index }}, '{{ factor }}', '{{ part }}', scores.{{ part }}_loss){% if not loop.last %},{% endif %}
+            {% for row in part_rows() %}
+            ({{ row.part_order }}, '{{ row.factor }}', '{{ row.component }}', scores.{{ row.component }}_loss)
+            {%- if not loop.last %},{% endif %}
             {% endfor %}
         ) as parts (part_order, factor, part, loss)
     ) as shared

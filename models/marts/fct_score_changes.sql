@@ -120,11 +120,12 @@ cross join lateral (
             end as points
         from (
             values
-            {% for part, factor in attributed_parts().items() %}
+            {% for row in part_rows() %}
+            {%- set part = row.component %}
             {%- set before, now = 'earlier.' ~ part, 'later.' ~ part %}
             (
-                {{ loop.index }},
-                '{{ factor }}',
+                {{ row.part_order }},
+                '{{ row.factor }}',
                 '{{ part }}',
                 {% if part in resilience_parts %}
                 case

@@ -2,19 +2,8 @@
 {#- change = score_now - score_before, one window and one period earlier, or why there is none (certainty.md
     §2). Grain and key: agent, as-of, window, compared_with. Either score and the change are null where they are not
     there. -#}
-with scores as (
-
-    select
-        agent_id_hash,
-        as_of,
-        window_days,
-        capacity_score,
-        parameter_set_id
-    from {{ ref('fct_capacity_scores') }}
-
-),
-
-earlier_scores as (
+-- Read twice: materialized, it would be the whole history.
+with scores as not materialized (
 
     select
         agent_id_hash,
@@ -48,7 +37,7 @@ compared as (
     )
     left join lateral (
         select looked_up.*
-        from earlier_scores as looked_up
+        from scores as looked_up
         where
             looked_up.agent_id_hash = scores.agent_id_hash
             and looked_up.window_days = scores.window_days

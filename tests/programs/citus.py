@@ -248,6 +248,15 @@ def test_what_explains_a_score_is_asked_of_one_worker(fleet, connection, view):
     assert "Task Count: 1\n" in plan and "Distributed Subplan" not in plan, plan
 
 
+@pytest.mark.parametrize(
+    "condition", ["agent_id_hash = 'nobody'", "traced_at < '2026-03-05'", "not is_counted"]
+)
+def test_judged_traces_are_looked_up_by_workers(fleet, connection, condition):
+    """Both halves, those with an agent and those without; the coordinator looks up the last publication alone."""
+    plan = plan_of(connection, f"select * from {CLUSTER}.fct_trace_verdicts where {condition}")
+    assert "Custom Scan (Citus Adaptive)" in plan and plan.count("Distributed Subplan") == 1, plan
+
+
 @pytest.mark.parametrize("view", EXPLAINING)
 def test_what_explains_the_scores_of_an_as_of_is_worked_out_by_workers(fleet, connection, view):
     query = f"select * from {CLUSTER}.{view} where as_of = timestamptz '{fleet.last}'"
@@ -256,7 +265,7 @@ def test_what_explains_the_scores_of_an_as_of_is_worked_out_by_workers(fleet, co
 
 
 def test_keys_comments_and_contracts_are_those_of_plain_postgresql(fleet, connection):
-    """Every unique key with the column that distributes the table beside its own, but that of the verdicts."""
+    """Every unique key with the column that distributes the table beside its own."""
 
     def described(schema: str) -> list[tuple]:
         return connection.execute(
@@ -276,7 +285,7 @@ def test_keys_comments_and_contracts_are_those_of_plain_postgresql(fleet, connec
             select c.relname, string_agg(a.attname, ' ' order by a.attname) filter (where a.attname <> 'agent_id_hash')
             from pg_index as x join pg_class as c on x.indrelid = c.oid
             join pg_attribute as a on x.indrelid = a.attrelid and a.attnum = any(x.indkey)
-            where c.relnamespace = %s::regnamespace and x.indisunique and c.relname <> 'int_trace_verdicts'
+            where c.relnamespace = %s::regnamespace and x.indisunique
             group by c.relname, x.indexrelid
             """,
             [schema],
@@ -380,8 +389,8 @@ def test_one_server_becomes_a_cluster_as_docs_scaling_says(connection, tmp_path)
             for one in (moved, plain):
                 one.score(as_of, **options)
             assert differences_of(connection) == []
-        seen = connection.execute("select max(as_of) from of_others.scores")
-        assert seen.fetchone() == (last + timedelta(days=1),)
+        kept = connection.execute("select to_regclass('of_others.scores')")
+        assert kept.fetchone() == (None,)  # as docs/scaling.md says of a table that moves
     finally:
         clean(connection)
 

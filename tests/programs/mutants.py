@@ -1,4 +1,4 @@
-"""Make each mistake of mutant_list.py in a copy of the project, and see which test finds it; exit 1 if none does.
+"""Make each mistake of mutants.txt in a copy of the project, and see which test finds it; exit 1 if none does.
 
 `python tests/programs/mutants.py` tries all of them (`make soak`), words after it those whose names have them. Each is
 tried in a process of its own, on one server per processor, where the sources are loaded once.

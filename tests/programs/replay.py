@@ -20,7 +20,7 @@ import psycopg
 import tests_path  # noqa: F401
 from ciris_scoring.lab import embedded
 from ciris_scoring.lab.embedded import SCHEMA
-from event_lens import write_as_events
+from event_lens import AS_EVENTS, write_as_events
 from nasty_fleet import START, nasty_fleet
 from pipeline import create_loose_sources, insert_rows, score, table_differences
 
@@ -43,16 +43,23 @@ def daily_steps(days: int, seed: int = 11) -> list[Step]:
     del as_ofs[days // 2]  # missed
     as_ofs.insert(days // 3, as_ofs[days // 3])  # made twice
     steps = _steps(as_ofs, timedelta(days=3), days, seed, late=timedelta(days=2.4))
-    # A day of one agent vanishes from the source while it still lies inside the lookback.
+    # A day of one agent vanishes from the source while it still lies inside the lookback. Without a trace that was sent
+    # again on another day: as events that one would go back to where it was before, which is late.
     inside = as_ofs[-1] - timedelta(days=3), as_ofs[-1]
-    victim = next(
-        row
-        for step in steps[:-1]
-        for row in step.arrivals.get("covenant_traces", ())
-        if row["agent_id_hash"].strip() and inside[0] <= row["timestamp"] < inside[1]
-    )
-    day = victim["timestamp"].replace(hour=0, minute=0, second=0, microsecond=0)
-    steps[-1].deletions.append((victim["agent_id_hash"], day, day + timedelta(days=1)))
+    days_of: dict[tuple[str, str], set[datetime]] = {}
+    for step in steps:
+        for row in step.arrivals.get("covenant_traces", ()):
+            day = row["timestamp"].replace(hour=0, minute=0, second=0, microsecond=0)
+            days_of.setdefault((row["agent_id_hash"], row["trace_id"]), set()).add(day)
+    moved = {(agent, day) for (agent, _), on in days_of.items() if len(on) > 1 for day in on}
+    victims = {
+        (agent, day)
+        for (agent, _), on in days_of.items()
+        for day in on
+        if agent and agent.strip() and inside[0] <= day < inside[1]
+    }
+    agent, day = min(victims - moved)
+    steps[-1].deletions.append((agent, day, day + timedelta(days=1)))
     return steps
 
 
@@ -134,11 +141,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--days", type=int, default=60, help="daily runs")
     parser.add_argument("--hourly-runs", type=int, default=24, help="hourly runs over 5 days")
+    parser.add_argument("--events", action="store_true", help="read events in the place of traces")
     options = parser.parse_args()
     different = 0
+    source = AS_EVENTS if options.events else {}
     cases = {
-        "days": (daily_steps(options.days), {}),
-        "hours": (hourly_steps(options.hourly_runs, 5), {"ciris_scoring_period": "hour"}),
+        "days": (daily_steps(options.days), source),
+        "hours": (hourly_steps(options.hourly_runs, 5), source | {"ciris_scoring_period": "hour"}),
     }
     for name, (steps, cli_vars) in cases.items():
         with embedded.throw_away() as server, tempfile.TemporaryDirectory() as folder:

@@ -15,9 +15,11 @@ from typing import Any
 import psycopg
 import pytest
 from dbt.adapters.postgres.connections import PostgresCredentials
+from dbt.contracts.graph.nodes import ParsedNode
 from dbt_common.behavior_flags import BehaviorFlagRendered
 from dbt_common.events.base_types import BaseEvent, DebugLevel
 from dbt_common.events.event_manager import EventManager
+from dbt_common.tests import enable_test_caching
 from jinja2 import Environment
 
 from ciris_scoring.lab import embedded
@@ -70,6 +72,12 @@ def compile_once(environment: Environment, source: object, *arguments: object) -
 COMPILED: dict[tuple, object] = {}
 COMPILE, Environment.compile = Environment.compile, compile_once
 
+# dbt writes the code of every node into two files, a sixth of a run, and no test opens them.
+ParsedNode.write_node = lambda *_: None
+
+# dbt reads each macro three times whenever it parses, a third of that: once for all tests.
+enable_test_caching()
+
 # dbt parses the project anew for another server, though nothing that it parses asks which one it is.
 SERVER_KEYS = ("host", "port", "user")
 CONNECTION_KEYS = PostgresCredentials._connection_keys
@@ -79,7 +87,10 @@ PostgresCredentials._connection_keys = lambda self: tuple(
 
 
 # Files whose tests take minutes: begun first, so that neither of two workers waits long for the other at the end.
-LONGEST = ("test_robust_runs", "test_gate", "test_long_history", "test_equals_brute_force", "test_increments")
+LONGEST = (
+    *("test_robust_runs", "test_gate", "test_long_history", "test_equals_brute_force", "test_increments"),
+    *("test_unfinished_runs", "test_source_changes"),
+)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

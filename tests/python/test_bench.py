@@ -1,6 +1,6 @@
 """The benchmark at a tiny size: that it measures everything, touches nothing else, and judges; not how fast it is."""
 
-import os
+import re
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -11,19 +11,17 @@ import yaml
 from click.testing import Result
 
 import command_line
-from benchmarks import command
+from benchmarks import command, measure
 from benchmarks.__main__ import main
 from benchmarks.activity import Activity
 from benchmarks.arriving import FleetOptions
 from benchmarks.database import MARK, NAME
 from benchmarks.errors import BenchFailed
-from benchmarks.fresh_process import in_fresh_process
 from benchmarks.measure import Measurements, RunCost
 from benchmarks.reads import FLEET, HISTORY, LATEST, Read, Size, specification_query
 from benchmarks.table import tables
 from benchmarks.targets import judge
 from benchmarks.verdicts import conclusion
-from ciris_scoring.basics.errors import InputError
 from conftest import REPOSITORY, Database
 
 TINY = ("--agents", "6", "--days", "5", "--traces-per-day", "12", "--increments", "1")
@@ -71,6 +69,8 @@ def test_everything_is_measured_in_a_database_that_is_dropped(database):
         "full history ",
     ):
         assert any(line.startswith(start) for line in lines), (start, result.stdout)
+    [memory] = [line for line in lines if re.match(r"full history +\S+ MB", line)]
+    assert float(memory.split()[2]) > 50
     assert lines[-1] == "No target is stated for this size of fleet."
     with database.connect() as connection:
         assert not exists(connection)
@@ -236,20 +236,9 @@ def test_parallel_queries_are_counted_once():
     assert activity.seconds_by_node == {"model.p.a": 3.0, "model.p.b": 1.0, "test.p.c": 6.0}
 
 
-def test_a_process_of_its_own_has_its_own_memory_and_errors():
-    finished = in_fresh_process(sum, [1, 2])
-    assert finished.result == 3
-    assert finished.seconds > 0
-    assert finished.peak_bytes is None or finished.peak_bytes > 5_000_000
-    with pytest.raises(InputError) as raised:
-        in_fresh_process(refuse)
-    assert raised.value.hint == "a hint"
-    with pytest.raises(BenchFailed, match="code 3"):
-        in_fresh_process(os._exit, 3)
-
-
-def refuse() -> None:
-    raise InputError("refused", "a hint")
+def test_a_run_that_fails_ends_the_benchmark(database, monkeypatch):
+    monkeypatch.setattr(measure, "RUN", "import sys; sys.exit(3)")
+    assert "A run of the benchmark ended with code 3." in refused(bench(database, *TINY), 1)
 
 
 def test_the_specifications_query_is_the_one_in_the_document(tmp_path: Path):

@@ -27,16 +27,16 @@ from test_gate import NO_TRIGGER, RUN_TIMES, trigger
 BEFORE, NEWEST = "2026-06-14T00:00:00Z", "2026-06-15T00:00:00Z"
 INTERMEDIATE = f"{SCHEMA}_intermediate"
 LEFT = {
-    *["scoring_windows", "capacity_categories", "deferral_outcomes"],
+    *["scoring_windows", "capacity_categories", "deferral_outcomes", "components"],
     *["nulls_and_ranges_of_scoring_windows", "nulls_and_ranges_of_capacity_categories"],
-    "nulls_and_ranges_of_deferral_outcomes",
+    *["nulls_and_ranges_of_deferral_outcomes", "nulls_and_ranges_of_components"],
     *["int_scoring_parameters", "dim_scoring_parameters", "dim_scoring_windows", "dim_capacity_categories"],
     "dim_days",
     "stg_cirislens__event_traces",
     *["stg_cirislens__covenant_traces", "stg_cirislens__covenant_trace_batches"],
     *["stg_cirislens__covenant_public_keys", "stg_cirislens__wbd_deferrals"],
     *["int_agent_names", "int_core_identity", "int_integrity", "int_resilience_inputs", "int_resilience"],
-    *["int_incompleteness_awareness", "int_sustained_coherence"],
+    *["int_incompleteness_awareness", "int_sustained_coherence", "int_sign_inputs", "int_successions"],
     *["fct_trace_verdicts", "fct_factor_components", "fct_score_attribution", "fct_score_comparisons"],
     *["fct_score_changes", "fct_scoring_runs"],
 }

@@ -7,6 +7,7 @@ whatever is published of the other agents must be what it is without the odd row
 
 from __future__ import annotations
 
+import functools
 import os
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -171,6 +172,7 @@ def documents(keys: list[str], values: list[str]) -> st.SearchStrategy[str]:
     return st.sampled_from(values) | pairs | nested
 
 
+@functools.cache
 def column_values(table: str, column: str, kind: str) -> st.SearchStrategy[str]:
     """What a column of some type may hold, as COPY takes it."""
     if kind.startswith("varchar") or kind == "text":
@@ -193,6 +195,7 @@ def column_values(table: str, column: str, kind: str) -> st.SearchStrategy[str]:
     return st.sampled_from(pools[kind])
 
 
+@functools.cache
 def ordinary(table: str) -> st.SearchStrategy[Row]:
     """A row as it should be, of an agent that is nobody else's: the other columns of a row with odd ones."""
     agents = st.sampled_from([f"odd-{n}" for n in range(6)])

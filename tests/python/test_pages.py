@@ -34,7 +34,7 @@ from ciris_scoring.serve import report
 from ciris_scoring.serve.fleet_table import fleet_tables
 from ciris_scoring.serve.pages import charts, pages, words
 from ciris_scoring.serve.pages.links import ReportLinks, ServedLinks
-from conftest import REPOSITORY, Database, copy_of
+from conftest import Database, copy_of
 from html_text import Parsed
 from pipeline import MARTS
 
@@ -257,10 +257,10 @@ def test_every_part_has_words(marts):
     assert parts == set(PART_WORDS)
 
 
-def test_messages_of_the_database_use_the_same_words():
-    macros = (REPOSITORY / "macros/formulas/attribution.sql").read_text()
-    [macro] = re.findall(r"macro part_words\(\).*?endmacro", macros, re.DOTALL)
-    assert dict(re.findall(r"'(\w+)': '([^']+)'", macro)) == PART_WORDS
+def test_messages_of_the_database_use_the_same_words(marts):
+    falling = read(marts, "select message from fct_capacity_alerts where kind = 'falling'")
+    named_parts = {row["message"].partition("What cost most: ")[2] for row in falling}
+    assert named_parts and named_parts <= {f"{named(part)}." for part in PART_WORDS}
 
 
 def test_alerts_and_parameters_are_those_of_the_marts(marts):

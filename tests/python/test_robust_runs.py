@@ -230,7 +230,8 @@ def _without_room(database: Database, case: Case, data: Path) -> None:
         connection.execute("create table public.as_they_were as table cirislens.covenant_traces")
         connection.execute(
             'insert into cirislens.covenant_traces (agent_id_hash, trace_id, "timestamp")'
-            " select (select min(agent_id_hash) from cirislens.covenant_traces), repeat(md5(n::text), 4),"
+            " select (select min(agent_id_hash) from cirislens.covenant_traces where agent_id_hash ~ '[0-9a-f]'),"
+            " repeat(md5(n::text), 4),"
             " %s - n * interval '0.5 seconds' from generate_series(1, 120000) as n",
             [case.as_of],
         )

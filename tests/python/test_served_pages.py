@@ -249,7 +249,7 @@ def test_data_quality_is_counted(client, marts):
     assert all(words.issue(issue) != issue for issue, _ in expected)
     is_fault = ["no fault" not in row[0] for row in rows]
     assert is_fault == sorted(is_fault, reverse=True) and 0 < sum(is_fault) < len(rows)
-    assert headings[4:] == ["1 Jun", *map(str, range(2, 15))]
+    assert headings[4:] == ["14 Jun", *map(str, range(13, 0, -1))]
     days = marts.execute(
         "select issue, extract(day from period_start)::int, sum(n) from fct_data_quality"
         " where period_start >= '2026-06-01' group by 1, 2 having sum(n) > 0"
@@ -257,7 +257,7 @@ def test_data_quality_is_counted(client, marts):
     shown = [
         (issue, day, int(cell.replace(",", "")))
         for issue, row in named
-        for day, cell in enumerate(row[4:], start=1)
+        for day, cell in zip(range(14, 0, -1), row[4:], strict=True)
         if cell
     ]
     assert sorted(shown) == sorted(days)
@@ -287,7 +287,7 @@ def test_two_agents_lie_beside_each_other(client, marts):
         " and window_days = 7 and as_of = (select max(as_of) from fct_capacity_scores) order by agent_id_hash",
         [LINK],
     ).fetchall()
-    for place, name in enumerate(("Capacity", "i_chain")):
+    for place, name in enumerate(("days", "i_chain")):
         shown = [float(cell.split()[0]) for cell in rows[name][1:3]]
         assert shown == pytest.approx([row[place] for row in expected], abs=1e-3)
         assert rows[name][4] == "apart"
@@ -306,7 +306,7 @@ def test_two_agents_lie_beside_each_other(client, marts):
     ],
 )
 def test_intervals_are_apart_where_they_have_nothing_in_common(left, right, difference, is_apart):
-    found = Compared("Capacity", "score", left, right)
+    found = Compared("Score of 7 days", "score", left, right)
     assert found.difference == (None if difference is None else pytest.approx(difference))
     assert found.is_apart is is_apart
 

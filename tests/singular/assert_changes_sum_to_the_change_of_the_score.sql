@@ -2,7 +2,7 @@
 -- thirteen parts once in fct_score_changes, whose points sum to it; where it gives a reason, it has none. A part whose
 -- component is what it was has exactly 0, but for those of I_int under an active integrity_floor, which shares the loss
 -- out anew.
-with comparisons as {{ worked_out_once() }}(
+with comparisons as materialized (
 
     select
         agent_id_hash,
@@ -17,7 +17,7 @@ with comparisons as {{ worked_out_once() }}(
 
 ),
 
-changes as {{ worked_out_once() }}(
+changes as materialized (
 
     select
         score_change_id,

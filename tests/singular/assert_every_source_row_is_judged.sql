@@ -1,8 +1,8 @@
 {{ config(fail_calc='coalesce(max(percent_wrong), 0)', warn_if='> 0', error_if='> 1') }}
--- No trace is dropped or multiplied on its way from the source: each period that the run scores again holds as many
--- verdicts as source rows. The number of results is the share of source rows that are missing, in percent, rounded
--- up; 100 for a surplus. Up to one percent, or ten rows, only warns, as 1: traces may have arrived since they were
--- read, and the next run reads them.
+-- No trace of an agent is dropped or multiplied on its way from the source: each period that the run scores again holds
+-- as many verdicts as source rows with an agent. Others enter no score, and must not delay this test. The number of
+-- results is the share of source rows that are missing, in percent, rounded up; 100 for a surplus. Up to one percent,
+-- or ten rows, only warns, as 1: traces may have arrived since they were read, and the next run reads them.
 with run as (
 
     select as_of
@@ -19,6 +19,7 @@ source_counts as (
     where
         traced_at >= {{ bound_of_run('counted_from') }}
         and traced_at >= {{ traces_from() }}
+        and agent_id_hash is not null
         and traced_at < (select run.as_of from run)
     group by 1
 

@@ -2,7 +2,7 @@
 -- candidate; none has a row of its own making. A row that one of them lacks would be missing in the marts.
 {%- set factors = ['int_core_identity', 'int_integrity', 'int_incompleteness_awareness', 'int_sustained_coherence',
     'int_resilience_inputs', 'int_window_statistics', 'int_capacity_scores'] %}
-with window_sums as {{ inlined() }}(
+with window_sums as (
 
     select
         agent_id_hash,

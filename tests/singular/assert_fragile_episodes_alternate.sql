@@ -1,6 +1,6 @@
 -- Detections and recoveries of an agent take turns, and each recovery carries the time and the failure mode of the
 -- detection before it: MTTR and rho_regression read episodes off single rows.
-with events as {{ inlined() }}(
+with events as not materialized (
 
     select
         agent_id_hash,

@@ -25,7 +25,7 @@ verdicts as (
     from {{ ref('int_trace_verdicts') }} as verdicts
     left join replays
         on
-            verdicts.{{ agent_key() }} = replays.agent_id_hash
+            verdicts.agent_id_hash = replays.agent_id_hash
             and verdicts.traced_at = replays.traced_at
             and verdicts.trace_verdict_id = replays.trace_verdict_id
     where

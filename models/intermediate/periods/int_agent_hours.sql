@@ -10,7 +10,7 @@
 with verdicts as (
 
     select
-        {{ agent_key() }} as agent_id_hash,
+        agent_id_hash,
         traced_at,
         coherence_level,
         is_signal,
@@ -39,8 +39,8 @@ hours as {{ inlined() }}(
 
 ),
 
--- The fleet, a row per hour.
-fleet_hours as {{ worked_out_once() }}(
+-- The fleet, a row per hour: on a cluster the coordinator computes it once and sends it to the workers.
+fleet_hours as materialized (
 
     select
         hour_start,

@@ -16,7 +16,7 @@ with verdicts as (
 
     select
         {{ fence_column('verdicts') }}
-        {{ agent_key() }} as agent_id_hash,
+        agent_id_hash,
         period_start,
         traced_at,
         is_identity_change,
@@ -106,7 +106,7 @@ replay_sums as (
 reported_alike as (
 
     select
-        {{ agent_key() }} as agent_id_hash,
+        agent_id_hash,
         period_start,
         reporting,
         key_hash,
@@ -117,7 +117,7 @@ reported_alike as (
         {{ in_judged_range('traced_at') }}
         and is_counted
     group by
-        {{ agent_key() }},
+        agent_id_hash,
         period_start,
         reporting,
         key_hash,
@@ -125,7 +125,8 @@ reported_alike as (
 
 ),
 
-key_uses as {{ inlined() }}(
+-- Not materialized: on a cluster the coordinator would compute it.
+key_uses as not materialized (
 
     select
         agent_id_hash,

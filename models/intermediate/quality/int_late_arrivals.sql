@@ -56,13 +56,12 @@ judged_counts as (
     union all
 
     select
-        agent_id_hash,
+        null::text as agent_id_hash,
         period_start,
         1 as n
-    from {{ ref('int_trace_verdicts') }}
+    from {{ ref('int_traces_without_agent') }}
     where
-        agent_id_hash is null
-        and traced_at >= {{ late_from }}
+        traced_at >= {{ late_from }}
         and traced_at < {{ late_until }}
 
 ),
@@ -157,12 +156,11 @@ late_keys as (
     from doubtful_keys
     cross join lateral (
         select
-            {{ fence_column('verdicts') }}
             verdicts.traced_at,
             verdicts.is_key_registered
         from {{ ref('int_trace_verdicts') }} as verdicts
         where
-            verdicts.{{ agent_key() }} = doubtful_keys.agent_id_hash
+            verdicts.agent_id_hash = doubtful_keys.agent_id_hash
             and verdicts.traced_at >= doubtful_keys.period_start
             and verdicts.traced_at < doubtful_keys.period_start + {{ period_length() }}
             and verdicts.key_hash = doubtful_keys.key_hash

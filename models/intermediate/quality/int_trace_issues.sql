@@ -2,51 +2,40 @@
 {#- Grain: one row per agent, period and issue: repairs of traces, and traces set aside (scoring.md §8). Of a
     trace whose agent is missing, blank or oversized only that and an oversized trace_id are counted, whatever else was
     wrong with it. -#}
-with verdicts as (
+with traces as (
 
     select
         agent_id_hash,
         period_start,
-        is_duplicate,
-        repairs
+        case when is_duplicate then array_append(repairs, 'duplicate_trace') else repairs end as issues
     from {{ ref('int_trace_verdicts') }}
     where
         {{ in_judged_range('traced_at') }}
-        and (is_duplicate or repairs is not null or agent_id_hash is null)
+        and (is_duplicate or repairs is not null)
+
+    union all
+
+    -- A missing agent alone is no repair, so such a row may have none.
+    select
+        agent_id_hash,
+        period_start,
+        coalesce(repairs, array['blank_agent_id_hash']) as issues
+    from {{ ref('int_traces_without_agent') }}
+    where {{ in_judged_range('traced_at') }}
 
 ),
 
 issues as (
 
     select
-        agent_id_hash,
-        period_start,
-        'duplicate_trace' as issue
-    from verdicts
-    where is_duplicate
-
-    union all
-
-    select
-        verdicts.agent_id_hash,
-        verdicts.period_start,
-        repair.issue
-    from verdicts
-    cross join lateral unnest(verdicts.repairs) as repair (issue)
-    where verdicts.agent_id_hash is not null
-
-    union all
-
-    -- A missing agent alone is no repair, so such a row may have none.
-    select
-        verdicts.agent_id_hash,
-        verdicts.period_start,
-        refusal.issue
-    from verdicts
-    cross join lateral unnest(coalesce(verdicts.repairs, array['blank_agent_id_hash'])) as refusal (issue)
+        nullif(traces.agent_id_hash, '') as agent_id_hash,
+        traces.period_start,
+        found.issue
+    from traces
+    cross join lateral unnest(traces.issues) as found (issue)
     where
-        verdicts.agent_id_hash is null
-        and refusal.issue in ('blank_agent_id_hash', 'oversized_id')
+        traces.agent_id_hash <> ''
+        or found.issue in ('blank_agent_id_hash', 'oversized_id')
 
 )
 

@@ -1,7 +1,7 @@
 {#- Agents that came when another one of their name fell silent (certainty.md §5, new_identity): it sent its last trace
     in the 2 days before the agent's first one. Grain and key: the agent that came. silent_until: when the other one
     sent again; null until it does. -#}
-with agent_names as {{ worked_out_once() }}(
+with agent_names as materialized (
 
     select
         identity_event_id,
@@ -28,7 +28,7 @@ first_names as (
 
 ),
 
-namesakes as {{ worked_out_once() }}(
+namesakes as materialized (
 
     select
         first_names.agent_id_hash,

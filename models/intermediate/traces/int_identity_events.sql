@@ -10,7 +10,7 @@ with verdicts as (
 
     select
         trace_verdict_id,
-        {{ agent_key() }} as agent_id_hash,
+        agent_id_hash,
         traced_at,
         period_start,
         audit_sequence_number,

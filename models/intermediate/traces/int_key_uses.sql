@@ -11,7 +11,7 @@
 with first_uses as (
 
     select
-        {{ agent_key() }} as agent_id_hash,
+        agent_id_hash,
         key_hash,
         min(traced_at) as traced_at
     from {{ ref('int_trace_verdicts') }}
@@ -20,7 +20,7 @@ with first_uses as (
         and is_counted
         and key_hash is not null
     group by
-        {{ agent_key() }},
+        agent_id_hash,
         key_hash
 
 ),

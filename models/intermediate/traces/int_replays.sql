@@ -12,7 +12,7 @@
 with sampled as not materialized (
 
     select
-        {{ agent_key() }} as agent_id_hash,
+        agent_id_hash,
         traced_at,
         trace_verdict_id,
         period_start
@@ -28,9 +28,7 @@ with sampled as not materialized (
 unpacked as (
 
     select
-        {{ fence_column('unpacked') }}
-        {{ agent_key_column() }}
-        agent_id_hash,
+        agent_id_hash_as_sent as agent_id_hash,
         agent_name,
         trace_id,
         traced_at,
@@ -57,7 +55,7 @@ unpacked as (
             select 1
             from sampled
             where
-                sampled.agent_id_hash = traces.{{ agent_key() }}
+                sampled.agent_id_hash = traces.agent_id_hash_as_sent
                 and sampled.traced_at = traces.traced_at
         )
     {{ fence() }} -- noqa: AM09
@@ -80,8 +78,6 @@ looked_up as (
 compared as (
 
     select
-        {{ fence_column('compared') }}
-        {{ agent_key_column() }}
         agent_id_hash,
         traced_at,
         {{ occurrence_id() }} as occurrence_id,
@@ -103,7 +99,7 @@ occurrences as (
         *,
         {{ copy_number('occurrence') }} as copy_number
     from compared
-    window occurrence as (partition by {{ within_agent() }}occurrence_id order by content_hash)
+    window occurrence as (partition by occurrence_id, agent_id_hash order by content_hash)
 
 ),
 
@@ -134,6 +130,6 @@ select
 from sampled
 inner join identified
     on
-        sampled.agent_id_hash = identified.{{ agent_key() }}
+        sampled.agent_id_hash = identified.agent_id_hash
         and sampled.traced_at = identified.traced_at
         and sampled.trace_verdict_id = identified.trace_verdict_id

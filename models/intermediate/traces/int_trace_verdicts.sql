@@ -24,9 +24,7 @@ with public_keys as (
 cleaned as (
 
     select
-        {{ fence_column('cleaned') }}
-        {{ agent_key_column() }}
-        agent_id_hash,
+        agent_id_hash_as_sent as agent_id_hash,
         agent_name,
         trace_id,
         thought_id,
@@ -49,16 +47,7 @@ cleaned as (
         selected_action,
         action_success,
         is_out_of_range_csdma_plausibility_score,
-        case
-            when
-                num_nonnulls({{ repairable_columns() | join(', ') }}) < n_repairable_sent
-                or event_issues is not null
-                then array_remove(array[
-                    {% for repair in trace_repairs() %}
-                    case when is_{{ repair }} then '{{ repair }}' end{% if not loop.last %},{% endif %}
-                    {% endfor %}
-                ], null) || event_issues::text[]
-        end as repairs,
+        {{ repairs_of_trace() }} as repairs,
         dma_results,
         conscience_result,
         action_result,
@@ -67,6 +56,7 @@ cleaned as (
     where
         {{ in_judged_range('traced_at') }}
         and traced_at >= {{ traces_from() }}
+        and agent_id_hash is not null
     {{ fence() }} -- noqa: AM09
 
 ),
@@ -77,13 +67,7 @@ looked_up as (
         cleaned.*,
         {{ is_key_registered('public_keys.registered_until', 'cleaned.traced_at') }} as is_key_registered,
         num_nonnulls({{ required_fields() | join(', ') }}) as n_fields_present,
-        case
-            when num_nulls({{ required_fields() | join(', ') }}) > 0 then array_remove(array[
-                {% for field in required_fields() %}
-                case when {{ field }} is null then '{{ field }}' end{% if not loop.last %},{% endif %}
-                {% endfor %}
-            ], null)
-        end as missing_fields
+        {{ missing_fields() }} as missing_fields
     from cleaned
     left join public_keys on cleaned.signature_key_id = public_keys.key_id
 
@@ -95,8 +79,6 @@ looked_up as (
 judged as (
 
     select
-        {{ fence_column('judged') }}
-        {{ agent_key_column() }}
         traced_at,
         period_start,
         hashtextextended(trace_id, coalesce(audit_sequence_number, -1)) as delivery_hash,
@@ -141,7 +123,7 @@ deliveries as (
     from judged
     window delivery as (
         partition by
-            {{ within_agent() }}agent_id_hash collate "C", delivery_hash, trace_id collate "C", audit_sequence_number
+            {{ of_agent() }}, delivery_hash, trace_id collate "C", audit_sequence_number
         order by traced_at, content_hash
     )
 
@@ -173,7 +155,7 @@ carried_in as (
             earlier.last_fragility_flag
         from {{ this }} as earlier
         where
-            earlier.{{ agent_key() }} = agents.agent_id_hash
+            earlier.agent_id_hash = agents.agent_id_hash
             and earlier.traced_at < {{ rejudged_from() }}
             and earlier.is_counted
         order by {{ newest_first('trace_verdict_id', 'earlier') }}
@@ -200,7 +182,7 @@ numbered as (
         carried_in.last_agent_name as carried_agent_name,
         carried_in.last_audit_sequence_number as carried_audit_sequence_number,
         carried_in.last_fragility_flag as carried_fragility_flag,
-        identified.agent_id_hash is not null and identified.trace_id is not null and (
+        identified.trace_id is not null and (
             identified.is_sent_again
             {% if is_incremental() %}
             or exists (
@@ -208,7 +190,7 @@ numbered as (
                 from {{ this }} as earlier
                 where
                     earlier.delivery_hash = identified.delivery_hash
-                    and earlier.{{ agent_key() }} = identified.{{ agent_key() }}
+                    and earlier.agent_id_hash = identified.agent_id_hash
                     and earlier.trace_id = identified.trace_id
                     and earlier.audit_sequence_number is not distinct from identified.audit_sequence_number
                     and earlier.traced_at < {{ rejudged_from() }}
@@ -217,7 +199,7 @@ numbered as (
         ) as is_duplicate,
         row_number() over agent_order as agent_position
     from identified
-    left join carried_in on identified.{{ agent_key() }} = carried_in.agent_id_hash
+    left join carried_in on identified.agent_id_hash = carried_in.agent_id_hash
     window agent_order as ({{ agent_order('identified') }})
 
 ),
@@ -226,7 +208,7 @@ counted as (
 
     select
         *,
-        agent_id_hash is not null and not is_duplicate as is_counted
+        not is_duplicate as is_counted
     from numbered
 
 ),
@@ -275,7 +257,7 @@ sampled as (
             'has_entry_hash', 'audit_sequence_number', 'previous_audit_sequence_number'
         ) }} as is_link_intact,
         row_number() over (
-            partition by {{ within_agent() }}agent_id_hash collate "C", period_start, is_counted
+            partition by {{ of_agent() }}, period_start, is_counted
             order by sampling_hash, audit_sequence_number, traced_at, trace_verdict_id
         ) as sample_rank
     from in_context
@@ -284,7 +266,6 @@ sampled as (
 
 select
     -- the trace
-    {{ agent_key_column() }}
     trace_verdict_id,
     delivery_hash,
     agent_id_hash,

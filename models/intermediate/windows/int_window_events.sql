@@ -30,7 +30,7 @@ with scored_windows as (
 deferrals as (
 
     select
-        deferrals.agent_id_hash,
+        agents.agent_id_hash,
         {{ period_start('deferrals.created_at') }} as created_in,
         case
             when deferrals.is_judged and deferrals.judged_from < {{ as_of() }}

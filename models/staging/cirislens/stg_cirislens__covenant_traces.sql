@@ -26,9 +26,7 @@ select
     {{ is_oversized_id('agent_id_hash::text') }} or {{ is_oversized_id('trace_id::text') }} as is_oversized_id,
     {{ clean_action('selected_action::text') }} as selected_action,
     selected_action is not null and {{ clean_action('selected_action::text') }} is null as is_blank_selected_action,
-    {% if is_distributed() %}
-    agent_id_hash as agent_key,
-    {% endif %}
+    agent_id_hash::text as agent_id_hash_as_sent,
     "timestamp"::timestamptz as traced_at,
     signature_verified::boolean as signature_verified,
     {% set number = clean_whole_number('audit_sequence_number', types.get('audit_sequence_number', {})) -%}

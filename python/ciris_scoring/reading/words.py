@@ -6,6 +6,7 @@ from datetime import datetime
 
 from ciris_scoring.basics import as_of as as_of_time
 from ciris_scoring.basics import decimals
+from ciris_scoring.basics.components import COMPONENT_ROWS
 from ciris_scoring.reading.agent import PartLost
 from ciris_scoring.reading.fleet import Score
 
@@ -61,52 +62,11 @@ FACTOR_WORDS = {
     ),
 }
 
-PART_WORDS: Mapping[str, str] = {
-    "d_identity": "changes of name",
-    "k_contradiction": "overridden actions",
-    "i_chain": "broken chain of evidence",
-    "i_coverage": "missing fields",
-    "i_replay": "decisions that do not replay",
-    "r_ceiling": "fixed cost",
-    "delta_drift": "drift",
-    "mttr_hours": "slow recovery",
-    "rho_regression": "relapses",
-    "ece": "overconfidence",
-    "q_deferral": "deferrals judged poor",
-    "u_unsafe": "unsafe actions",
-    "s_score": "incoherent signals",
-}
-"""The parts that a score loses points to, by their names in the marts; the macro ``part_words`` says the same."""
-
+PART_WORDS: Mapping[str, str] = {one.component: one.part_words for one in COMPONENT_ROWS if one.part_words}
+"""The parts that a score loses points to, by their names in the marts."""
 
 COMPONENT_WORDS: Mapping[str, str] = {
-    "d_identity": "changes of name, share",
-    "k_contradiction": "overridden actions, share",
-    "conscience_failure_rate": "actions that failed the conscience, share",
-    "i_chain": "traces valid in the chain, share",
-    "signature_rate": "verified signatures, share",
-    "key_rate": "registered keys, share",
-    "link_rate": "unbroken links, share",
-    "chain_gaps": "gaps in the numbers",
-    "chain_rewinds": "numbers that go back",
-    "chain_duplicates": "repeated numbers",
-    "i_coverage": "fields filled, share",
-    "i_replay": "decisions that replay, share",
-    "n_replayed": "decisions replayed",
-    "delta_drift": "drift",
-    "delta_csdma_plausibility_score": "drift of plausibility",
-    "delta_dsdma_domain_alignment": "drift of alignment",
-    "delta_coherence_level": "drift of coherence",
-    "mttr_hours": "hours until recovery, mean",
-    "n_open_episodes": "episodes still open",
-    "rho_regression": "relapses, share of recoveries",
-    "ece": "error of confidence",
-    "q_deferral": "share of deferrals judged right",
-    "n_judged_deferrals": "deferrals judged",
-    "u_unsafe": "unsafe actions, share",
-    "sigma": "coherent signals, decayed",
-    "sigma_max": "all signals, decayed: the most sigma could be",
-    "n_signals": "coherence signals",
+    one.component: one.component_words for one in COMPONENT_ROWS if one.component_words
 }
 """The components of fct_factor_components: what the value is."""
 

@@ -6,20 +6,6 @@ import numpy as np
 
 from ciris_scoring.statistics.inputs import Floats, Parameters
 
-PARTS = (
-    *(
-        "d_identity",
-        "k_contradiction",
-        "i_chain",
-        "i_coverage",
-        "i_replay",
-        "r_ceiling",
-        "delta_drift",
-        "mttr_hours",
-    ),
-    *("rho_regression", "ece", "u_unsafe", "q_deferral", "s_score"),
-)
-
 
 class Components(NamedTuple):
     """Published components of n scores, (n,) each: neutral where unmeasured, but for S, which is then 0."""

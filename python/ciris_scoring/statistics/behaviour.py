@@ -7,11 +7,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ciris_scoring.basics.components import COMPONENT_ROWS
 from ciris_scoring.statistics.inputs import PUBLISHED_LEVEL, Floats, Parameters
 from ciris_scoring.statistics.intervals import COMPONENTS, GOOD_SHARES, Intervals
 from ciris_scoring.statistics.resilience import sigmoid
 
-PARTS = tuple(component for component in COMPONENTS if component not in ("mttr_hours", "q_deferral"))
+PARTS = tuple(one.component for one in COMPONENT_ROWS if one.has_design_effect)
 
 LEAST_UNDER_LOGARITHM = 1e-9
 """So that no loss is infinite."""

@@ -36,20 +36,21 @@ def find_waiting(
     :param table: what was computed before; None where everything is to be computed.
     :returns: the waiting ones, in the order of their as-ofs.
     """
-    known = sql.SQL(
-        "select 1 from {} as known where (known.as_of, known.window_days, known.inputs_digest)"
-        " = (inputs.as_of, inputs.window_days, inputs.inputs_digest)"
-    ).format(table or statistics_inputs)
+    # Not correlated: a cluster refuses to correlate a table on every machine with one on the workers.
+    is_new = sql.SQL(
+        "(as_of, window_days, inputs_digest) not in"
+        " (select distinct as_of, window_days, inputs_digest from {} where {})"
+    ).format(table or statistics_inputs, sql.SQL(rewritten_range))
     session.execute(
         sql.SQL("""
         create temporary table ciris_fleets on commit drop as
         select as_of, window_days, inputs_digest, n_agents
-        from {inputs} as inputs
+        from {inputs}
         where {in_range} and {is_new}
         """).format(
             inputs=statistics_inputs,
             in_range=sql.SQL(rewritten_range),
-            is_new=sql.SQL("true") if table is None else sql.SQL("not exists ({})").format(known),
+            is_new=sql.SQL("true") if table is None else is_new,
         )
     )
     session.execute("analyze ciris_fleets")

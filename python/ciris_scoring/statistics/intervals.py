@@ -57,6 +57,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ciris_scoring.basics.components import COMPONENT_ROWS
 from ciris_scoring.statistics.coherence import Coherence, coherence
 from ciris_scoring.statistics.combination import (
     Combined,
@@ -125,17 +126,10 @@ CHUNK_AGENT_PERIODS = 15_000
 
 FACTORS = ("C", "I_int", "R", "I_inc", "S")
 
-COMPONENTS_BY_FACTOR = (
-    ("d_identity", "k_contradiction"),
-    ("i_chain", "i_coverage", "i_replay"),
-    ("delta_drift", "mttr_hours"),
-    ("ece", "q_deferral", "u_unsafe"),
-    ("s_score",),
-)
-COMPONENTS = tuple(component for components in COMPONENTS_BY_FACTOR for component in components)
+COMPONENTS = tuple(one.component for one in COMPONENT_ROWS if one.has_limits)
 """The components that carry width, in the order of the arrays (``rho_regression`` is taken as observed)."""
 
-GOOD_SHARES = ("i_chain", "i_coverage", "i_replay", "s_score")
+GOOD_SHARES = tuple(one.component for one in COMPONENT_ROWS if one.is_rate and one.better == "higher")
 """Rates of which the share of good events is published."""
 
 WORSE_SIDE_OF_ECE = 1.6

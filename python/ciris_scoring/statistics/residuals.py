@@ -15,19 +15,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ciris_scoring.basics.components import COMPONENT_ROWS
 from ciris_scoring.statistics.inputs import METRICS, Booleans, Floats, Integers, PeriodSums
 from ciris_scoring.statistics.resilience import N_BINS
 from ciris_scoring.statistics.rolling import RunningTotals, day_sums, running_totals
 
-RATES = (
-    "d_identity",
-    "k_contradiction",
-    "i_chain",
-    "i_coverage",
-    "i_replay",
-    "u_unsafe",
-    "s_score",
-)
+RATES = tuple(one.component for one in COMPONENT_ROWS if one.is_rate)
 """The components that are rates, in the order of the arrays; events are what lowers the score."""
 
 EFFECTS = (*RATES, "ece", *(f"delta_{metric}" for metric in METRICS))

@@ -106,7 +106,7 @@ RULES = {
         "shares",
         found=3,
         excess=0.15,
-        z=2.5,
+        z=3,
         of_baseline=None,
         of_median=1,
     ),

@@ -6,9 +6,9 @@ from typing import NamedTuple
 import numpy as np
 from psycopg import sql
 
+from ciris_scoring.basics.components import COMPONENT_ROWS
 from ciris_scoring.basics.statements import column_list
 from ciris_scoring.statistics.alike import Alike
-from ciris_scoring.statistics.attribution import PARTS
 from ciris_scoring.statistics.behaviour import PARTS as behaviour_parts
 from ciris_scoring.statistics.behaviour import Behaviour
 from ciris_scoring.statistics.design_effects import FleetValues
@@ -24,7 +24,6 @@ FACTOR_SCORES = ("c_score", "i_int_score", "r_score", "i_inc_score", "s_score")
 """The columns of the factors, in the order of ``FACTORS``."""
 
 DELTAS = tuple(f"delta_{metric}" for metric in METRICS)
-WITHOUT_DESIGN_EFFECT = ("mttr_hours", "q_deferral")
 BEHAVIOUR = tuple(f"behaviour_{name}" for name in Behaviour._fields)
 INTEGERS = ("n_measured_metrics", "driver", "deferrals_are_worse", *Alike._fields)
 
@@ -161,7 +160,7 @@ def column_names() -> list[str]:
             "s_score",
         ),
         *(f"{name}_{side}" for name in limited for side in ("low", "high")),
-        *(f"{name}_design_effect" for name in COMPONENTS if name not in WITHOUT_DESIGN_EFFECT),
+        *(f"{part}_design_effect" for part in behaviour_parts),
         "driver",
         *(f"{effect}_correlation" for effect in EFFECTS),
         "episode_cv",
@@ -169,7 +168,7 @@ def column_names() -> list[str]:
         "episode_chance",
         *Alike._fields,
         "deferrals_are_worse",
-        *(f"{part}_loss" for part in PARTS),
+        *(f"{one.component}_loss" for one in COMPONENT_ROWS if one.part_order),
         *(f"{name}_{part}" for name in BEHAVIOUR for part in behaviour_parts),
     ]
 

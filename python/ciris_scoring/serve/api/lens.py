@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from ciris_scoring.basics.components import COMPONENT_ROWS
 from ciris_scoring.reading import agent as agent_reading
 from ciris_scoring.reading import agents, fleet
 from ciris_scoring.reading.factors import FACTORS
@@ -16,16 +17,7 @@ from ciris_scoring.reading.publication import Publication
 from ciris_scoring.reading.verdict import BOUND, VERDICTS
 from ciris_scoring.serve.api import models
 
-LENS_NAMES = {
-    "d_identity": "D_identity",
-    "k_contradiction": "K_contradiction",
-    "i_chain": "I_chain",
-    "i_coverage": "I_coverage",
-    "i_replay": "I_replay",
-    "ece": "ECE",
-    "q_deferral": "Q_deferral",
-    "u_unsafe": "U_unsafe",
-}
+LENS_NAMES = {one.component: one.lens_name for one in COMPONENT_ROWS if one.lens_name}
 """Components that the lens has too, under these names; the others keep their own."""
 SORTED_BY: Mapping[str, Callable[[Score], Any]] = {
     "composite_score": lambda score: score.capacity_score,

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from ciris_scoring.basics.terminal import plural
 from ciris_scoring.serve.pages import charts
 from ciris_scoring.serve.pages.agent_view import AgentView
 
@@ -67,7 +68,10 @@ def compared(left: AgentView, right: AgentView) -> list[Compared]:
                 for view in (left, right)
             ),
         )
-        for name, column in (("Steady score", "capacity_score_steady"), ("Capacity", "capacity_score"))
+        for name, column in (
+            ("Steady score", "capacity_score_steady"),
+            (f"Score of {plural(left.score.window_days, 'day')}", "capacity_score"),
+        )
     ]
     rows = scores
     for mine, theirs in zip(left.score.factors, right.score.factors, strict=True):

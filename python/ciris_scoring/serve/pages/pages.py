@@ -89,6 +89,7 @@ def message_page(
     choices: Sequence[Agent] = (),
     ways: Mapping[str, str] | None = None,
     window_days: int | None = None,
+    as_of: datetime | None = None,
     links: Links | None = None,
     status: int = 200,
     way_back: str | None = None,
@@ -98,6 +99,7 @@ def message_page(
     :param lines: paragraphs.
     :param choices: agents to link to.
     :param ways: other links by their words.
+    :param as_of: of the scores that the navigation leads to; None without scores.
     :param status: status of HTTP, for a server.
     :param way_back: where the page of the fleet is; None for no link.
     """
@@ -109,6 +111,7 @@ def message_page(
         choices=choices,
         ways=ways or {},
         window_days=window_days,
+        as_of=as_of,
         way_back=way_back,
     )
     return Message(html, status)
@@ -141,11 +144,6 @@ class _Page:
     bound: float
     """Of the permission that the verdicts are about."""
     neighbours: Neighbours
-
-    @property
-    def is_newest(self) -> bool:
-        """Whether the as-of is the newest one."""
-        return self.as_of == self.neighbours.newest
 
     @classmethod
     def read(
@@ -216,13 +214,12 @@ class _Page:
             "unfinished": self.unfinished,
             "links": self.links,
             "now": self.now,
-            "is_newest": self.is_newest,
             "frame": None,
             "days": self.days,
             "ranges_offered": RANGES,
             "bound": self.bound,
             "neighbours": self.neighbours,
-            "is_old": self.is_newest and self.now - self.as_of > 2 * self.neighbours.period(self.as_of),
+            "is_old": self.now - self.neighbours.newest > 2 * self.neighbours.period(self.as_of),
         }
 
     def render(self, template: str, **values: Any) -> str:
@@ -235,7 +232,12 @@ class _Page:
         :param more: choices and ways of :func:`message_page`.
         """
         fleet_link = self.links.fleet(self.window_days)
-        more |= {"window_days": self.window_days, "links": self.links, "way_back": fleet_link}
+        more |= {
+            "window_days": self.window_days,
+            "as_of": self.as_of,
+            "links": self.links,
+            "way_back": fleet_link,
+        }
         return _Instead(message_page(heading, lines, status=status, **more))
 
 
@@ -348,9 +350,18 @@ def agent_page(page: _Page, agent: str) -> str:
     """
     score = _score_of(page, agent)
     [view] = _view_of(page, [score])
+    others = (
+        one
+        for window in page.windows
+        if window != page.window_days
+        for one in fleet.scores(
+            page.marts, score.as_of, window, agent_id_hash=score.agent_id_hash, raised_at=page.as_of
+        )
+    )
     return page.render(
         "agent.html",
         view=view,
+        elsewhere={one.window_days: one.verdict(page.bound) for one in others},
         frame=view.frame,
         at_link=lambda links: links.agent(score.agent_id_hash, page.window_days),
         agent_link=lambda window: page.links.agent(score.agent_id_hash, window),
@@ -472,7 +483,7 @@ def quality_page(page: _Page) -> str:
     """Render what was repaired, set aside or refused."""
     found = issues(page.marts, DAYS_OF_ISSUES)
     newest = max((day for one in found or [] for day in one.days), default=None)
-    days = [newest - timedelta(days=back) for back in range(DAYS_OF_ISSUES - 1, -1, -1)] if newest else []
+    days = [newest - timedelta(days=back) for back in range(DAYS_OF_ISSUES)] if newest else []
     return page.render("quality.html", issues=found, issue_days=days)
 
 

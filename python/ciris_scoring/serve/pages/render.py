@@ -31,6 +31,8 @@ ICON = (
     "%3Cpath d='M7 12.5l3.5 3.5 6.5-7.5' fill='none' stroke='%23fff' stroke-width='2.4'/%3E%3C/svg%3E"
 )
 COUNTS = ("n_", "chain_")
+LONGEST_HOURS = 720
+"""An upper limit of hours until recovery that is shown; a few long episodes allow for years."""
 COLOUR = re.compile(r"#[0-9a-fA-F]{6}")
 LONG_COMPONENT = 20
 LONG_WORD = 16
@@ -173,6 +175,8 @@ def _component(value: float | None, component: str) -> str:
 
 
 def _limit(value: float, component: str) -> str:
+    if component == "mttr_hours" and value > LONGEST_HOURS:
+        return f"over {LONGEST_HOURS}"
     return f"{int(value):,}" if component.startswith(COUNTS) else decimals.limit(value)
 
 

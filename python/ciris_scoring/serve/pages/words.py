@@ -17,7 +17,8 @@ STATUS: Mapping[str, str] = {
 VERDICTS: Mapping[str, tuple[str, str]] = {
     "review": (
         "Review",
-        "An alert or a sign is raised: look into it first, and give no new permission before.",
+        "An alert or a sign is raised: look into it first. Give no new permission before; one that is held is for "
+        "whoever looks.",
     ),
     "withhold": ("Withhold", "The range lies below the bound: take the permission away, or do not give it."),
     "keep": (

@@ -36,7 +36,7 @@ function remember(values) {
   try {
     history.replaceState(null, "", (query ? `?${query}` : location.pathname) + location.hash);
   } catch { /* a file has no address that may change */ }
-  for (const link of all(".hero .windows a, .ranges a")) {
+  for (const link of all(".hero .windows a, .ranges a, .when a")) {
     const to = new URL(link.href);
     for (const [name, value] of Object.entries(values)) value ? to.searchParams.set(name, value) : to.searchParams.delete(name);
     link.href = to.href;
@@ -97,6 +97,9 @@ if (table) {
   const collator = new Intl.Collator("en", {numeric: true, sensitivity: "base"});
   // What has an order of its own: the options of its filter stand in it.
   const orders = {[column.Verdict]: verdict, [column.Category]: category};
+  const inputs = {search, verdict, category, alerts, signs, fold};
+  for (const [name, input] of Object.entries(inputs)) if (!input) delete inputs[name];
+  const valueOf = (input) => input.type === "checkbox" ? (input.checked ? "yes" : "") : input.value;
   let page = 0;
 
   // What has no number, or nothing written, stays last in both directions.
@@ -148,15 +151,15 @@ if (table) {
     const first = whole ? 0 : page * PAGE, last = whole ? shown.length : Math.min(first + PAGE, shown.length);
     for (const row of shown.slice(first, last)) row.hidden = false;
     for (const row of rows) if (row.classList.contains("fold")) row.hidden = !members[row.dataset.f];
+    for (const link of all("[data-choose]"))
+      link.toggleAttribute("aria-current", inputs[link.dataset.choose]?.value === link.dataset.value);
+    byId("clear").hidden = !Object.values(inputs).some(valueOf);
     byId("shown").value = found.length ? `${found.length} of ${agents} agents` : `None of ${agents} agents fits`;
     byId("pages").hidden = shown.length <= PAGE;
     byId("range").textContent = `${first + 1} to ${last} of ${shown.length}`;
     byId("earlier").disabled = page === 0;
     byId("later").disabled = last === shown.length;
   }
-  const inputs = {search, verdict, category, alerts, signs, fold};
-  for (const [name, input] of Object.entries(inputs)) if (!input) delete inputs[name];
-  const valueOf = (input) => input.type === "checkbox" ? (input.checked ? "yes" : "") : input.value;
   function changed() {
     filter();
     remember({...Object.fromEntries(Object.entries(inputs).map(([name, input]) => [name, valueOf(input)])), page: page ? String(page + 1) : ""});
@@ -181,6 +184,11 @@ if (table) {
     page = 0;
     changed();
     byId("table").scrollIntoView();
+  });
+  byId("clear").addEventListener("click", () => {
+    for (const input of Object.values(inputs)) put(input, "");
+    page = 0;
+    changed();
   });
   tools.forEach((one) => { one.hidden = false; });
   page = Number(address.get("page") || 1) - 1 || 0;
