@@ -108,49 +108,45 @@ def placements_in(connection: psycopg.Connection, schema: str) -> dict[str, str 
     return dict(standing.fetchall())
 
 
-def test_a_server_without_citus_is_refused(database):
+def test_a_server_without_citus_and_another_value_are_refused(database):
     with database.connect() as connection:
         create_source_tables(connection)
-    with pytest.raises(CirisError, match="has no extension citus"):
-        score(database.profiles_dir, START, CITUS)
+    for distribution, expected in [
+        ("citus", "has no extension citus"),
+        ("citrus", "ciris_distribution is .citrus., but must be none or citus"),
+    ]:
+        with pytest.raises(CirisError, match=expected):
+            score(database.profiles_dir, START, {"ciris_distribution": distribution})
 
 
-@pytest.mark.parametrize(
-    ("statements", "expected"),
-    [
-        ("", r"key \(trace_id, timestamp\) of cirislens.covenant_traces does not hold agent_id_hash"),
-        (
-            "alter table cirislens.covenant_traces drop constraint covenant_traces_pkey",
-            "source table cirislens.covenant_traces is not distributed by agent_id_hash",
-        ),
-        (
-            "alter table cirislens.covenant_traces drop constraint covenant_traces_pkey;"
-            "select create_distributed_table('cirislens.covenant_traces', 'trace_id')",
-            "source table cirislens.covenant_traces is not distributed by agent_id_hash",
-        ),
-        (
-            "alter table cirislens.covenant_traces drop constraint covenant_traces_pkey;"
-            "select create_distributed_table('cirislens.covenant_traces', 'agent_id_hash')",
-            "agent_id_hash of cirislens.covenant_traces is character varying, but",
-        ),
-        (
-            "alter table cirislens.covenant_traces drop constraint covenant_traces_pkey,"
-            " alter agent_id_hash type text;"
-            "select create_distributed_table('cirislens.covenant_traces', 'agent_id_hash');"
-            "select create_reference_table('cirislens.covenant_public_keys');"
-            "select create_reference_table('cirislens.wbd_deferrals');",
-            "source table cirislens.covenant_trace_batches is not a reference table",
-        ),
-    ],
-    ids=["key", "not distributed", "by another column", "varchar", "no reference table"],
-)
-def test_sources_that_cannot_stand_there_are_refused(database, coordinator, statements, expected):
+NOT_DISTRIBUTED = "source table cirislens.covenant_traces is not distributed by agent_id_hash"
+STEPS = [
+    ("select", r"key \(trace_id, timestamp\) of cirislens.covenant_traces does not hold agent_id_hash"),
+    ("alter table cirislens.covenant_traces drop constraint covenant_traces_pkey", NOT_DISTRIBUTED),
+    ("select create_distributed_table('cirislens.covenant_traces', 'trace_id')", NOT_DISTRIBUTED),
+    (
+        "delete from stand_in_tables; drop trigger stand_in on cirislens.covenant_traces;"
+        "select create_distributed_table('cirislens.covenant_traces', 'agent_id_hash')",
+        "agent_id_hash of cirislens.covenant_traces is character varying, but",
+    ),
+    (
+        "alter table cirislens.covenant_traces alter agent_id_hash type text;"
+        "select create_reference_table('cirislens.covenant_public_keys');"
+        "select create_reference_table('cirislens.wbd_deferrals');",
+        "source table cirislens.covenant_trace_batches is not a reference table",
+    ),
+]
+"""From the sources of plain PostgreSQL towards those of a cluster, and what each step still lacks."""
+
+
+def test_sources_that_cannot_stand_there_are_refused(database, coordinator):
     create_source_tables(coordinator)
-    coordinator.execute(statements or "select")
-    with pytest.raises(CirisError, match=expected):
-        score(database.profiles_dir, START, CITUS)
-    built = coordinator.execute("select 1 from pg_class where relname = 'int_trace_verdicts'")
-    assert built.fetchone() is None
+    for statements, expected in STEPS:
+        coordinator.execute(statements)
+        with pytest.raises(CirisError, match=expected):
+            score(database.profiles_dir, START, CITUS)
+        built = coordinator.execute("select 1 from pg_class where relname = 'int_trace_verdicts'")
+        assert built.fetchone() is None, statements
 
 
 def test_odd_names_of_schemas_are_quoted(database, coordinator):
@@ -160,13 +156,6 @@ def test_odd_names_of_schemas_are_quoted(database, coordinator):
         CirisError, match=r"key \(trace_id, timestamp\) of o'neil.covenant_traces does not hold"
     ):
         score(database.profiles_dir, START, CITUS | {"ciris_source_schema": "o'neil"})
-
-
-def test_another_value_is_refused(database):
-    with database.connect() as connection:
-        create_source_tables(connection)
-    with pytest.raises(CirisError, match="ciris_distribution is .citrus., but must be none or citus"):
-        score(database.profiles_dir, START, {"ciris_distribution": "citrus"})
 
 
 def test_simulated_sources_are_distributed_with_the_agent_in_their_key(coordinator):
