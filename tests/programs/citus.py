@@ -20,6 +20,7 @@ from typing import Any
 import psycopg
 import pytest
 import yaml
+from dbt.contracts.graph.nodes import ParsedNode
 
 import tests_path  # noqa: F401
 from ciris_scoring.basics.connection import connect
@@ -28,11 +29,12 @@ from ciris_scoring.basics.project import load_project
 from ciris_scoring.basics.run_lock import run_lock
 from ciris_scoring.basics.source_schema import SOURCE_TABLES
 from ciris_scoring.lab.simulation.sample import SAMPLE, load_sample
-from conftest import REPOSITORY
+from conftest import REPOSITORY, WRITE_NODE
 from nasty_fleet import START, nasty_fleet, oversized
 from pipeline import ATTRIBUTION, create_loose_sources, insert_rows, kept_parsed, score, table_differences
 
 URL = os.environ["CIRIS_CITUS_URL"]
+ParsedNode.write_node = WRITE_NODE  # plans are those of the compiled code
 CLUSTER, PLAIN, COPIED = "ciris_cluster", "ciris_plain", "ciris_copied"
 LAYERS = ("", "_staging", "_intermediate")
 READER = "ciris_citus_reader"

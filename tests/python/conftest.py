@@ -72,8 +72,8 @@ def compile_once(environment: Environment, source: object, *arguments: object) -
 COMPILED: dict[tuple, object] = {}
 COMPILE, Environment.compile = Environment.compile, compile_once
 
-# dbt writes the code of every node into two files, a sixth of a run, and no test opens them.
-ParsedNode.write_node = lambda *_: None
+# dbt writes the code of every node into two files, a sixth of a run, and hardly a test opens them.
+WRITE_NODE, ParsedNode.write_node = ParsedNode.write_node, lambda *_: None
 
 # dbt reads each macro three times whenever it parses, a third of that: once for all tests.
 enable_test_caching()
