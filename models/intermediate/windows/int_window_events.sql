@@ -27,7 +27,7 @@ with scored_windows as (
 
 ),
 
-deferrals as (
+deferrals as {{ inlined() }}(
 
     select
         agents.agent_id_hash,
