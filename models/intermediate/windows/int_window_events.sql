@@ -12,7 +12,7 @@
     mode: all but the last of each mode, and that one too where the open episode is of its mode. For signs (certainty.md
     §5) the deferrals that were raised, escalated and left open, and the modes of the window before.
     Each counts at the as-ofs of a stretch [first_as_of, end_as_of): it is added at the first and taken away at the
-    second, so a row's count is the sum of what stands before it. Grain and key: agent, as-of, window. Nothing is null. -#}
+    second, so a row's count is the sum of what stands before it. A stretch that ended by the cutoff counts nowhere. Grain and key: agent, as-of, window. Nothing is null. -#}
 {%- set of_deferrals = ['window', 'steady', 'before'] %}
 {%- set counted = ['open', 'modes', 'modes_open', 'raised', 'escalated', 'due', 'due_open', 'due_before', 'open_before',
                    'recoveries_before', 'modes_before'] %}
@@ -276,7 +276,9 @@ moves as (
         (stretches.first_as_of, 1),
         (stretches.end_as_of, -1)
     ) as ends (as_of, side)
-    where stretches.first_as_of < stretches.end_as_of
+    where
+        stretches.first_as_of < stretches.end_as_of
+        and stretches.end_as_of > {{ cutoff() }}
 
     union all
 
