@@ -13,3 +13,13 @@
 {% macro key_hash(key_id) -%}
   hashtextextended({{ key_id }}, 0)
 {%- endmacro %}
+
+{#- The query of the registered keys, and until when each is. -#}
+{% macro registered_keys() -%}
+  select
+    key_id,
+    {{ registered_until() }} as registered_until
+  from {{ ref('stg_cirislens__covenant_public_keys') }}
+  where key_id is not null
+  group by key_id
+{%- endmacro %}

@@ -12,12 +12,7 @@
 {%- set salt = scoring_parameter('replay_sample_salt') | replace("'", "''") -%}
 with public_keys as (
 
-    select
-        key_id,
-        {{ registered_until() }} as registered_until
-    from {{ ref('stg_cirislens__covenant_public_keys') }}
-    where key_id is not null
-    group by key_id
+    {{ registered_keys() }}
 
 ),
 

@@ -4,12 +4,7 @@
     trace_verdict_id. -#}
 with public_keys as (
 
-    select
-        key_id,
-        {{ registered_until() }} as registered_until
-    from {{ ref('stg_cirislens__covenant_public_keys') }}
-    where key_id is not null
-    group by key_id
+    {{ registered_keys() }}
 
 ),
 

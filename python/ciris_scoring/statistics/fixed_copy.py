@@ -36,6 +36,12 @@ class Numbers(NamedTuple):
         head = [(name, ">i4") for name in ("width", "dimensions", "nulls", "type", "length", "first")]
         return np.dtype([*head, ("elements", number, (self.length,))])
 
+    def cast(self, value: sql.Composable) -> sql.Composed:
+        """SQL for a value as numbers of this type."""
+        return sql.SQL("{}::{}" if self.length is None else "{}::{}[]").format(
+            value, sql.Identifier(self.type)
+        )
+
     def is_sound(self, sent: NDArray[Any]) -> bool:
         """Whether every row holds numbers of this type, as many as it should, and no null."""
         number, oid = _SENT[self.type]

@@ -346,10 +346,7 @@ def _sums_query(agent_periods: sql.SQL) -> sql.Composed:
             and periods.period_start >= %(origin)s and periods.period_start < %(end)s
         """).format(
         columns=sql.SQL(", ").join(
-            sql.SQL("{}::{}" if column.length is None else "{}::{}[]").format(
-                sql.Identifier("periods", name), sql.Identifier(column.type)
-            )
-            for name, column in PERIOD_COLUMNS.items()
+            column.cast(sql.Identifier("periods", name)) for name, column in PERIOD_COLUMNS.items()
         ),
         periods=agent_periods,
     )

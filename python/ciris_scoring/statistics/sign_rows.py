@@ -104,12 +104,6 @@ def _blocks(
 
 def _judge(session: Session, relations: _Relations, first: datetime, last: datetime) -> None:
     """Put the signs of the as-ofs from first to last, both included, into ``ciris_signs``."""
-    values = [
-        sql.SQL("{}::{}" + ("" if kind.length is None else "[]")).format(
-            sql.Identifier(name), sql.SQL(kind.type)
-        )
-        for name, kind in COLUMNS.items()
-    ]
     session.execute(
         sql.SQL("""
         drop table if exists pg_temp.ciris_sign_rows;
@@ -127,7 +121,7 @@ def _judge(session: Session, relations: _Relations, first: datetime, last: datet
         {"first": first, "last": last},
     )
     query = sql.SQL("select fleet, {} from ciris_sign_rows order by row_number").format(
-        sql.SQL(", ").join(values)
+        sql.SQL(", ").join(kind.cast(sql.Identifier(name)) for name, kind in COLUMNS.items())
     )
     found = list(raised_signs(read_numbers(session, query, {}, {"fleet": COUNT, **COLUMNS})))
     if found:

@@ -158,10 +158,9 @@ def raised_signs(inputs: Inputs) -> Iterator[Raised]:
 
     :param inputs: also with ``fleet``, (n,), a number of each as-of and window, ascending.
     """
-    fleet = inputs["fleet"]
-    for sign, field, found, of, earlier_found, earlier_of in _counts(inputs):
-        yield from _raised(sign, field, found, of, earlier_found, earlier_of, inputs)
-    yield from _repeated_records(inputs, fleet)
+    for count in _counts(inputs):
+        yield from _raised(count, inputs)
+    yield from _repeated_records(inputs)
 
 
 class _Count(NamedTuple):
@@ -209,16 +208,9 @@ def _counts(inputs: Inputs) -> Iterator[_Count]:
         yield _Count(sign, None, inputs[found], inputs[of], none, none)
 
 
-def _raised(
-    sign: str,
-    field: str | None,
-    found: Integers,
-    of: Integers,
-    earlier_found: Integers,
-    earlier_of: Integers,
-    inputs: Inputs,
-) -> Iterator[Raised]:
+def _raised(count: _Count, inputs: Inputs) -> Iterator[Raised]:
     """Yield the rows where a count raises its sign."""
+    sign, field, found, of, earlier_found, earlier_of = count
     rule = RULES[sign]
     candidates = np.flatnonzero(found >= rule.found)
     if not len(candidates):
@@ -303,7 +295,7 @@ def _passes(
     return passed
 
 
-def _repeated_records(inputs: Inputs, fleet: Integers) -> Iterator[Raised]:
+def _repeated_records(inputs: Inputs) -> Iterator[Raised]:
     """Yield the rows with more equal pairs of traces than chance gives.
 
     Chance gives the product of the shares of pairs in which each score alone is equal. z is that of a Poisson variable
@@ -315,7 +307,7 @@ def _repeated_records(inputs: Inputs, fleet: Integers) -> Iterator[Raised]:
     product = inputs["equal_plausibilities"] * 1.0 * inputs["equal_alignments"] * inputs["equal_coherences"]
     by_chance = _ratio(product, of_all**2)
     over_chance = np.where(n >= REPEATED_OF, _ratio(pairs * of_all**2, product), np.nan)
-    median = _fleet_medians(over_chance, fleet)
+    median = _fleet_medians(over_chance, inputs["fleet"])
     raised = (
         (pairs >= REPEATED_FOUND)
         & (over_chance >= REPEATED_OVER_CHANCE)
