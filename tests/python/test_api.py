@@ -54,7 +54,7 @@ from ciris_scoring.reading.evidence import RULES
 from ciris_scoring.reading.marts import Marts
 from ciris_scoring.reading.publication import read_publication
 from ciris_scoring.serve.api import answers as answers_module
-from ciris_scoring.serve.api import endpoints, models
+from ciris_scoring.serve.api import endpoints, guard, models
 from ciris_scoring.serve.api import pages as api_pages
 from ciris_scoring.serve.api.app import create_app
 from ciris_scoring.serve.api.database import Database as ServedDatabase
@@ -1489,7 +1489,8 @@ def test_where_a_key_is_needed(monkeypatch):
             settled("127.0.0.1", no_auth=True, origins=(origin,))
 
 
-def test_a_client_that_asks_too_often_waits(served):
+def test_a_client_that_asks_too_often_waits(served, monkeypatch):
+    monkeypatch.setattr(guard, "monotonic", lambda: 0.0)
     limited = Settings(requests_per_minute=3, local_names_only=False)
     with TestClient(create_app(served, limited)) as asking:
         answers = [asking.get(f"{SCORING}/capacity/Link") for _ in range(4)]
@@ -1502,9 +1503,10 @@ def test_a_client_that_asks_too_often_waits(served):
         assert asking.get("/readyz").status_code == 429  # it asks the database
 
 
-def test_the_limit_is_per_client_and_refills():
+def test_the_limit_is_per_client_and_refills(monkeypatch):
     now = 0.0
-    limits = Limits(60, lambda: now)
+    monkeypatch.setattr(guard, "monotonic", lambda: now)
+    limits = Limits(60)
     assert [limits.take("a") for _ in range(60)] == list(range(59, -1, -1))
     with pytest.raises(Problem):
         limits.take("a")

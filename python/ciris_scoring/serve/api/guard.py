@@ -6,10 +6,9 @@ import hmac
 import ipaddress
 import math
 import re
-import time
 from base64 import b64decode
 from collections import OrderedDict
-from collections.abc import Callable
+from time import monotonic
 from urllib.parse import quote, unquote
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -114,10 +113,10 @@ class PlainRequests:
 class Guard:
     """Lets through who may ask, and not too often."""
 
-    def __init__(self, app: ASGIApp, settings: Settings, clock: Callable[[], float] = time.monotonic):
+    def __init__(self, app: ASGIApp, settings: Settings):
         self.app = app
         self.settings = settings
-        self.limits = Limits(settings.requests_per_minute, clock) if settings.requests_per_minute else None
+        self.limits = Limits(settings.requests_per_minute) if settings.requests_per_minute else None
         self.key_digest = _digest(settings.key) if settings.key is not None else None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -176,12 +175,10 @@ class Limits:
     """Buckets of requests, one per client, each refilled steadily up to a minute's worth.
 
     :param per_minute: requests in a minute.
-    :param clock: seconds that never go back.
     """
 
-    def __init__(self, per_minute: int, clock: Callable[[], float]):
+    def __init__(self, per_minute: int):
         self.per_minute = per_minute
-        self.clock = clock
         self.buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
         """Requests left and when that was, by client."""
 
@@ -190,7 +187,7 @@ class Limits:
 
         :raises Problem: there is none left.
         """
-        now = self.clock()
+        now = monotonic()
         left, at = self.buckets.pop(client, (float(self.per_minute), now))
         left = min(self.per_minute, left + (now - at) * self.per_minute / 60)
         allowed = left >= 1
