@@ -209,11 +209,13 @@ CASES = [
         "4 episode: deferrals judged worse than in the 90 days before the window",
         [
             row
-            for agent in ("worse", "as good", "two", "earlier")
+            for agent in ("worse", "few", "as good", "two", "earlier")
             for row in [*traces(ago(99), agent=agent), *traces(ago(5), agent=agent)]
         ],
         [
             expects({"q_deferral": 0, "alerts": {"episode": "warning"}}, agent="worse"),
+            # Five of five: no chance beside none of eight, but it would be beside five of thirteen.
+            expects({"q_deferral": 0, "alerts": {"episode": "warning"}}, agent="few"),
             expects({"q_deferral": 1, "alerts": {}}, agent="as good"),
             expects({"q_deferral": 0, "alerts": {}}, agent="two"),
             expects({"q_deferral": 0, "alerts": {}}, agent="earlier"),
@@ -222,6 +224,8 @@ CASES = [
         deferrals=[
             *judged("worse", 20, 97, 0, "RESOLVED"),
             *judged("worse", 20, 4, 0, "REJECTED"),
+            *judged("few", 8, 97, 0, "RESOLVED"),
+            *judged("few", 5, 4, 0, "REJECTED"),
             *judged("as good", 20, 97, 0, "RESOLVED"),
             *judged("as good", 20, 4, 0, "RESOLVED"),
             *judged("two", 2, 97, 0, "RESOLVED"),

@@ -13,6 +13,8 @@
     §5) the deferrals that were raised, escalated and left open, and the modes of the window before.
     Each counts at the as-ofs of a stretch [first_as_of, end_as_of): it is added at the first and taken away at the
     second, so a row's count is the sum of what stands before it. A stretch that ended by the cutoff counts nowhere. Grain and key: agent, as-of, window. Nothing is null. -#}
+{%- set steady_days = scoring_parameter('steady_days') %}
+{%- set days_to_judge = 7 %}
 {%- set of_deferrals = ['window', 'steady', 'before'] %}
 {%- set counted = ['open', 'modes', 'modes_open', 'raised', 'escalated', 'due', 'due_open', 'due_before', 'open_before',
                    'recoveries_before', 'modes_before'] %}
@@ -24,6 +26,37 @@ with scored_windows as (
         window_days
     from {{ ref('int_window_sums') }}
     where {{ in_scored_range('as_of') }}
+
+),
+
+-- Ranges [T - days_from, T - days_until) of deferrals by when they were raised. At T count those judged (judged),
+-- all (raised), or those nobody had judged known_later days before T (open). steady: what capacity_score_steady
+-- averages over (certainty.md §4b). before: as many days before the window, with which the alert episode compares (§4).
+-- due: an authority has had days_to_judge for them (§5).
+deferral_ranges as {{ inlined() }}(
+
+    select
+        windows.window_days,
+        ranges.what,
+        ranges.counts,
+        ranges.days_from,
+        ranges.days_until,
+        ranges.known_later
+    from {{ ref('scoring_windows') }} as windows
+    cross join lateral (
+        values
+        ('window', 'judged', windows.window_days, 0, null),
+        ('escalated', 'judged', windows.window_days, 0, null),
+        ('steady', 'judged', greatest(windows.window_days, {{ steady_days }}), 0, null),
+        ('before', 'judged', windows.window_days + {{ steady_days }}, windows.window_days, null),
+        ('raised', 'raised', windows.window_days, 0, null),
+        ('due', 'raised', windows.window_days + {{ days_to_judge }}, {{ days_to_judge }}, null),
+        ('due_open', 'open', windows.window_days + {{ days_to_judge }}, {{ days_to_judge }}, 0),
+        ('due_before', 'raised', windows.window_days + windows.baseline_days + {{ days_to_judge }},
+         windows.window_days + {{ days_to_judge }}, null),
+        ('open_before', 'open', windows.window_days + windows.baseline_days + {{ days_to_judge }},
+         windows.window_days + {{ days_to_judge }}, windows.window_days)
+    ) as ranges (what, counts, days_from, days_until, known_later)
 
 ),
 
@@ -43,7 +76,9 @@ deferrals as {{ inlined() }}(
     inner join {{ ref('int_agents') }} as agents on deferrals.agent_id_hash = agents.agent_id_hash
     where
         deferrals.is_known_status
-        and deferrals.created_at >= least({{ ranges_from() }}, {{ read_from() }} - {{ days(days_to_judge()) }})
+        and deferrals.created_at >= least(
+            {{ windows_from() }} - {{ days(steady_days) }}, {{ read_from() }} - {{ days(days_to_judge) }}
+        )
         and isfinite(deferrals.created_at)
     group by 1, 2, 3, 4
 
@@ -148,48 +183,22 @@ stretches as (
     select
         deferrals.agent_id_hash,
         ranges.window_days,
-        ranges.range_name as what,
-        greatest(deferrals.judged_in, deferrals.created_in + {{ days('ranges.days_until') }}) + {{ period_length() }}
-        as first_as_of,
-        deferrals.created_in + {{ days('ranges.days_from') }} + {{ period_length() }} as end_as_of,
+        ranges.what,
+        greatest(
+            deferrals.created_in + {{ days('ranges.days_until') }},
+            case when ranges.counts = 'judged' then deferrals.judged_in end
+        ) + {{ period_length() }} as first_as_of,
+        least(
+            deferrals.created_in + {{ days('ranges.days_from') }},
+            case when ranges.counts = 'open' then deferrals.judged_in + {{ days('ranges.known_later') }} end
+        ) + {{ period_length() }} as end_as_of,
         deferrals.n,
         deferrals.value
     from deferrals
-    cross join {{ window_ranges() }} as ranges
-    where deferrals.judged_in is not null
-
-    union all
-
-    select
-        deferrals.agent_id_hash,
-        windows.window_days,
-        'escalated' as what,
-        deferrals.judged_in + {{ period_length() }} as first_as_of,
-        deferrals.created_in + {{ days('windows.window_days') }} + {{ period_length() }} as end_as_of,
-        deferrals.n,
-        0 as value
-    from deferrals
-    cross join {{ ref('scoring_windows') }} as windows
+    cross join deferral_ranges as ranges
     where
-        deferrals.judged_in is not null
-        and deferrals.is_escalated
-
-    union all
-
-    -- Whether they are open is asked at the end of their stretch: known_later days before the as-of.
-    select
-        deferrals.agent_id_hash,
-        ranges.window_days,
-        ranges.what,
-        deferrals.created_in + {{ days('ranges.days_until') }} + {{ period_length() }} as first_as_of,
-        least(
-            deferrals.created_in + {{ days('ranges.days_from') }},
-            deferrals.judged_in + {{ days('ranges.known_later') }}
-        ) + {{ period_length() }} as end_as_of,
-        deferrals.n,
-        0 as value
-    from deferrals
-    cross join {{ due_ranges() }} as ranges
+        (ranges.counts <> 'judged' or deferrals.judged_in is not null)
+        and (ranges.what <> 'escalated' or deferrals.is_escalated)
 
     union all
 
@@ -207,38 +216,22 @@ stretches as (
     union all
 
     select
-        agent_id_hash,
-        window_days,
-        'modes' as what,
-        first_as_of,
-        end_as_of,
-        1 as n,
+        modes.agent_id_hash,
+        modes.window_days,
+        counted.what,
+        counted.first_as_of,
+        counted.end_as_of,
+        counted.n,
         0 as value
-    from mode_stretches
-
-    union all
-
-    select
-        agent_id_hash,
-        window_days,
-        'modes_before' as what,
-        first_as_of + {{ days('window_days') }} as first_as_of,
-        end_as_of + {{ days('window_days') }} as end_as_of,
-        1 as n,
-        0 as value
-    from mode_stretches
-
-    union all
-
-    select
-        agent_id_hash,
-        window_days,
-        'recoveries_before' as what,
-        first_as_of + {{ days('window_days') }} as first_as_of,
-        first_as_of + {{ days('2 * window_days') }} as end_as_of,
-        n,
-        0 as value
-    from mode_stretches
+    from mode_stretches as modes
+    cross join lateral (
+        values
+        ('modes', modes.first_as_of, modes.end_as_of, 1),
+        ('modes_before', modes.first_as_of + {{ days('modes.window_days') }},
+         modes.end_as_of + {{ days('modes.window_days') }}, 1),
+        ('recoveries_before', modes.first_as_of + {{ days('modes.window_days') }},
+         modes.first_as_of + {{ days('2 * modes.window_days') }}, modes.n)
+    ) as counted (what, first_as_of, end_as_of, n)
 
     union all
 
@@ -260,15 +253,16 @@ stretches as (
 
 ),
 
+-- What began by the cutoff counts from the first scored as-of on; what ends after the last one needs no end.
 moves as (
 
     select
         stretches.agent_id_hash,
         stretches.window_days,
         stretches.what,
-        ends.as_of,
-        ends.side * stretches.n as n,
-        ends.side * stretches.value as value,
+        greatest(ends.as_of, {{ cutoff() }} + {{ period_length() }}) as as_of,
+        sum(ends.side * stretches.n) as n,
+        sum(ends.side * stretches.value) as value,
         false as is_row
     from stretches
     cross join lateral (
@@ -279,6 +273,8 @@ moves as (
     where
         stretches.first_as_of < stretches.end_as_of
         and stretches.end_as_of > {{ cutoff() }}
+        and ends.as_of <= {{ run_as_of() }}
+    group by 1, 2, 3, 4
 
     union all
 
