@@ -10,6 +10,7 @@
     whose verdicts need them. Grain and key: agent, as-of, window, kind. agent_name is null while the agent has sent
     none. -#}
 -- depends_on: {{ ref('int_scoring_run') }}
+{%- set totals = ref('int_agent_totals') %}
 with scoring_windows as (
 
     select
@@ -244,7 +245,6 @@ periods as (
     select
         agent_id_hash,
         period_start,
-        n_traces,
         last_traced_at,
         lead(period_start) over (partition by agent_id_hash order by period_start) as next_period_start
     from {{ ref('int_agent_periods') }}
@@ -299,19 +299,14 @@ activity as (
         silent_as_ofs.as_of,
         silent_as_ofs.window_days,
         extract(epoch from silent_as_ofs.as_of - silent_as_ofs.last_traced_at) / 86400 as days_silent,
-        sum(periods.n_traces) as n_before
+        {{ window_sum('n_traces', 'at_end', 'at_start') }} as n_before
     from silent_as_ofs
-    inner join periods
-        on
-            silent_as_ofs.agent_id_hash = periods.agent_id_hash
-            and silent_as_ofs.as_of - {{ days(scoring_parameter('silent_days')) }} - silent_as_ofs.window_length
-            <= periods.period_start
-            and silent_as_ofs.as_of > periods.period_start
-    group by
-        silent_as_ofs.agent_id_hash,
-        silent_as_ofs.as_of,
-        silent_as_ofs.window_days,
-        silent_as_ofs.last_traced_at
+    cross join lateral {{ totals_before(totals, 'silent_as_ofs.agent_id_hash', 'silent_as_ofs.as_of') }} as at_end
+    left join lateral {{ totals_before(
+        totals, 'silent_as_ofs.agent_id_hash',
+        'silent_as_ofs.as_of - silent_as_ofs.window_length - ' ~ days(scoring_parameter('silent_days'))
+    ) }} as at_start
+        on true
 
 ),
 
