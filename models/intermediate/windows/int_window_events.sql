@@ -30,9 +30,8 @@ with scored_windows as (
 ),
 
 -- Ranges [T - days_from, T - days_until) of deferrals by when they were raised. At T count those judged (judged),
--- all (raised), or those nobody had judged known_later days before T (open). steady: what capacity_score_steady
--- averages over (certainty.md §4b). before: as many days before the window, with which the alert episode compares (§4).
--- due: an authority has had days_to_judge for them (§5).
+-- all (raised), or those nobody had judged known_later days before T (open). steady is what capacity_score_steady
+-- averages over, before what the alert episode compares with; of due ones an authority has had days_to_judge.
 deferral_ranges as {{ inlined() }}(
 
     select

@@ -301,13 +301,14 @@ def read_scored(
 ) -> Scored:
     """Scores of a batch's traces, of all periods that a window of the block holds.
 
-    A trace is sent as two numbers; as many arrays as there are traces would take longer than to count them.
+    A period's scores come as PostgreSQL sends an array: a head of 20 bytes, then 4 of length before each number.
     """
     query = sql.SQL("""
         select
-            ((agents.agent_number - %(first)s) * %(n_periods)s
-                + (extract(epoch from periods.period_start - %(origin)s) / %(period)s)::int8)::int4,
-            unnest(periods.score_triples)
+            agents.agent_number - %(first)s,
+            (extract(epoch from periods.period_start - %(origin)s) / %(period)s)::int8,
+            cardinality(periods.score_triples),
+            substr(array_send(periods.score_triples), 21)
         from {periods} as periods
         inner join ciris_agents as agents using (agent_id_hash)
         where
@@ -315,20 +316,20 @@ def read_scored(
             and periods.period_start >= %(begin)s and periods.period_start < %(end)s
             and periods.score_triples is not null
         """).format(periods=relations.agent_periods)
-    n_periods = block.n_periods(setting)
     longest = timedelta(days=max(window.window_days for window in setting.windows))
     parameters = {
         "first": agents.start,
         "last": agents.stop,
-        "n_periods": n_periods,
         "origin": block.origin,
         "period": setting.period.total_seconds(),
         "begin": block.fleets[0].as_of - longest,
         "end": block.end,
     }
-    columns = {"place": Numbers("int4"), "triple": Numbers("int4")}
-    found = read_numbers(session, query, parameters, columns)
-    return Scored(*np.divmod(found["place"], n_periods), found["triple"])
+    rows = session.rows(query, parameters)
+    places = np.array([row[:3] for row in rows], dtype=np.int64).reshape(-1, 3)
+    triples = np.frombuffer(b"".join(row[3] for row in rows), dtype=">i4")[1::2].astype(np.int64)
+    agent, period = np.repeat(places[:, :2], places[:, 2], axis=0).T
+    return Scored(agent, period, triples)
 
 
 def _sums_query(agent_periods: sql.SQL) -> sql.Composed:
