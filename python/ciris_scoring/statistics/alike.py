@@ -59,7 +59,7 @@ def alike(scored: Scored, rows: Rows, windows: tuple[Window, ...], periods_per_d
     agent, period = scored.agent[complete], scored.period[complete]
     triples, number = np.unique(agent * BASE**3 + scored.triple[complete], return_inverse=True)
     kinds = [
-        _Values(period, number, triples // BASE**3),
+        _Values(period, number, np.searchsorted(triples, np.arange(n_agents + 1) * BASE**3)),
         *(
             _of_one_score(agent, period, score[complete], n_agents)
             for score in (plausibility, alignment, coherence)
@@ -70,15 +70,13 @@ def alike(scored: Scored, rows: Rows, windows: tuple[Window, ...], periods_per_d
         at = np.flatnonzero((rows.window == window) & (rows.as_of == as_of))
         of_row = rows.agent[at]
         first = as_of - windows[window].window_days * periods_per_day
-        counts, owner = plausibilities.counts(first, as_of)
-        commonest = np.zeros(n_agents, dtype=np.int64)
-        np.maximum.at(commonest, owner, counts)
-        result.n_plausibilities[at] = _by_agent(owner, counts, n_agents)[of_row]
-        result.n_commonest_plausibility[at] = commonest[of_row]
+        counts = plausibilities.counts(first, as_of)
+        result.n_plausibilities[at] = plausibilities.by_agent(counts)[of_row]
+        result.n_commonest_plausibility[at] = counts.reshape(n_agents, BASE).max(axis=1)[of_row]
         for values, pairs in zip(kinds, result[3:], strict=True):
-            counts, owner = values.counts(first, as_of)
-            pairs[at] = _by_agent(owner, counts * (counts - 1) // 2, n_agents)[of_row]
-        result.n_triples[at] = _by_agent(owner, counts, n_agents)[of_row]
+            counts = values.counts(first, as_of)
+            pairs[at] = values.by_agent(counts * (counts - 1) // 2)[of_row]
+        result.n_triples[at] = values.by_agent(counts)[of_row]
     return result
 
 
@@ -89,20 +87,19 @@ class _Values(NamedTuple):
     """(m,), ascending."""
     number: Integers
     """(m,), of the agent's value."""
-    owner: Integers
-    """Whose value has this number."""
+    starts: Integers
+    """(agents + 1,): an agent's values have the numbers from its start up to the next one's."""
 
-    def counts(self, first: int, end: int) -> tuple[Integers, Integers]:
-        """How many traces of the periods [first, end) have each value, 0 for some, and whose it is."""
+    def counts(self, first: int, end: int) -> Integers:
+        """How many traces of the periods [first, end) have each value; 0 for some."""
         within = slice(*np.searchsorted(self.period, (first, end)))
-        return np.bincount(self.number[within], minlength=len(self.owner)), self.owner
+        return np.bincount(self.number[within], minlength=self.starts[-1])
+
+    def by_agent(self, amounts: Integers) -> Integers:
+        """Sums of amounts of the values by agent."""
+        return np.diff(np.concatenate([[0], np.cumsum(amounts)])[self.starts])
 
 
 def _of_one_score(agent: Integers, period: Integers, score: Integers, n_agents: int) -> _Values:
     """Values of one score, which has few: they need not be looked for."""
-    return _Values(period, agent * BASE + score, np.repeat(np.arange(n_agents), BASE))
-
-
-def _by_agent(owner: Integers, amounts: Integers, n_agents: int) -> Integers:
-    """Sums by agent; of whole numbers below 2**53, which floats hold exactly."""
-    return np.bincount(owner, weights=amounts, minlength=n_agents).astype(np.int64)
+    return _Values(period, agent * BASE + score, np.arange(n_agents + 1) * BASE)

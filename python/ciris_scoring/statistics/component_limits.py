@@ -133,7 +133,7 @@ def calibration_limits(
 
 
 class Divergence(NamedTuple):
-    """One metric's divergence and what its sampling adds, (n,) each; all 0 where the metric is not measurable."""
+    """The metrics' divergences and what their sampling adds, (n, 3) each; all 0 where a metric is not measurable."""
 
     measured: Booleans
     kl: Floats
@@ -151,24 +151,24 @@ class Divergence(NamedTuple):
 def divergence(
     recent: Floats, baseline: Floats, effect: HistogramEffect, pseudo_count: float, min_sample: int
 ) -> Divergence:
-    """Divergence of one metric's histograms with its moments.
+    """Divergences of the metrics' histograms with their moments.
 
     The pseudo-counts alone make the smoothed histograms of two windows of different size differ; the artefact is
     their divergence if both windows had the distribution of the two together.
 
-    :param recent: (n, 10) counts in the window; ``baseline`` likewise.
+    :param recent: (n, 3, 10) counts in the window; ``baseline`` likewise.
     """
     n_recent, n_baseline = np.sum(recent, axis=-1), np.sum(baseline, axis=-1)
     measured: Booleans = np.minimum(n_recent, n_baseline) >= max(min_sample, 1)
-    recent = np.where(measured[:, None], recent, 1.0)
-    baseline = np.where(measured[:, None], baseline, 1.0)
+    recent = np.where(measured[..., None], recent, 1.0)
+    baseline = np.where(measured[..., None], baseline, 1.0)
     n_recent, n_baseline = np.where(measured, n_recent, N_BINS), np.where(measured, n_baseline, N_BINS)
-    together = (recent + baseline) / (n_recent + n_baseline)[:, None]
+    together = (recent + baseline) / (n_recent + n_baseline)[..., None]
     p, q = smoothed(recent, pseudo_count), smoothed(baseline, pseudo_count)
     kl = np.maximum(kl_divergence(p, q), 0)
     artefact = kl_divergence(
-        smoothed(together * n_recent[:, None], pseudo_count),
-        smoothed(together * n_baseline[:, None], pseudo_count),
+        smoothed(together * n_recent[..., None], pseudo_count),
+        smoothed(together * n_baseline[..., None], pseudo_count),
     )
     harmonic = 1 / (1 / n_recent + 1 / n_baseline)
     log_ratio = np.log(p / q)
@@ -185,7 +185,7 @@ def divergence(
     return Divergence(measured, *(np.where(measured, number, 0.0) for number in numbers))
 
 
-def drift_limits(metrics: list[Divergence], level: Level) -> TwoCentred:
+def drift_limits(metrics: Divergence, level: Level) -> TwoCentred:
     """Limits of δ_drift: of the sum of the metrics' divergences, as a multiple of chi-square, inverted (score type).
 
     The variance of the sum is taken as ``null + 4F · sum``, so that the limits solve a quadratic equation. δ averages
@@ -194,23 +194,27 @@ def drift_limits(metrics: list[Divergence], level: Level) -> TwoCentred:
 
     :returns: 0 everywhere where no metric is measurable.
     """
-    count = np.sum([metric.measured for metric in metrics], axis=0).astype(np.float64)
-    some = np.maximum(count, 1.0)
-    kl = np.sum([metric.kl for metric in metrics], axis=0)
-    raw = np.sum([metric.kl - metric.excess for metric in metrics], axis=0)
-    null_variance = np.sum([metric.null_variance for metric in metrics], axis=0)
-    slope_variance = np.sum([metric.slope_variance for metric in metrics], axis=0)
-    slope_limit = np.sum([metric.slope_limit for metric in metrics], axis=0) / some
-    slope = np.divide(slope_variance, kl, out=slope_limit, where=kl > TINY_DIVERGENCE)  # 4F
+    some = np.maximum(np.count_nonzero(metrics.measured, axis=-1), 1.0)
+    kl, raw, null_variance, slope_variance, slope_limit = (
+        np.sum(values, axis=-1)
+        for values in (
+            metrics.kl,
+            metrics.kl - metrics.excess,
+            metrics.null_variance,
+            metrics.slope_variance,
+            metrics.slope_limit,
+        )
+    )
+    slope = np.divide(slope_variance, kl, out=slope_limit / some, where=kl > TINY_DIVERGENCE)  # 4F
 
     def limit(z: float, side: float) -> Floats:
         root = np.sqrt(np.maximum(slope * raw + z * z * slope * slope / 4 + null_variance, 0))
         result: Floats = raw + z * z * slope / 2 + side * z * root
         return result
 
-    corrected = np.stack([np.maximum(metric.kl - metric.excess, 0) for metric in metrics])
-    mean_of_exponentials = np.sum(-np.expm1(-corrected), axis=0) / some
-    exponential_of_mean = -np.expm1(-np.sum(corrected, axis=0) / some)
+    corrected = np.maximum(metrics.kl - metrics.excess, 0)
+    mean_of_exponentials = np.sum(-np.expm1(-corrected), axis=-1) / some
+    exponential_of_mean = -np.expm1(-np.sum(corrected, axis=-1) / some)
     ratio = np.divide(
         mean_of_exponentials, exponential_of_mean, out=np.ones_like(raw), where=exponential_of_mean > 0
     )

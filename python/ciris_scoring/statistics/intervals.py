@@ -101,20 +101,17 @@ from ciris_scoring.statistics.inputs import (
     PeriodSums,
     Rows,
     Window,
-    check_inputs,
 )
 from ciris_scoring.statistics.residuals import (
     FIELDS_PER_TRACE,
     RATES,
-    CalibrationTotals,
-    HistogramTotals,
-    RateTotals,
+    DaySums,
+    DayTotals,
     Residuals,
-    calibration_totals,
-    histogram_totals,
-    rate_totals,
+    day_totals,
+    variation,
 )
-from ciris_scoring.statistics.resilience import drift, sigmoid
+from ciris_scoring.statistics.resilience import drift, resilience_score, sigmoid
 from ciris_scoring.statistics.rolling import decayed_sum
 from ciris_scoring.statistics.steady import steady_events, without_events
 
@@ -174,6 +171,8 @@ class Intervals(NamedTuple):
     sigma_max: Floats
     s_score: Floats
     """(n,) S; null where unmeasured."""
+    drift: Floats
+    """(n, 3) in the order of ``METRICS``; null where a metric is not measurable."""
 
 
 class _ComponentLimits(NamedTuple):
@@ -188,29 +187,6 @@ class _ComponentLimits(NamedTuple):
     recovery: Limits
 
 
-class _Totals(NamedTuple):
-    """Running totals of a chunk of agents."""
-
-    rates: RateTotals
-    calibration: CalibrationTotals
-    histograms: list[HistogramTotals]
-
-
-class _Moments(NamedTuple):
-    """What rows of one window take from the running totals."""
-
-    events: Floats
-    trials: Floats
-    judged: Floats
-    successes: Floats
-    recent: list[Floats]
-    baseline: list[Floats]
-    residuals: Residuals
-    """(n, 11), in the order of ``EFFECTS``."""
-    traces: list[Floats]
-    squared_traces: list[Floats]
-
-
 def sum_fleet(
     sums: PeriodSums,
     rows: Rows,
@@ -222,11 +198,9 @@ def sum_fleet(
 
     :param rows: all scored rows of these agents.
     :param periods_per_day: 1 or 24.
-    :raises ValueError: arrays do not fit together.
     """
-    check_inputs(sums, rows, windows, periods_per_day)
     fleet = empty_fleet_sums(len(windows), sums.n_traces.shape[1])
-    totals = _running_totals(sums, periods_per_day)
+    totals = day_totals(sums, periods_per_day)
     episodes = np.stack(
         [sums.n_recoveries, sums.log_recovery_hours, sums.log_recovery_hours_squared], axis=-1
     )
@@ -235,7 +209,8 @@ def sum_fleet(
         in_memory = decayed_sum(episodes.astype(np.float64), memory)
         for chunk in _chunks(rows, index):
             part = _take(rows, chunk)
-            add_correlations(fleet, part, _moments(totals, part, window, periods_per_day).residuals)
+            parts = _window_and_baseline(totals, part, window, periods_per_day)
+            add_correlations(fleet, part, variation(*parts).residuals)
             add_episodes(fleet, part, *np.moveaxis(in_memory[part.agent, part.as_of], -1, 0))
     return fleet
 
@@ -252,14 +227,9 @@ def compute_intervals(
     """Second pass: limits of the rows of a chunk of agents.
 
     :param fleet: over all agents, from :func:`fleet_values`, or as stored.
-    :raises ValueError: arrays do not fit together.
     """
-    check_inputs(sums, rows, windows, periods_per_day)
-    n = len(rows.agent)
-    widths = (*(None,) * 7, 5, 5, 5, 11, 11, 11, 11, *(None,) * 4)
-    result = Intervals._make([np.empty(n if width is None else (n, width)) for width in widths])
-    result = result._replace(interval_driver=np.empty(n, dtype=np.int64))
-    totals = _running_totals(sums, periods_per_day)
+    positions, parts = [], []
+    totals = day_totals(sums, periods_per_day)
     weight = np.divide(
         sums.n_traces,
         sums.n_replay_sampled,
@@ -269,74 +239,52 @@ def compute_intervals(
     failed = sums.n_replay_sampled - sums.n_replay_succeeded
     replay = np.stack([weight * failed, weight * sums.n_traces], axis=-1)
     for index, window in enumerate(windows):
-        of_window = np.flatnonzero(rows.window == index)
-        if not len(of_window):
-            continue
         length = window.window_days * periods_per_day
         window_replay = decayed_sum(replay, length)
         confidence = decayed_sum(sums.sum_confidence, length)
-        coherent = coherence(sums, _take(rows, of_window), window, parameters, periods_per_day)
-        for first in range(0, len(of_window), CHUNK_ROWS):
-            chunk = of_window[first : first + CHUNK_ROWS]
+        coherent = coherence(sums, _take(rows, rows.window == index), window, parameters, periods_per_day)
+        for number, chunk in enumerate(_chunks(rows, index)):
             part = _take(rows, chunk)
-            computed = _limits(
+            of_chunk = slice(number * CHUNK_ROWS, (number + 1) * CHUNK_ROWS)
+            limits = _limits(
                 part,
-                _moments(totals, part, window, periods_per_day),
+                *_window_and_baseline(totals, part, window, periods_per_day),
                 window_replay[part.agent, part.as_of],
                 confidence[part.agent, part.as_of],
-                Coherence(*(values[first : first + CHUNK_ROWS] for values in coherent)),
+                Coherence(*(values[of_chunk] for values in coherent)),
                 fleet.icc[part.window, part.as_of],
                 fleet.episode_cv[part.window, part.as_of],
                 window,
                 parameters,
             )
-            for target, values in zip(result, computed, strict=True):
-                target[chunk] = values
-    return result
+            positions.append(chunk)
+            parts.append(limits)
+    order = np.argsort(np.concatenate(positions))
+    return Intervals(*(np.concatenate(values)[order] for values in zip(*parts, strict=True)))
 
 
 # --- From arrays to rows -------------------------------------------------------------------------------------------
 
 
 def _chunks(rows: Rows, window: int) -> Iterator[NDArray[np.intp]]:
-    """Positions of the rows of a window, ``CHUNK_ROWS`` at a time."""
+    """Positions of the rows of a window, ``CHUNK_ROWS`` at a time; one chunk of none where there are none."""
     positions = np.flatnonzero(rows.window == window)
-    for first in range(0, len(positions), CHUNK_ROWS):
+    for first in range(0, len(positions) or 1, CHUNK_ROWS):
         yield positions[first : first + CHUNK_ROWS]
 
 
-def _take(rows: Rows, positions: NDArray[np.intp]) -> Rows:
+def _take(rows: Rows, positions: NDArray[np.intp] | Booleans) -> Rows:
     return Rows._make(values[positions] for values in rows)
 
 
-def _running_totals(sums: PeriodSums, periods_per_day: int) -> _Totals:
-    return _Totals(
-        rate_totals(sums, periods_per_day),
-        calibration_totals(sums, periods_per_day),
-        [histogram_totals(sums, metric, periods_per_day) for metric in range(len(METRICS))],
-    )
-
-
-def _moments(totals: _Totals, rows: Rows, window: Window, periods_per_day: int) -> _Moments:
-    """Counts and residuals of rows of one window."""
-    agent, end = rows.agent, rows.as_of
-    start: Integers = end - window.window_days * periods_per_day
-    baseline_start: Integers = start - window.baseline_days * periods_per_day
-    edges = (baseline_start, start, end)
-    histograms = [histogram.residuals(agent, edges) for histogram in totals.histograms]
-    parts = [
-        totals.rates.residuals(agent, edges),
-        totals.calibration.residuals(agent, edges),
-        *(histogram.residuals for histogram in histograms),
-    ]
-    return _Moments(
-        *totals.rates.counts(agent, start, end),
-        *totals.calibration.counts(agent, start, end),
-        recent=[histogram.counts(agent, start, end) for histogram in totals.histograms],
-        baseline=[histogram.counts(agent, baseline_start, start) for histogram in totals.histograms],
-        residuals=Residuals(*(np.concatenate(arrays, axis=-1) for arrays in zip(*parts, strict=True))),
-        traces=[histogram.trace for histogram in histograms],
-        squared_traces=[histogram.squared_trace for histogram in histograms],
+def _window_and_baseline(
+    totals: DayTotals, rows: Rows, window: Window, periods_per_day: int
+) -> tuple[DaySums, DaySums]:
+    """Sums over the window and over the baseline before it, of rows of one window."""
+    start = rows.as_of - window.window_days * periods_per_day
+    return (
+        totals.between(rows.agent, start, rows.as_of),
+        totals.between(rows.agent, start - window.baseline_days * periods_per_day, start),
     )
 
 
@@ -345,7 +293,8 @@ def _moments(totals: _Totals, rows: Rows, window: Window, periods_per_day: int) 
 
 def _limits(
     rows: Rows,
-    moments: _Moments,
+    recent: DaySums,
+    baseline: DaySums,
     replay: Floats,
     confidence: Floats,
     coherent: Coherence,
@@ -356,20 +305,23 @@ def _limits(
 ) -> Intervals:
     """Scores and limits of n rows of ``window``.
 
+    :param recent: sums over the window; ``baseline`` over that.
     :param replay: (n, 2): Σ n·failed/sampled and Σ n²/sampled over the window's periods.
     :param confidence: (n, 10) sums of confidence by bin.
     :param icc: (n, 11); ``episode_cv`` (n,).
     """
-    n_traces = moments.trials[:, _RATE["d_identity"]]
+    events, n_trials = recent.rates[:, 0], recent.rates[:, 1]
+    n_traces = n_trials[:, _RATE["d_identity"]]
     n_rates = len(RATES)
-    effects = design_effects(_columns(moments.residuals, slice(0, n_rates + 1)), icc[:, : n_rates + 1])
+    residuals, trace, squared_trace = variation(recent, baseline)
+    effects = design_effects(_columns(residuals, slice(None, -len(METRICS))), icc[:, : -len(METRICS)])
 
     # Rates: bad events, effective trials.
     is_replayed: Booleans = np.full(len(n_traces), parameters.replay_enabled) & (
-        moments.trials[:, _RATE["i_replay"]] >= parameters.replay_min_sample
+        n_trials[:, _RATE["i_replay"]] >= parameters.replay_min_sample
     )
     is_coherence_measured = coherent.n_ends > 0
-    bad = moments.events / n_traces[:, None]
+    bad = events / n_traces[:, None]
     bad[:, _RATE["i_coverage"]] /= FIELDS_PER_TRACE
     bad[:, _RATE["i_replay"]] = np.minimum(np.where(is_replayed, replay[:, 0], 0.0) / n_traces, 1.0)
     bad[:, _RATE["s_score"]] = np.where(is_coherence_measured, coherent.incoherent, 1.0)
@@ -383,34 +335,26 @@ def _limits(
     unmeasured[:, _RATE["s_score"]] = ~is_coherence_measured
 
     # Calibration, deferrals, drift, recovery.
-    n_judged = np.sum(moments.judged, axis=-1)
-    ece = np.minimum(np.sum(np.abs(confidence - moments.successes), axis=-1) / np.maximum(n_judged, 1.0), 1.0)
-    histogram_effects = [
-        histogram_effect(
-            _columns(moments.residuals, slice(n_rates + 1 + metric, n_rates + 2 + metric)),
-            moments.traces[metric],
-            moments.squared_traces[metric],
-            np.maximum(np.count_nonzero(recent + baseline, axis=-1) - 1.0, 0.0),
-            icc[:, n_rates + 1 + metric],
-        )
-        for metric, (recent, baseline) in enumerate(zip(moments.recent, moments.baseline, strict=True))
-    ]
-    divergences = [
-        divergence(recent, baseline, effect, parameters.drift_pseudo_count, parameters.drift_min_sample)
-        for recent, baseline, effect in zip(moments.recent, moments.baseline, histogram_effects, strict=True)
-    ]
-    delta = drift(
-        np.stack(moments.recent, axis=1),
-        np.stack(moments.baseline, axis=1),
-        parameters.drift_pseudo_count,
-        max(parameters.drift_min_sample, 1),
-    ).mean
+    n_judged = np.sum(recent.judged, axis=-1)
+    ece = np.minimum(np.sum(np.abs(confidence - recent.successes), axis=-1) / np.maximum(n_judged, 1.0), 1.0)
+    histogram_effects = histogram_effect(
+        _columns(residuals, slice(-len(METRICS), None)),
+        trace,
+        squared_trace,
+        np.maximum(np.count_nonzero(recent.histogram + baseline.histogram, axis=-1) - 1.0, 0.0),
+        icc[:, -len(METRICS) :],
+    )
+    compared = (recent.histogram, baseline.histogram)
+    thresholds = (parameters.drift_pseudo_count, parameters.drift_min_sample)
+    divergences = divergence(*compared, histogram_effects, *thresholds)
+    drifted = drift(*compared, *thresholds)
+    delta = drifted.mean
 
     def at(level: Level) -> tuple[_ComponentLimits, list[Loss]]:
         """Limits of the components at a level, and the losses of each factor's."""
         limits = _ComponentLimits(
             _held(wilson(bad, trials / effects[:, :n_rates], level, bad <= 0, bad >= 1), bad, unmeasured),
-            calibration_limits(moments.judged, confidence, moments.successes, effects[:, n_rates], level),
+            calibration_limits(recent.judged, confidence, recent.successes, effects[:, n_rates], level),
             _deferral_limits(rows.q_deferral, rows.n_judged_deferrals, level),
             drift_limits(divergences, level),
             recovery_limits(rows.mttr_hours, rows.n_episodes.astype(np.float64), episode_cv, level),
@@ -435,12 +379,18 @@ def _limits(
     good = 1 - bad
 
     def factors(rows: Rows) -> Floats:
-        raw_r = (1 - delta) / (1 + rows.mttr_hours / parameters.mttr_scale_hours) * (1 - rows.rho_regression)
         return np.stack(
             [
                 np.exp(-parameters.lambda_c * bad[:, 0]) * np.exp(-parameters.mu_c * bad[:, 1]),
                 good[:, _RATE["i_chain"]] * good[:, _RATE["i_coverage"]] * good[:, _RATE["i_replay"]],
-                sigmoid(raw_r, parameters.norm_k, parameters.norm_x0),
+                resilience_score(
+                    delta,
+                    rows.mttr_hours,
+                    rows.rho_regression,
+                    parameters.mttr_scale_hours,
+                    parameters.norm_k,
+                    parameters.norm_x0,
+                ),
                 (1 - ece) * rows.q_deferral * good[:, _RATE["u_unsafe"]],
                 good[:, _RATE["s_score"]],
             ],
@@ -502,12 +452,16 @@ def _limits(
 
     # Components, in their own units; the order of rates' limits turns where the published value is the good share.
     lower, upper = published.rates
-    gap, drifted = published.gap, published.drift
+    gap = published.gap
     misled = gap.centre + WORSE_SIDE_OF_ECE * (gap.upper - gap.centre)
     components: dict[str, tuple[Floats, Floats, Floats]] = {
         **{rate: (bad[:, i], lower[:, i], upper[:, i]) for rate, i in _RATE.items()},
         **{rate: (good[:, _RATE[rate]], *_kept(published.rates, rate)) for rate in GOOD_SHARES},
-        "delta_drift": (delta, np.clip(drifted.raw_lower, 0.0, 1.0), np.clip(drifted.upper, 0.0, 1.0)),
+        "delta_drift": (
+            delta,
+            np.clip(published.drift.raw_lower, 0.0, 1.0),
+            np.clip(published.drift.upper, 0.0, 1.0),
+        ),
         "mttr_hours": (rows.mttr_hours, *published.recovery),
         "ece": (ece, np.clip(gap.raw_lower, 0.0, 1.0), np.clip(misled, 0.0, 1.0)),
         "q_deferral": (rows.q_deferral, 1 - published.deferrals.upper, 1 - published.deferrals.lower),
@@ -515,9 +469,6 @@ def _limits(
     value, low, high = (
         np.stack([components[component][i] for component in COMPONENTS], axis=-1) for i in range(3)
     )
-    metrics_measured = np.stack([one.measured for one in divergences], axis=-1)
-    metric_effects = np.stack([effect.effect for effect in histogram_effects], axis=-1)
-    n_metrics = np.count_nonzero(metrics_measured, axis=-1)
     published_effects = np.full((len(n_traces), len(COMPONENTS)), np.nan)
     for rate, column in _RATE.items():
         published_effects[:, COMPONENTS.index(rate)] = np.where(
@@ -525,8 +476,9 @@ def _limits(
         )
     published_effects[:, COMPONENTS.index("ece")] = np.where(n_judged > 0, effects[:, n_rates], np.nan)
     published_effects[:, COMPONENTS.index("delta_drift")] = np.where(
-        n_metrics > 0,
-        np.sum(np.where(metrics_measured, metric_effects, 0.0), axis=-1) / np.maximum(n_metrics, 1),
+        drifted.n_measured > 0,
+        np.sum(np.where(divergences.measured, histogram_effects.effect, 0.0), axis=-1)
+        / np.maximum(drifted.n_measured, 1),
         np.nan,
     )
     return Intervals(
@@ -548,6 +500,7 @@ def _limits(
         sigma=coherent.sigma,
         sigma_max=coherent.sigma_max,
         s_score=coherent.s_score,
+        drift=drifted.per_metric,
     )
 
 

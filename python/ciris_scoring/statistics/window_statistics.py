@@ -35,7 +35,6 @@ from ciris_scoring.statistics.reading import (
     number_rows,
     read_scored,
 )
-from ciris_scoring.statistics.resilience import Drift, drift, resilience_score
 from ciris_scoring.statistics.session import Session, say
 from ciris_scoring.statistics.setting import Setting, read_setting
 from ciris_scoring.statistics.writing import (
@@ -161,20 +160,6 @@ def _compute_rows(
     """Compute the rows of a batch, with what the fleets show."""
     parameters = setting.parameters
     for number, chunk in enumerate(chunks(batch, chunk_agents)):
-        drifted = drift(
-            chunk.histograms[:, :, 0],
-            chunk.histograms[:, :, 1],
-            parameters.drift_pseudo_count,
-            parameters.drift_min_sample,
-        )
-        r_score = resilience_score(
-            drifted.mean,
-            chunk.rows.mttr_hours,
-            chunk.rows.rho_regression,
-            parameters.mttr_scale_hours,
-            parameters.norm_k,
-            parameters.norm_x0,
-        )
         limits = compute_intervals(
             chunk.sums,
             chunk.rows,
@@ -196,11 +181,9 @@ def _compute_rows(
             ).astype(np.int64),
         }
         statistics = Statistics(
-            drifted,
-            r_score,
             limits,
             episodes,
-            losses(_components(chunk, drifted, limits), parameters),
+            losses(_components(chunk, limits), parameters),
             behaviour(limits, parameters),
             alike(
                 scored.of_agents(number * chunk_agents, chunk_agents),
@@ -213,16 +196,15 @@ def _compute_rows(
         progress.add(len(chunk.row_ids))
 
 
-def _components(chunk: Batch, drifted: Drift, limits: Intervals) -> Components:
+def _components(chunk: Batch, limits: Intervals) -> Components:
     """Components of a chunk's rows, as they are published."""
-    rates = ("d_identity", "k_contradiction", "u_unsafe")
+    of_intervals = ("d_identity", "k_contradiction", "u_unsafe", "delta_drift")
     return Components(
-        **{name: limits.component[:, COMPONENTS.index(name)] for name in rates},
+        **{name: limits.component[:, COMPONENTS.index(name)] for name in of_intervals},
         i_chain=chunk.published.i_chain,
         i_coverage=chunk.published.i_coverage,
         i_replay=chunk.published.i_replay,
         ece=chunk.published.ece,
-        delta_drift=drifted.mean,
         mttr_hours=chunk.rows.mttr_hours,
         rho_regression=chunk.rows.rho_regression,
         q_deferral=chunk.rows.q_deferral,
