@@ -17,6 +17,7 @@ from ciris_scoring.basics.source_schema import (
     distribute,
     table_identifier,
 )
+from ciris_scoring.basics.statements import analyze, column_list
 from ciris_scoring.basics.terminal import plural
 from ciris_scoring.lab.simulation.events import (
     create_engine_tables,
@@ -29,8 +30,6 @@ from ciris_scoring.lab.simulation.text_formats import copy_text
 
 Progress = Callable[[int, int], None]
 """Called with the traces sent so far and the number expected; the last call has both equal."""
-
-_ROWS_PER_FRAME = 40_000
 
 
 class TargetHoldsTraces(CirisError):
@@ -69,14 +68,14 @@ def load_fleet(
     :raises psycopg.Error: the database refuses; nothing remains written.
     """
     sources = {
-        "covenant_trace_batches": copy_text(_pieces(fleet.batches)),
-        "wbd_deferrals": copy_text(_pieces(fleet.deferrals)),
+        "covenant_trace_batches": copy_text([fleet.batches]),
+        "wbd_deferrals": copy_text([fleet.deferrals]),
     }
     expected = len(fleet.traces) if isinstance(fleet, Fleet) else fleet.expected_traces
-    frames = _counted(_pieces(fleet.traces) if isinstance(fleet, Fleet) else fleet.traces, expected, progress)
+    frames = _counted([fleet.traces] if isinstance(fleet, Fleet) else fleet.traces, expected, progress)
     if as_events:
         return _load_events(connection, schema, tables, sources, fleet.public_keys, frames)
-    sources["covenant_public_keys"] = copy_text(_pieces(fleet.public_keys))
+    sources["covenant_public_keys"] = copy_text([fleet.public_keys])
     sources["covenant_traces"] = copy_text(frames)
     return load_text(connection, schema, tables, sources, "format text", distributed=distributed)
 
@@ -121,7 +120,7 @@ def load_text(
             written[logical_name] = _copy(connection, logical_name, blocks, schema, tables, options + freeze)
         add_keys(connection, created, schema, tables)
         for logical_name in sources:
-            connection.execute(sql.SQL("analyze {}").format(table_identifier(logical_name, schema, tables)))
+            analyze(connection, table_identifier(logical_name, schema, tables))
     return written["covenant_traces"]
 
 
@@ -145,13 +144,12 @@ def _load_events(
         if is_new:
             index_events(connection, schema)
         add_keys(connection, created, schema, tables)
-        analyzed = [
+        for table in (
             "trace_events",
             "accord_public_keys",
             *((tables or {}).get(name, name) for name in sources),
-        ]
-        for table in analyzed:
-            connection.execute(sql.SQL("analyze {}").format(sql.Identifier(schema, table)))
+        ):
+            analyze(connection, sql.Identifier(schema, table))
     return written
 
 
@@ -166,7 +164,7 @@ def _copy(
     """Send blocks of text to one table; return the number of rows."""
     statement = sql.SQL("copy {} ({}) from stdin with ({})").format(
         table_identifier(logical_name, schema, tables),
-        sql.SQL(", ").join(map(sql.Identifier, SOURCE_TABLES[logical_name].column_names)),
+        column_list(SOURCE_TABLES[logical_name].column_names),
         sql.SQL(options),  # made of constants of this package
     )
     with connection.cursor() as cursor:
@@ -181,11 +179,6 @@ def _refuse_rows(connection: psycopg.Connection, schema: str, table: str) -> Non
     n = connection.cursor(row_factory=scalar_row).execute(count).fetchone()
     if n:
         raise TargetHoldsTraces(f"{schema}.{table}", n)
-
-
-def _pieces(frame: pd.DataFrame) -> Iterator[pd.DataFrame]:
-    for first in range(0, len(frame), _ROWS_PER_FRAME):
-        yield frame.iloc[first : first + _ROWS_PER_FRAME]
 
 
 def _counted(

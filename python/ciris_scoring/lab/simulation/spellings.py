@@ -8,14 +8,6 @@ import numpy as np
 
 from ciris_scoring.lab.simulation.arrays import Texts
 
-_SENTENCES = (
-    "The request is plausible given what is known about the channel and its history.",
-    "No contradiction with earlier statements; the stated facts can be checked.",
-    "Several sources agree, although two of them may share an origin.",
-    "The person may be affected by the outcome, so the wording stays reversible.",
-    "To defer would cost time and gain little here.",
-)
-
 
 @dataclass(frozen=True)
 class Spellings:
@@ -29,9 +21,7 @@ class Spellings:
     boolean: Texts
     k_eff: Texts
     clock: Texts
-    accounts: Texts
     execution_ms: Texts
-    reasoning: Texts
 
 
 @functools.cache
@@ -40,10 +30,6 @@ def spellings() -> Spellings:
 
     def table(values: Iterator[str]) -> Texts:
         return np.array(list(values), dtype=object)
-
-    def account(i: int) -> str:
-        tokens = 30_000 + 947 * i
-        return f',"cost_cents":{2.3 * tokens / 1e5:.5f},"llm_calls":{4 + i % 6},"tokens_total":{tokens}'
 
     return Spellings(
         score=table(f"{i / 100:.2f}" for i in range(101)),
@@ -54,7 +40,5 @@ def spellings() -> Spellings:
         boolean=table(iter(("false", "true"))),
         k_eff=table(f"{i / 100:.2f}" for i in range(501)),
         clock=table(f"{s // 3600:02d}{s // 60 % 60:02d}{s % 60:02d}" for s in range(86_400)),
-        accounts=table(account(i) for i in range(128)),
         execution_ms=table(f"{2 + 0.937 * i:.3f}" for i in range(64)),
-        reasoning=table(f',"reasoning":"{sentence}"' for sentence in _SENTENCES),
     )

@@ -29,7 +29,7 @@ _NAN_LIKE = {
 }
 
 
-def render(plan: Plan, rows: Rows, lives: Lives, wide: bool) -> pd.DataFrame:
+def render(plan: Plan, rows: Rows, lives: Lives) -> pd.DataFrame:
     """Return the rows as the table holds them; columns as in `Fleet.traces`."""
     spelled, draws = spellings(), rows.draws
     newer = plan.newer[rows.agent]
@@ -88,9 +88,9 @@ def render(plan: Plan, rows: Rows, lives: Lives, wide: bool) -> pd.DataFrame:
         "selected_action": np.where(blank == 4, " ", np.where(whole, action, lower)),
         "action_success": nullable(lives.success, np.zeros_like(whole)),
         "thought_start": null_unless(whole, thought_start(rows, newer)),
-        "dma_results": null_unless(whole, dma_results(rows, lives, newer, kind == 1, wide)),
+        "dma_results": null_unless(whole, dma_results(lives, newer, kind == 1)),
         "conscience_result": null_unless(whole, conscience_result(lives, action, newer, kind == 2)),
-        "action_result": action_result(rows, lives, lower, audit_hash, sequence, newer, kind == 3, wide),
+        "action_result": action_result(rows, lives, lower, audit_hash, sequence, newer, kind == 3),
     }
     return frame(columns, TRACE_COLUMNS)
 
