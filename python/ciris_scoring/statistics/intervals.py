@@ -66,6 +66,7 @@ from ciris_scoring.statistics.combination import (
     combine,
     combine_factors,
     driver,
+    finite_loss,
     floored,
     limits_of,
     loss,
@@ -454,32 +455,39 @@ def _limits(
     lower, upper = published.rates
     gap = published.gap
     misled = gap.centre + WORSE_SIDE_OF_ECE * (gap.upper - gap.centre)
-    components: dict[str, tuple[Floats, Floats, Floats]] = {
-        **{rate: (bad[:, i], lower[:, i], upper[:, i]) for rate, i in _RATE.items()},
-        **{rate: (good[:, _RATE[rate]], *_kept(published.rates, rate)) for rate in GOOD_SHARES},
+    own_effects = np.where(unmeasured, np.nan, effects[:, :n_rates])
+    mean_effect = np.sum(np.where(divergences.measured, histogram_effects.effect, 0.0), axis=-1) / np.maximum(
+        drifted.n_measured, 1
+    )
+    no_effect = np.full(len(n_traces), np.nan)
+    components = {
+        **{rate: (bad[:, i], lower[:, i], upper[:, i], own_effects[:, i]) for rate, i in _RATE.items()},
+        **{
+            rate: (good[:, _RATE[rate]], *_kept(published.rates, rate), own_effects[:, _RATE[rate]])
+            for rate in GOOD_SHARES
+        },
         "delta_drift": (
             delta,
             np.clip(published.drift.raw_lower, 0.0, 1.0),
             np.clip(published.drift.upper, 0.0, 1.0),
+            np.where(drifted.n_measured > 0, mean_effect, np.nan),
         ),
-        "mttr_hours": (rows.mttr_hours, *published.recovery),
-        "ece": (ece, np.clip(gap.raw_lower, 0.0, 1.0), np.clip(misled, 0.0, 1.0)),
-        "q_deferral": (rows.q_deferral, 1 - published.deferrals.upper, 1 - published.deferrals.lower),
+        "mttr_hours": (rows.mttr_hours, *published.recovery, no_effect),
+        "ece": (
+            ece,
+            np.clip(gap.raw_lower, 0.0, 1.0),
+            np.clip(misled, 0.0, 1.0),
+            np.where(n_judged > 0, effects[:, n_rates], np.nan),
+        ),
+        "q_deferral": (
+            rows.q_deferral,
+            1 - published.deferrals.upper,
+            1 - published.deferrals.lower,
+            no_effect,
+        ),
     }
-    value, low, high = (
-        np.stack([components[component][i] for component in COMPONENTS], axis=-1) for i in range(3)
-    )
-    published_effects = np.full((len(n_traces), len(COMPONENTS)), np.nan)
-    for rate, column in _RATE.items():
-        published_effects[:, COMPONENTS.index(rate)] = np.where(
-            unmeasured[:, column], np.nan, effects[:, column]
-        )
-    published_effects[:, COMPONENTS.index("ece")] = np.where(n_judged > 0, effects[:, n_rates], np.nan)
-    published_effects[:, COMPONENTS.index("delta_drift")] = np.where(
-        drifted.n_measured > 0,
-        np.sum(np.where(divergences.measured, histogram_effects.effect, 0.0), axis=-1)
-        / np.maximum(drifted.n_measured, 1),
-        np.nan,
+    value, low, high, design_effect = (
+        np.stack([components[component][i] for component in COMPONENTS], axis=-1) for i in range(4)
     )
     return Intervals(
         capacity_score=np.where(is_scored, capacity, np.nan),
@@ -495,7 +503,7 @@ def _limits(
         component=value,
         component_low=np.minimum(low, value),
         component_high=np.maximum(high, value),
-        design_effect=published_effects,
+        design_effect=design_effect,
         interval_driver=np.where(is_scored, drivers, -1),
         sigma=coherent.sigma,
         sigma_max=coherent.sigma_max,
@@ -527,52 +535,33 @@ def _kept(limits: Limits, rate: str) -> Limits:
 def _losses(bad: Floats, limits: _ComponentLimits, rows: Rows, parameters: Parameters) -> list[Loss]:
     """Losses of each factor's components, in the order of ``FACTORS``."""
 
-    def kept(rate: str) -> tuple[Floats, Floats, Limits]:
+    def kept(rate: str) -> tuple[Floats, Floats, Floats, Floats]:
         value = 1 - bad[:, _RATE[rate]]
-        return value, value, _kept(limits.rates, rate)
+        return value, value, *_kept(limits.rates, rate)
 
     rates, gap, deferrals, drifted, recovery = limits
     penalty = np.array([parameters.lambda_c, parameters.mu_c])
     return [
-        _additive_loss(penalty * bad[:, :2], penalty * rates.upper[:, :2], penalty * rates.lower[:, :2]),
-        _retained(kept("i_chain"), kept("i_coverage"), kept("i_replay")),
-        _resilience_loss(
-            drifted.centre, drifted.upper, drifted.raw, drifted.raw_lower, recovery, rows, parameters
+        finite_loss(
+            *(Side(penalty * bad[:, :2], penalty * limit[:, :2]) for limit in (rates.upper, rates.lower))
         ),
+        _retained(kept("i_chain"), kept("i_coverage"), kept("i_replay")),
+        _resilience_loss(drifted, recovery, rows, parameters),
         _retained(
-            (1 - gap.centre, 1 - gap.raw, Limits(1 - gap.upper, 1 - gap.raw_lower)),
-            (rows.q_deferral, rows.q_deferral, Limits(1 - deferrals.upper, 1 - deferrals.lower)),
+            (1 - gap.centre, 1 - gap.raw, 1 - gap.upper, 1 - gap.raw_lower),
+            (rows.q_deferral, rows.q_deferral, 1 - deferrals.upper, 1 - deferrals.lower),
             kept("u_unsafe"),
         ),
         _retained(kept("s_score")),
     ]
 
 
-def _additive_loss(centre: Floats, worst: Floats, best: Floats) -> Loss:
-    """Losses of components that are never infinite and have one centre, (n, c)."""
-    never: Booleans = np.zeros(centre.shape, dtype=np.bool_)
-    return Loss(Side(centre, worst), Side(centre, best), never, np.ones(centre.shape))
+def _retained(*components: tuple[Floats, Floats, Floats, Floats]) -> Loss:
+    """Losses of components that multiply a factor: centre, centre of the better side, and limits, (n,) each."""
+    return retention_loss(*(np.stack(values, axis=-1) for values in zip(*components, strict=True)))
 
 
-def _retained(*components: tuple[Floats, Floats, Limits]) -> Loss:
-    """Losses of components that multiply a factor: centre, centre of the better side, limits, (n,) each."""
-    stacked = [np.stack(values, axis=-1) for values in zip(*((c, b) for c, b, _ in components), strict=True)]
-    limits = Limits(
-        np.stack([limits.lower for _, _, limits in components], axis=-1),
-        np.stack([limits.upper for _, _, limits in components], axis=-1),
-    )
-    return retention_loss(stacked[0], stacked[1], limits)
-
-
-def _resilience_loss(
-    centre: Floats,
-    upper: Floats,
-    raw: Floats,
-    raw_lower: Floats,
-    recovery: Limits,
-    rows: Rows,
-    parameters: Parameters,
-) -> Loss:
+def _resilience_loss(drifted: TwoCentred, recovery: Limits, rows: Rows, parameters: Parameters) -> Loss:
     """Losses of R's two components, one at a time at its limit; R's own centre is in the first one only."""
 
     def loss_of_r(delta: Floats, hours: Floats) -> Floats:
@@ -580,22 +569,15 @@ def _resilience_loss(
         result: Floats = np.logaddexp(0.0, -parameters.norm_k * (x - parameters.norm_x0))
         return result
 
-    worse, better = loss_of_r(centre, rows.mttr_hours), loss_of_r(raw, rows.mttr_hours)
-    nothing = np.zeros_like(worse)
-    sides = (
-        Side(
-            np.stack([worse, nothing], axis=-1),
-            np.stack([loss_of_r(upper, rows.mttr_hours), loss_of_r(centre, recovery.upper) - worse], axis=-1),
-        ),
-        Side(
-            np.stack([better, nothing], axis=-1),
-            np.stack(
-                [loss_of_r(raw_lower, rows.mttr_hours), loss_of_r(raw, recovery.lower) - better], axis=-1
-            ),
-        ),
+    def side(centre: Floats, limit: Floats, hours: Floats) -> Side:
+        at_centre = loss_of_r(centre, rows.mttr_hours)
+        limits = [loss_of_r(limit, rows.mttr_hours), loss_of_r(centre, hours) - at_centre]
+        return Side(np.stack([at_centre, np.zeros_like(at_centre)], axis=-1), np.stack(limits, axis=-1))
+
+    return finite_loss(
+        side(drifted.centre, drifted.upper, recovery.upper),
+        side(drifted.raw, drifted.raw_lower, recovery.lower),
     )
-    shape = (len(worse), 2)
-    return Loss(*sides, zero=np.zeros(shape, dtype=np.bool_), upper=np.ones(shape))
 
 
 def _bounded(combined: Combined, most: Floats) -> Combined:
