@@ -43,8 +43,8 @@ def dma_results(lives: Lives, newer: Flags, inconsistent: Flags) -> Texts:
     plausibility = np.where(inconsistent, np.maximum(lives.plausibility - 150, 0), lives.plausibility)
 
     def text(score: Ints) -> list[str]:
-        coarse = spelled.score_json[(score + 5) // 10]
-        spelt: list[str] = np.where(newer, spelled.score_json_fine[score], coarse).tolist()
+        coarse = spelled["score_json"][(score + 5) // 10]
+        spelt: list[str] = np.where(newer, spelled["score_json_fine"][score], coarse).tolist()
         return spelt
 
     twice = (
@@ -83,13 +83,13 @@ def conscience_result(lives: Lives, action: Texts, newer: Flags, inconsistent: F
     spelled = spellings()
     final_action = np.where(newer, ',"final_action":"' + action + '"', "")
     arguments = (
-        spelled.boolean[(~lives.conscience_passed).astype(np.int64)],
-        spelled.boolean[(lives.conscience_passed ^ inconsistent).astype(np.int64)],
-        spelled.level_json[lives.coherence],
-        spelled.level_json[lives.entropy],
-        spelled.boolean[lives.coherence_passed.astype(np.int64)],
-        spelled.boolean[lives.entropy_passed.astype(np.int64)],
-        spelled.boolean[lives.veto_passed.astype(np.int64)],
+        spelled["boolean"][(~lives.conscience_passed).astype(np.int64)],
+        spelled["boolean"][(lives.conscience_passed ^ inconsistent).astype(np.int64)],
+        spelled["level_json"][lives.coherence],
+        spelled["level_json"][lives.entropy],
+        spelled["boolean"][lives.coherence_passed.astype(np.int64)],
+        spelled["boolean"][lives.entropy_passed.astype(np.int64)],
+        spelled["boolean"][lives.veto_passed.astype(np.int64)],
         final_action,
     )
     result = np.empty(lives.ethics.size, dtype=object)
@@ -125,9 +125,9 @@ def action_result(
         executed.tolist(),
         audit_hash,
         sequence,
-        spelled.boolean[succeeded].tolist(),
-        spelled.execution_ms[rows.draws.below(Draw.DURATION, spelled.execution_ms.size)].tolist(),
-        spelled.boolean[1 - succeeded].tolist(),
+        spelled["boolean"][succeeded].tolist(),
+        spelled["execution_ms"][rows.draws.below(Draw.DURATION, spelled["execution_ms"].size)].tolist(),
+        spelled["boolean"][1 - succeeded].tolist(),
         also.tolist(),
     )
     return np.array(list(map(template, *arguments)), dtype=object)

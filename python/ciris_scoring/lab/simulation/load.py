@@ -74,7 +74,8 @@ def load_fleet(
     expected = len(fleet.traces) if isinstance(fleet, Fleet) else fleet.expected_traces
     frames = _counted([fleet.traces] if isinstance(fleet, Fleet) else fleet.traces, expected, progress)
     if as_events:
-        return _load_events(connection, schema, tables, sources, fleet.public_keys, frames)
+        events = (fleet.public_keys, frames)
+        return load_text(connection, schema, tables, sources, "format text", events=events)
     sources["covenant_public_keys"] = copy_text([fleet.public_keys])
     sources["covenant_traces"] = copy_text(frames)
     return load_text(connection, schema, tables, sources, "format text", distributed=distributed)
@@ -99,58 +100,41 @@ def load_text(
     options: str,
     *,
     distributed: bool = False,
+    events: tuple[pd.DataFrame, Iterable[pd.DataFrame]] | None = None,
 ) -> int:
     """Write blocks of text into the source tables: as `load_fleet`, with the same errors.
 
     :param sources: blocks by the logical name of their table.
     :param options: of COPY, which say what format the blocks have.
+    :param events: keys, and traces to write as events, into the engine's tables.
     """
     written = {}
     if distributed:
         create_missing_schema(connection, schema)  # before the transaction, or workers do not see it
+    names = [(tables or {}).get(name, name) for name in sources]
+    traces = "trace_events" if events else (tables or {}).get("covenant_traces", "covenant_traces")
     with connection.transaction():
-        created = create_missing_tables(connection, schema, tables)
+        has_new_events = events is not None and create_engine_tables(connection, schema)
+        created = create_missing_tables(connection, schema, tables, sources)
         if distributed:
             distribute(connection, created, schema, tables)
             created = ()
-        _refuse_rows(connection, schema, (tables or {}).get("covenant_traces", "covenant_traces"))
+        _refuse_rows(connection, schema, traces)
         for logical_name, blocks in sources.items():
             # Rows of a table made in this transaction can be written frozen, which spares the first readers work.
             freeze = ", freeze" if logical_name in created else ""
             written[logical_name] = _copy(connection, logical_name, blocks, schema, tables, options + freeze)
-        add_keys(connection, created, schema, tables)
-        for logical_name in sources:
-            analyze(connection, table_identifier(logical_name, schema, tables))
-    return written["covenant_traces"]
-
-
-def _load_events(
-    connection: psycopg.Connection,
-    schema: str,
-    tables: Mapping[str, str] | None,
-    sources: Mapping[str, Iterable[str | bytes]],
-    keys: pd.DataFrame,
-    frames: Iterable[pd.DataFrame],
-) -> int:
-    """Write traces as events, keys into the engine's registry, and the rest as blocks of text, as `load_text` does."""
-    with connection.transaction():
-        is_new = create_engine_tables(connection, schema)
-        created = create_missing_tables(connection, schema, tables, sources)
-        _refuse_rows(connection, schema, "trace_events")
-        for logical_name, blocks in sources.items():
-            _copy(connection, logical_name, blocks, schema, tables, "format text")
-        write_keys(connection, keys, schema)
-        written = write_events(connection, frames, schema)
-        if is_new:
+        if events is not None:
+            keys, frames = events
+            write_keys(connection, keys, schema)
+            written["covenant_traces"] = write_events(connection, frames, schema)
+            names += ["trace_events", "accord_public_keys"]
+        if has_new_events:
             index_events(connection, schema)
         add_keys(connection, created, schema, tables)
-        for table in (
-            "trace_events",
-            "accord_public_keys",
-            *((tables or {}).get(name, name) for name in sources),
-        ):
-            analyze(connection, sql.Identifier(schema, table))
-    return written
+        for name in names:
+            analyze(connection, sql.Identifier(schema, name))
+    return written["covenant_traces"]
 
 
 def _copy(
