@@ -1,6 +1,5 @@
 """What the Python model ``int_window_statistics`` calls: the statistics of every row whose inputs have changed."""
 
-import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -19,7 +18,6 @@ from ciris_scoring.statistics.design_effects import (
 )
 from ciris_scoring.statistics.episodes import chance_of_as_many, longer, share_rose
 from ciris_scoring.statistics.fleets import BLOCK_PERIODS, Block, Fleet, blocks, find_waiting
-from ciris_scoring.statistics.inputs import Floats, Integers
 from ciris_scoring.statistics.intervals import (
     COMPONENTS,
     Intervals,
@@ -35,10 +33,10 @@ from ciris_scoring.statistics.reading import (
     number_rows,
     read_scored,
 )
-from ciris_scoring.statistics.session import Session, say
+from ciris_scoring.statistics.session import Session
 from ciris_scoring.statistics.setting import Setting, read_setting
 from ciris_scoring.statistics.writing import (
-    Statistics,
+    Columns,
     add_numbers,
     create_statistics_tables,
     finish_block,
@@ -48,9 +46,6 @@ from ciris_scoring.statistics.writing import (
 READ_AGENT_PERIODS = 120_000
 """Agents times periods that are read at a time, some 250 MB with what reading takes: few, because the rows of an agent
 lie scattered over its tables, so that every query reads most of their pages."""
-
-REPORT_SECONDS = 2.0
-"""Between two lines of progress, at least."""
 
 
 def window_statistics(dbt: Any, connection: Any, inputs: Mapping[str, str]) -> str:
@@ -72,20 +67,6 @@ def window_statistics(dbt: Any, connection: Any, inputs: Mapping[str, str]) -> s
     return statistics_query()
 
 
-class _Progress:
-    """Lines of progress, the first after ``REPORT_SECONDS``."""
-
-    def __init__(self, total: int):
-        self._total = total
-        self._done, self._last = 0, time.monotonic()
-
-    def add(self, n: int) -> None:
-        self._done += n
-        if time.monotonic() - self._last > REPORT_SECONDS:
-            self._last = time.monotonic()
-            say(f"statistics: {self._done:,} of {self._total:,} rows computed")
-
-
 def compute(
     session: Session,
     relations: Relations,
@@ -103,14 +84,13 @@ def compute(
     :raises StepError: the inputs do not keep the contract.
     """
     create_statistics_tables(session)
-    progress = _Progress(sum(fleet.n_agents for fleet in fleets))
     setting = read_setting(
         session, relations.scoring_parameters, relations.scoring_windows, relations.scoring_run
     )
     # The planner takes agents and periods for independent, and a nested loop for cheap.
     session.execute("set local jit = off; set local enable_nestloop = off")
     for block in blocks(fleets, setting, block_periods):
-        _compute_block(session, relations, setting, block, chunk_agents, read_agents, progress)
+        _compute_block(session, relations, setting, block, chunk_agents, read_agents)
         finish_block(session)
 
 
@@ -121,7 +101,6 @@ def _compute_block(
     block: Block,
     chunk_agents: int | None,
     read_agents: int | None,
-    progress: _Progress,
 ) -> None:
     """Compute a block's fleets in two passes over its agents: the fleet's sums, then each agent's statistics."""
     n_agents = number_rows(session, relations, block)
@@ -137,7 +116,7 @@ def _compute_block(
     values = fleet_values(shared)
     for agents in batches:
         scored = read_scored(session, relations, setting, block, agents)
-        _compute_rows(session, reader.read(agents), scored, values, setting, chunk_agents, progress)
+        _compute_rows(session, reader.read(agents), scored, values, setting, chunk_agents)
 
 
 def _with_sums_of(shared: FleetSums, batch: Batch, setting: Setting, chunk_agents: int) -> FleetSums:
@@ -155,7 +134,6 @@ def _compute_rows(
     values: FleetValues,
     setting: Setting,
     chunk_agents: int,
-    progress: _Progress,
 ) -> None:
     """Compute the rows of a batch, with what the fleets show."""
     parameters = setting.parameters
@@ -169,7 +147,7 @@ def _compute_rows(
             periods_per_day=setting.periods_per_day,
         )
         window_days = np.array([window.window_days for window in setting.windows])[chunk.rows.window]
-        episodes: dict[str, Floats | Integers] = {
+        episodes: Columns = {
             "episode_z": longer(chunk.episodes, values.episode_cv[chunk.rows.window, chunk.rows.as_of]),
             "episode_chance": chance_of_as_many(chunk.episodes, window_days, parameters.steady_days),
             "deferrals_are_worse": share_rose(
@@ -180,20 +158,23 @@ def _compute_rows(
                 parameters.episode_z,
             ).astype(np.int64),
         }
-        statistics = Statistics(
+        shared = alike(
+            scored.of_agents(number * chunk_agents, chunk_agents),
+            chunk.rows,
+            setting.windows,
+            setting.periods_per_day,
+        )
+        add_numbers(
+            session,
+            chunk.row_ids,
+            chunk.rows,
+            values,
             limits,
             episodes,
             losses(_components(chunk, limits), parameters),
             behaviour(limits, parameters),
-            alike(
-                scored.of_agents(number * chunk_agents, chunk_agents),
-                chunk.rows,
-                setting.windows,
-                setting.periods_per_day,
-            ),
+            shared,
         )
-        add_numbers(session, chunk.row_ids, chunk.rows, statistics, values)
-        progress.add(len(chunk.row_ids))
 
 
 def _components(chunk: Batch, limits: Intervals) -> Components:

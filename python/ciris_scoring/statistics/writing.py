@@ -1,8 +1,5 @@
 """What is written: the statistics of a block's rows, into the temporary table that the model's query reads."""
 
-from collections.abc import Mapping
-from typing import NamedTuple
-
 import numpy as np
 from psycopg import sql
 
@@ -45,23 +42,22 @@ def create_statistics_tables(session: Session) -> None:
     )
 
 
-class Statistics(NamedTuple):
-    """Of a chunk's rows."""
-
-    limits: Intervals
-    episodes: Mapping[str, Floats | Integers]
-    """By column."""
-    losses: Mapping[str, Floats]
-    """By part."""
-    behaviour: Behaviour
-    shared: Alike
-
-
 def add_numbers(
-    session: Session, row_ids: Integers, rows: Rows, statistics: Statistics, fleet: FleetValues
+    session: Session,
+    row_ids: Integers,
+    rows: Rows,
+    fleet: FleetValues,
+    limits: Intervals,
+    episodes: Columns,
+    losses: dict[str, Floats],
+    behaviour: Behaviour,
+    shared: Alike,
 ) -> None:
-    """Put the statistics of a chunk's rows into ``ciris_numbers``; NaN for null."""
-    limits, episodes, losses, behaviour, shared = statistics
+    """Put the statistics of a chunk's rows into ``ciris_numbers``; NaN for null.
+
+    :param episodes: by column.
+    :param losses: by part.
+    """
     columns: Columns = {
         **dict(zip(DELTAS, limits.drift.T, strict=True)),
         "delta_drift": limits.component[:, COMPONENTS.index("delta_drift")],
