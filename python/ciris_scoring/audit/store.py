@@ -128,7 +128,6 @@ class Store:
         self._connection = connection
         self._schema = project.source_schema
         self._tables = project.source_tables
-        self._traces = table_identifier("covenant_traces", self._schema, self._tables)
         self._names = _names(self._schema, self._tables)
         self._agents_of_keys: dict[str, str] = {}
 
@@ -209,7 +208,7 @@ class Store:
     def write(self, batches: Sequence[Batch]) -> Written:
         """Load batches, all of them or, where the database fails, none."""
         with self._locked():
-            n = copy_incoming(self._connection, self._traces, batches)
+            n = copy_incoming(self._connection, self._names["covenant_traces"], batches)
             foreign = refuse_foreign_keys(self._connection, batches, self._agents_of_keys, self._learn_agents)
             n_new, n_replaced, conflicts = self._write_traces(n)
             deferrals = [deferral for batch in batches for deferral in batch.deferrals]

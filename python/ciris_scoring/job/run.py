@@ -55,7 +55,7 @@ def run(
             variables = run_variables(moment, pid, attempt)
             if allow_rescoring:
                 variables["allow_rescoring"] = True
-            _build(connection, build.with_variables(variables, full_refresh), attempt)
+            _build(connection, build, variables, attempt, full_refresh)
     with connect(project) as connection:
         after_run.show_fleet(connection, build.relations, moment)
         remarks = empty_sources(connection, project, moment) + _late_remarks(connection, build.relations)
@@ -72,11 +72,17 @@ def run_variables(moment: datetime, pid: int, attempt: Attempt) -> dict[str, Any
     return {"as_of": as_of_time.text(moment), "lock_holder_pid": pid, "attempt": row}
 
 
-def _build(connection: psycopg.Connection, build: DbtBuild, attempt: Attempt) -> None:
+def _build(
+    connection: psycopg.Connection,
+    build: DbtBuild,
+    variables: dict[str, Any],
+    attempt: Attempt,
+    full_refresh: bool = False,
+) -> None:
     """Build once, without unchanged nodes. If the server has gone away, the hint says so."""
-    digest = None if build.full_refresh else unchanged_digest(connection, build, attempt)
+    digest = None if full_refresh else unchanged_digest(connection, build, attempt)
     try:
-        build.build([] if digest is None else unchanged_nodes(build.manifest))
+        build.build(variables, full_refresh, [] if digest is None else unchanged_nodes(build.manifest))
     except DbtFailed as error:
         try:
             connection.execute("select")
@@ -134,7 +140,7 @@ def run_backfill(
                 moment = as_of_time.text(unfinished)
                 report(f"The run as of {moment} did not end: it comes first.")
                 variables = run_variables(unfinished, pid, attempt)
-                _build(connection, build.with_variables(variables), attempt)
+                _build(connection, build, variables, attempt)
             backfill = plan_backfill(
                 connection,
                 project,
@@ -152,7 +158,7 @@ def run_backfill(
                 report(f"Step {number} of {n_steps}: {step}.")
                 variables = run_variables(step.as_of, pid, attempt) | backfill.variables(step)
                 full_refresh = backfill.is_from_nothing and number == 1
-                _build(connection, build.with_variables(variables, full_refresh), attempt)
+                _build(connection, build, variables, attempt, full_refresh)
     with connect(project) as connection:
         after_run.show_fleet(connection, build.relations, backfill.last)
     after_run.hand_on(project, build.relations)

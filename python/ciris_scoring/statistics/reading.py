@@ -19,6 +19,10 @@ from ciris_scoring.statistics.resilience import N_BINS
 from ciris_scoring.statistics.session import Session
 from ciris_scoring.statistics.setting import Setting
 
+READ_AGENT_PERIODS = 120_000
+"""Agents times periods that are read at a time, some 250 MB with what reading takes: few, because the rows of an agent
+lie scattered over its tables, so that every query reads most of their pages."""
+
 KEPT_BYTES = 250_000_000
 """Of a block's sums that are kept between its two passes: 10,000 agents of 67 days take 110 MB."""
 
@@ -162,6 +166,11 @@ def number_rows(session: Session, relations: Relations, block: Block) -> int:
             "Run the whole build: dbt build"
         )
     return int(n_agents)
+
+
+def agents_per_read(n_periods: int) -> int:
+    """Agents to read at a time, so that they fit ``READ_AGENT_PERIODS``."""
+    return max(READ_AGENT_PERIODS // n_periods, 1)
 
 
 class BatchReader:

@@ -10,14 +10,13 @@ from ciris_scoring.statistics.alike import Scored, alike
 from ciris_scoring.statistics.attribution import Components, losses
 from ciris_scoring.statistics.behaviour import behaviour
 from ciris_scoring.statistics.design_effects import (
-    FleetSums,
     FleetValues,
     empty_fleet_sums,
     fleet_values,
     joined_sums,
 )
 from ciris_scoring.statistics.episodes import chance_of_as_many, longer, share_rose
-from ciris_scoring.statistics.fleets import BLOCK_PERIODS, Block, Fleet, blocks, find_waiting
+from ciris_scoring.statistics.fleets import Block, blocks, find_waiting
 from ciris_scoring.statistics.intervals import (
     COMPONENTS,
     Intervals,
@@ -29,6 +28,7 @@ from ciris_scoring.statistics.reading import (
     Batch,
     BatchReader,
     Relations,
+    agents_per_read,
     chunks,
     number_rows,
     read_scored,
@@ -42,10 +42,6 @@ from ciris_scoring.statistics.writing import (
     finish_block,
     statistics_query,
 )
-
-READ_AGENT_PERIODS = 120_000
-"""Agents times periods that are read at a time, some 250 MB with what reading takes: few, because the rows of an agent
-lie scattered over its tables, so that every query reads most of their pages."""
 
 
 def window_statistics(dbt: Any, connection: Any, inputs: Mapping[str, str]) -> str:
@@ -63,68 +59,35 @@ def window_statistics(dbt: Any, connection: Any, inputs: Mapping[str, str]) -> s
     relations = Relations(**{name: sql.SQL(relation) for name, relation in inputs.items()})
     table = None if dbt.rewritten_table is None else sql.SQL(dbt.rewritten_table)
     fleets = find_waiting(session, relations.statistics_inputs, dbt.rewritten_range, table)
-    compute(session, relations, fleets)
-    return statistics_query()
-
-
-def compute(
-    session: Session,
-    relations: Relations,
-    fleets: list[Fleet],
-    *,
-    chunk_agents: int | None = None,
-    read_agents: int | None = None,
-    block_periods: int = BLOCK_PERIODS,
-) -> None:
-    """Compute the statistics of these fleets into the temporary table ``ciris_statistics``.
-
-    :param fleets: those of ``ciris_fleets``, in the order of their as-ofs.
-    :param chunk_agents: agents to compute at a time, and ``read_agents`` to read; by default as many as fit.
-    :param block_periods: periods between the first and the last as-of of a block.
-    :raises StepError: the inputs do not keep the contract.
-    """
     create_statistics_tables(session)
     setting = read_setting(
         session, relations.scoring_parameters, relations.scoring_windows, relations.scoring_run
     )
     # The planner takes agents and periods for independent, and a nested loop for cheap.
     session.execute("set local jit = off; set local enable_nestloop = off")
-    for block in blocks(fleets, setting, block_periods):
-        _compute_block(session, relations, setting, block, chunk_agents, read_agents)
+    for block in blocks(fleets, setting):
+        _compute_block(session, relations, setting, block)
         finish_block(session)
+    return statistics_query()
 
 
-def _compute_block(
-    session: Session,
-    relations: Relations,
-    setting: Setting,
-    block: Block,
-    chunk_agents: int | None,
-    read_agents: int | None,
-) -> None:
+def _compute_block(session: Session, relations: Relations, setting: Setting, block: Block) -> None:
     """Compute a block's fleets in two passes over its agents: the fleet's sums, then each agent's statistics."""
     n_agents = number_rows(session, relations, block)
     n_periods = block.n_periods(setting)
-    chunk_agents = chunk_agents or agents_per_chunk(n_periods)
-    read_agents = read_agents or max(READ_AGENT_PERIODS // n_periods, 1)
+    chunk_agents, read_agents = agents_per_chunk(n_periods), agents_per_read(n_periods)
     batches = [range(first, min(first + read_agents, n_agents)) for first in range(0, n_agents, read_agents)]
     reader = BatchReader(session, relations, setting, block)
 
     shared = empty_fleet_sums(len(setting.windows), n_periods)
     for agents in batches:
-        shared = _with_sums_of(shared, reader.read(agents), setting, chunk_agents)
+        for chunk in chunks(reader.read(agents), chunk_agents):
+            sums = sum_fleet(chunk.sums, chunk.rows, setting.windows, periods_per_day=setting.periods_per_day)
+            shared = joined_sums(shared, sums)
     values = fleet_values(shared)
     for agents in batches:
         scored = read_scored(session, relations, setting, block, agents)
         _compute_rows(session, reader.read(agents), scored, values, setting, chunk_agents)
-
-
-def _with_sums_of(shared: FleetSums, batch: Batch, setting: Setting, chunk_agents: int) -> FleetSums:
-    """Add what the agents of a batch show to what the fleets' others do."""
-    for chunk in chunks(batch, chunk_agents):
-        sums = sum_fleet(chunk.sums, chunk.rows, setting.windows, periods_per_day=setting.periods_per_day)
-        shared = joined_sums(shared, sums)
-    return shared
 
 
 def _compute_rows(
