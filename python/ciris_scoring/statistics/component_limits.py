@@ -12,6 +12,7 @@ import numpy as np
 
 from ciris_scoring.statistics.design_effects import HistogramEffect
 from ciris_scoring.statistics.inputs import Booleans, Floats, Level
+from ciris_scoring.statistics.residuals import ratio
 from ciris_scoring.statistics.resilience import N_BINS, kl_divergence, smoothed
 
 BETTER_SIDE_OF_GAP = 0.846
@@ -120,8 +121,7 @@ def calibration_limits(
     success = (successes + 2 * share + 2 * overall) / (judged + 4 * share + 2)
     variance = effect[:, None] * judged * success * (1 - success) / total_or_one**2
     sd = np.sqrt(variance)
-    in_sds = np.divide(gap, FOLDING_RANGE * sd, out=np.full(gap.shape, 10.0), where=sd > 0)
-    folded = np.exp(-(np.minimum(in_sds, 10.0) ** 4))
+    folded = np.exp(-(np.minimum(ratio(gap, FOLDING_RANGE * sd, 10.0), 10.0) ** 4))
     centre = np.sum(np.sqrt(np.maximum(gap * gap - variance, 0)), axis=-1)
     raw = np.sum(gap - BETTER_SIDE_OF_GAP * sd * folded, axis=-1)
     return TwoCentred(
@@ -174,7 +174,7 @@ def divergence(
     log_ratio = np.log(p / q)
     first = np.sum(p * (log_ratio - np.sum(p * log_ratio, axis=-1, keepdims=True)) ** 2, axis=-1) / n_recent
     second = np.sum((p - q) ** 2 / q, axis=-1) / n_baseline
-    mean_effect = np.divide(effect.t2, effect.t1, out=effect.effect.copy(), where=effect.t1 > 0)
+    mean_effect = ratio(effect.t2, effect.t1, effect.effect)
     numbers = (
         kl,
         effect.t1 / (2 * harmonic) + artefact,
@@ -215,12 +215,10 @@ def drift_limits(metrics: Divergence, level: Level) -> TwoCentred:
     corrected = np.maximum(metrics.kl - metrics.excess, 0)
     mean_of_exponentials = np.sum(-np.expm1(-corrected), axis=-1) / some
     exponential_of_mean = -np.expm1(-np.sum(corrected, axis=-1) / some)
-    ratio = np.divide(
-        mean_of_exponentials, exponential_of_mean, out=np.ones_like(raw), where=exponential_of_mean > 0
-    )
+    convexity = ratio(mean_of_exponentials, exponential_of_mean, 1.0)
 
     def delta(total: Floats) -> Floats:
-        result: Floats = ratio * -np.expm1(-total / some)
+        result: Floats = convexity * -np.expm1(-total / some)
         return result
 
     centre = np.maximum(raw, 0)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ciris_scoring.statistics.inputs import Floats, Integers, Rows
-from ciris_scoring.statistics.residuals import EFFECTS, Residuals
+from ciris_scoring.statistics.residuals import EFFECTS, Residuals, ratio
 
 FLEET_WEIGHT = 10.0
 """Degrees of freedom that the fleet's value counts as, for rates and calibration."""
@@ -116,12 +116,12 @@ def add_episodes(
 def fleet_values(sums: FleetSums) -> FleetValues:
     """Correlations and coefficient of variation from the sums over all agents."""
     weighted, weight = sums.icc[..., 0].astype(np.float64), sums.icc[..., 1].astype(np.float64)
-    mean = np.divide(weighted, weight, out=np.zeros(weight.shape), where=weight > 0)
     episodes = sums.episodes.astype(np.float64) * UNIT_EPISODES
     prior = FLEET_WEIGHT * np.log1p(EPISODE_CV**2)
     log_variance = (prior + episodes[..., 0]) / (FLEET_WEIGHT + episodes[..., 1])
     return FleetValues(
-        np.clip(mean, *ICC_RANGE), np.sqrt(np.expm1(np.minimum(log_variance, MOST_LOG_VARIANCE)))
+        np.clip(ratio(weighted, weight), *ICC_RANGE),
+        np.sqrt(np.expm1(np.minimum(log_variance, MOST_LOG_VARIANCE))),
     )
 
 

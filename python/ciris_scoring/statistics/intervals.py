@@ -110,6 +110,7 @@ from ciris_scoring.statistics.residuals import (
     DayTotals,
     Residuals,
     day_totals,
+    ratio,
     variation,
 )
 from ciris_scoring.statistics.resilience import drift, resilience_score, sigmoid
@@ -231,12 +232,7 @@ def compute_intervals(
     """
     positions, parts = [], []
     totals = day_totals(sums, periods_per_day)
-    weight = np.divide(
-        sums.n_traces,
-        sums.n_replay_sampled,
-        out=np.zeros(sums.n_traces.shape),
-        where=sums.n_replay_sampled > 0,
-    )
+    weight = ratio(sums.n_traces, sums.n_replay_sampled)
     failed = sums.n_replay_sampled - sums.n_replay_succeeded
     replay = np.stack([weight * failed, weight * sums.n_traces], axis=-1)
     for index, window in enumerate(windows):
@@ -327,9 +323,7 @@ def _limits(
     bad[:, _RATE["i_replay"]] = np.minimum(np.where(is_replayed, replay[:, 0], 0.0) / n_traces, 1.0)
     bad[:, _RATE["s_score"]] = np.where(is_coherence_measured, coherent.incoherent, 1.0)
     trials = np.repeat(n_traces[:, None], n_rates, axis=1)
-    trials[:, _RATE["i_replay"]] = np.divide(
-        n_traces**2, replay[:, 1], out=np.zeros(len(n_traces)), where=replay[:, 1] > 0
-    )
+    trials[:, _RATE["i_replay"]] = ratio(n_traces**2, replay[:, 1])
     trials[:, _RATE["s_score"]] = coherent.effective_signals
     unmeasured = np.zeros(bad.shape, dtype=np.bool_)
     unmeasured[:, _RATE["i_replay"]] = ~is_replayed

@@ -50,14 +50,13 @@ class Residuals(NamedTuple):
     """Σ n_d² / Σ n_d in the window: among how many traces a trace shares its day, itself included."""
 
 
-def _ratio(numerator: Floats, denominator: Floats) -> Floats:
-    """Quotient that is 0 where the denominator is."""
-    return np.divide(
-        numerator,
-        denominator,
-        out=np.zeros(np.broadcast(numerator, denominator).shape),
-        where=denominator > 0,
-    )
+def ratio(
+    numerator: Floats | Integers, denominator: Floats | Integers, otherwise: Floats | float = 0.0
+) -> Floats:
+    """Quotient, and something else where the denominator is 0."""
+    shape = np.broadcast(numerator, denominator).shape
+    result = np.array(np.broadcast_to(otherwise, shape), dtype=np.float64)
+    return np.divide(numerator, denominator, out=result, where=denominator > 0)
 
 
 # --- Sums over days ------------------------------------------------------------------------------------------------
@@ -167,7 +166,7 @@ def variation(window: DaySums, baseline: DaySums) -> Variation:
     """How the days of a window differ, and those of its baseline, each around their own mean."""
     (own, matrix, size), (earlier, earlier_matrix, earlier_size) = map(_of_part, (window, baseline))
     together = Residuals(*map(np.add, own, earlier))._replace(mean_per_day=own.mean_per_day)
-    v = _ratio(matrix + earlier_matrix, (size + earlier_size)[..., None])
+    v = ratio(matrix + earlier_matrix, (size + earlier_size)[..., None])
     return Variation(together, np.sum(v[..., DIAGONAL], axis=-1), np.sum(PAIR_WEIGHTS * v * v, axis=-1))
 
 
@@ -180,23 +179,23 @@ def _of_part(sums: DaySums) -> tuple[Residuals, Floats, Floats]:
 
 def _rate_residuals(sums: Floats) -> Residuals:
     y, n, yy, yn, nn, days = np.moveaxis(sums, 1, 0)
-    rate = _ratio(y, n)
+    rate = ratio(y, n)
     variance = _EVENT_UNITS * rate * (1 - _EVENT_UNITS * rate)
     varies: Booleans = variance > 0
     observed = _EVENT_UNITS**2 * (yy - 2 * rate * yn + rate * rate * nn)
     return Residuals(
         observed=np.where(varies, np.maximum(observed, 0), 0.0),
-        expected=variance * (n - _ratio(nn, n)),
-        clustering=variance * (nn - n) * (1 - _ratio(np.ones_like(days), days)),
+        expected=variance * (n - ratio(nn, n)),
+        clustering=variance * (nn - n) * (1 - ratio(np.ones_like(days), days)),
         degrees=np.where(varies, days - 1, 0.0),
-        mean_per_day=_ratio(nn, n),
+        mean_per_day=ratio(nn, n),
     )
 
 
 def _calibration_residuals(sums: Floats) -> Residuals:
     """Residuals of daily successes over all bins, around each day's expectation Σ_b n_bd p_b."""
     n, y, yn, nn, yy, days = np.split(sums, [10, 20, 30, 85, 86], axis=-1)
-    rate = _ratio(y, n)
+    rate = ratio(y, n)
     variance = rate * (1 - rate)
     spread = np.sqrt(variance)
     weighted = PAIR_WEIGHTS * nn
@@ -207,13 +206,13 @@ def _calibration_residuals(sums: Floats) -> Residuals:
     )
     shared = np.sum(weighted * spread[:, PAIR_ROWS] * spread[:, PAIR_COLUMNS], axis=-1)
     varies: Booleans = np.any(variance > 0, axis=-1)
-    one_day = 1 - _ratio(np.ones_like(days), days)[:, 0]
+    one_day = 1 - ratio(np.ones_like(days), days)[:, 0]
     parts = (
         np.where(varies, np.maximum(observed, 0), 0.0),
-        np.sum(variance * (n - _ratio(nn[:, DIAGONAL], n)), axis=-1),
+        np.sum(variance * (n - ratio(nn[:, DIAGONAL], n)), axis=-1),
         np.maximum(shared - np.sum(variance * n, axis=-1), 0) * one_day,
         np.where(varies, days[:, 0] - 1, 0.0),
-        _ratio(np.sum(weighted, axis=-1), np.sum(n, axis=-1)),
+        ratio(np.sum(weighted, axis=-1), np.sum(n, axis=-1)),
     )
     return Residuals(*(part[:, None] for part in parts))
 
@@ -226,19 +225,19 @@ def _histogram_residuals(sums: Floats) -> tuple[Residuals, Floats, Floats]:
     """
     h, nh, hh, nn, days = np.split(sums, [10, 20, 75, 76], axis=-1)
     n = np.sum(h, axis=-1, keepdims=True)
-    p = _ratio(h, n)
+    p = ratio(h, n)
     p_row, p_column = p[..., PAIR_ROWS], p[..., PAIR_COLUMNS]
     residual = hh - p_row * nh[..., PAIR_COLUMNS] - p_column * nh[..., PAIR_ROWS] + p_row * p_column * nn
     n, nn, days = n[..., 0], nn[..., 0], days[..., 0]
     free_bins = np.maximum(np.count_nonzero(h, axis=-1) - 1, 0)
     varies: Booleans = free_bins > 0
-    size = np.where(varies, n - _ratio(nn, n), 0.0)
-    matrix = np.where(varies[..., None], _ratio(residual, np.sqrt(p_row * p_column)), 0.0)
+    size = np.where(varies, n - ratio(nn, n), 0.0)
+    matrix = np.where(varies[..., None], ratio(residual, np.sqrt(p_row * p_column)), 0.0)
     residuals = Residuals(
         observed=np.maximum(np.sum(matrix[..., DIAGONAL], axis=-1), 0),
         expected=free_bins * size,
-        clustering=free_bins * (nn - n) * (1 - _ratio(np.ones_like(days), days)),
+        clustering=free_bins * (nn - n) * (1 - ratio(np.ones_like(days), days)),
         degrees=np.where(varies, days - 1, 0.0),
-        mean_per_day=_ratio(nn, n),
+        mean_per_day=ratio(nn, n),
     )
     return residuals, matrix, size
