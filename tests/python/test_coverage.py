@@ -120,7 +120,7 @@ def behaviour_of(rows: list[dict[str, tuple[float, float, float]]]) -> Behaviour
             value[i, at], low[i, at], high[i, at] = three
     empty = np.zeros(len(rows))
     return behaviour(
-        Intervals(*[empty] * 7, *[one] * 3, value, low, high, one, empty.astype(np.int64), *[empty] * 3),
+        Intervals(*[empty] * 7, *[one] * 3, value, low, high, one, empty.astype(np.int64), *[empty] * 4),
         PARAMETERS,
     )
 

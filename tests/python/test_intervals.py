@@ -353,22 +353,6 @@ def test_limits_follow_the_fleet_values_that_are_given():
     assert (wider.design_effect[:, chain] > result.design_effect[:, chain] + 0.1).any()
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        (lambda s, r: (s._replace(n_unsafe=s.n_unsafe[:, 1:]), r), "n_unsafe has shape"),
-        (lambda s, r: (s._replace(histograms=s.histograms[..., :9]), r), "histograms has shape"),
-        (lambda s, r: (s, r._replace(as_of=r.as_of + 1)), "rows.as_of runs from 61"),
-        (lambda s, r: (s, r._replace(window=r.window + 1)), "rows.window runs from 2"),
-        (lambda s, r: (s, r._replace(mttr_hours=np.zeros(2))), "rows.mttr_hours has shape"),
-    ],
-)
-def test_arrays_that_do_not_fit_are_refused(change, message):
-    sums, rows = change(one_agent(), one_row())
-    with pytest.raises(ValueError, match=message):
-        sum_fleet(sums, rows, WINDOWS)
-
-
 def test_no_rows_give_no_limits():
     nothing = Rows._make(values[:0] for values in one_row())
     _, result = computed(one_agent(), nothing, Parameters())

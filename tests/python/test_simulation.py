@@ -142,16 +142,6 @@ def test_every_pathology_shows_in_the_scores_of_the_sample(scored_sample: Databa
         assert "healthy" not in {roster[agent] for (agent,) in connection.execute(healthy)}
 
 
-def test_wide_rows_differ_only_in_their_components() -> None:
-    narrow, wide = simulate_fleet(**SMALL).traces, simulate_fleet(**SMALL, wide=True).traces
-    components = ["dma_results", "action_result"]
-    pd.testing.assert_frame_equal(narrow.drop(columns=components), wide.drop(columns=components))
-    whole = narrow.thought_start.notna()
-    for column in components:
-        assert (wide[column][whole].str.len() > narrow[column][whole].str.len() + 40).all()
-        wide[column][whole].map(json.loads)
-
-
 # --- the database -------------------------------------------------------------------------------------------
 
 
@@ -208,10 +198,10 @@ def test_tables_and_schema_may_have_other_names(pg_connection: psycopg.Connectio
 
 
 def test_a_stream_loads_what_the_fleet_holds(pg_connection: psycopg.Connection) -> None:
-    whole = simulate_fleet(**SMALL, wide=True)
+    whole = simulate_fleet(**SMALL)
     seen = []
     n = load_fleet(pg_connection, whole, "whole")
-    streamed = stream_fleet(**SMALL, wide=True, rows_per_chunk=100)
+    streamed = stream_fleet(**SMALL, rows_per_chunk=100)
     create_source_tables(pg_connection, "streamed")  # so that one load creates its tables and one finds them
     assert (
         load_fleet(pg_connection, streamed, "streamed", progress=lambda *p: seen.append(p))

@@ -21,7 +21,6 @@ from ciris_scoring.statistics.fleets import Fleet, blocks
 from ciris_scoring.statistics.inputs import Parameters, Window
 from ciris_scoring.statistics.session import Session
 from ciris_scoring.statistics.setting import Setting
-from ciris_scoring.statistics.window_statistics import compute
 from conftest import Database
 from nasty_fleet import START, nasty_fleet
 from pipeline import create_loose_sources, insert_rows
@@ -101,8 +100,10 @@ def test_every_scored_row_has_statistics_and_nothing_is_computed_twice(database,
 def test_neither_chunks_nor_blocks_change_a_bit(
     database, connection, chunk_agents, read_agents, block_periods, monkeypatch
 ):
-    sizes = {"chunk_agents": chunk_agents, "read_agents": read_agents, "block_periods": block_periods}
-    monkeypatch.setattr("ciris_scoring.statistics.window_statistics.compute", partial(compute, **sizes))
+    module = "ciris_scoring.statistics.window_statistics"
+    monkeypatch.setattr(f"{module}.agents_per_chunk", lambda n_periods: chunk_agents)
+    monkeypatch.setattr(f"{module}.agents_per_read", lambda n_periods: read_agents)
+    monkeypatch.setattr(f"{module}.blocks", partial(blocks, block_periods=block_periods))
     before, times = connection.execute(STATISTICS).fetchall(), computed(connection)
     done = build_alone(database, "--full-refresh")
     assert done.succeeded, done.said

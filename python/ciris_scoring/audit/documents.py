@@ -1,7 +1,6 @@
 """Turns the text of a batch into rows, without a database, so that other processes can do it."""
 
 import hashlib
-import time
 import uuid
 from collections import Counter
 from dataclasses import dataclass, field
@@ -10,7 +9,7 @@ from typing import Any, NamedTuple
 from ciris_scoring.audit import times
 from ciris_scoring.audit.keys import looks_like_keys
 from ciris_scoring.audit.reasons import NOT_A_BATCH, TOO_DEEP, WRONG_TYPE, Problem, Rejected
-from ciris_scoring.audit.signatures import Verdict, Verifier, generation
+from ciris_scoring.audit.signatures import Verifier, generation
 from ciris_scoring.audit.strict_json import parse, take_apart
 from ciris_scoring.audit.traces import Row, checked, row
 
@@ -61,14 +60,10 @@ class Batch:
     has_new_keys: bool = False
     """Whether it is a file of public keys, not all of which are registered."""
     is_batch: bool = True
-    verifying: float = 0.0
-    """Processor seconds of verification; ``seconds`` are those of the whole batch."""
-    seconds: float = 0.0
 
 
 def read_document(document: Document, verifier: Verifier) -> Batch:
     """Read a batch, verify its traces and make rows of them; the rest are problems."""
-    started = time.process_time()
     batch = Batch(document.batch_id, document.origin)
     try:
         content = parse(document.content)
@@ -80,7 +75,6 @@ def read_document(document: Document, verifier: Verifier) -> Batch:
             _read_events(batch, content, _events(content), verifier)
     except Rejected as error:
         _read_pieces(batch, document.content, error, verifier)
-    batch.seconds = time.process_time() - started
     return batch
 
 
@@ -142,7 +136,7 @@ def _read_event(batch: Batch, where: str, event: Any, verifier: Verifier) -> Non
         trace = checked(event.get("trace"))
         where = f"{where}, trace {str(trace.get('trace_id'))[:128]}"
         generation_of_it = generation(trace.get("trace_schema_version"))
-        verdict = _verified(batch, trace, verifier)
+        verdict = verifier.verify(trace)
         batch.rows.append(row(trace, verdict))
     except Rejected as error:
         reason, detail = error.reason, error.detail
@@ -157,13 +151,6 @@ def _read_event(batch: Batch, where: str, event: Any, verifier: Verifier) -> Non
         reason, detail = str(verdict.reason), verdict.detail or "it does not fit the trace and the key"
     batch.outcomes[generation_of_it, reason] += 1
     batch.problems.append(Problem(where, reason, detail))
-
-
-def _verified(batch: Batch, trace: dict[str, Any], verifier: Verifier) -> Verdict:
-    started = time.process_time()
-    verdict = verifier.verify(trace)
-    batch.verifying += time.process_time() - started
-    return verdict
 
 
 def _read_other_event(batch: Batch, where: str, kind: str, event: dict[str, Any]) -> None:

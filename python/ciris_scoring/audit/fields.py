@@ -16,8 +16,6 @@ class Field(NamedTuple):
 
     places: tuple[tuple[str, ...], ...]
     """The first that exists counts."""
-    event_column: str | None
-    """Its column in trace_events, beside or in place of a payload."""
     zero_needs: tuple[str, ...] | None
     """The place without which 0 says that nothing was measured."""
 
@@ -33,7 +31,6 @@ def trace_fields() -> Mapping[str, Field]:
         needed = meta.get("zero_needs")
         fields[column["name"]] = Field(
             tuple(tuple(place.split(".")) for place in meta.get("places", ())),
-            meta.get("event_column"),
             tuple(needed.split(".")) if needed else None,
         )
     return fields

@@ -1,7 +1,7 @@
 """From files to a score: batches loaded into a database of their own on the embedded PostgreSQL, and scored there."""
 
 from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -82,7 +82,7 @@ def _newest_trace(project: Project) -> datetime | None:
 def _end_of_period(newest: datetime, project: Project) -> str:
     """A time in the period after that of the newest trace, which a run cuts down to the end between them; or now."""
     name = as_of_time.check_period(project.variables.get("scoring_period", "day"))
-    period = timedelta(days=1) if name == "day" else timedelta(hours=1)
+    period = as_of_time.PERIODS[name]
     now = datetime.now(UTC)
     if newest + period > now:
         say(

@@ -31,7 +31,7 @@ def problems_of(found: Iterable[Found], batches: Sequence[Batch]) -> list[Proble
     ]
 
 
-def copy_incoming(connection: psycopg.Connection, traces: sql.Identifier, batches: Iterable[Batch]) -> int:
+def copy_incoming(connection: psycopg.Connection, traces: sql.Composable, batches: Iterable[Batch]) -> int:
     """Put the rows of batches into the table ``incoming``, with columns as those of the table of traces; count them."""
     columns = column_list(TRACE_COLUMNS)
     query = """

@@ -59,9 +59,6 @@ class Summary:
     most_problems: int | None = SHOWN_PROBLEMS
     """How many of them are kept; None for all."""
     seconds: float = 0.0
-    working: float = 0.0
-    """Seconds of processors that reading, verifying and making rows took, and verifying alone."""
-    verifying: float = 0.0
 
     @property
     def sent_again(self) -> int:
@@ -92,8 +89,6 @@ class Summary:
             self.other_events[kind if named else "of other kinds"] += n
         if batch.has_new_keys and len(self.keys_files) < SHOWN_PROBLEMS:
             self.keys_files.append(batch.origin)
-        self.working += batch.seconds
-        self.verifying += batch.verifying
         self.add_problems(batch.problems)
 
     def add_known(self, known: KnownBatch) -> None:
@@ -234,11 +229,9 @@ def report(summary: Summary) -> list[str]:
     lines = [
         f"{plural(summary.files, 'file')}, {plural(summary.batches, 'batch', 'batches')}: {_traces(summary)}."
     ]
-    if summary.received and summary.working:
-        rate, share = summary.received / summary.seconds, summary.verifying / summary.working
-        lines.append(
-            f"{summary.seconds:,.1f} s, {rate:,.0f} traces a second; {share:.0%} of the reading was verifying."
-        )
+    if summary.received:
+        rate = summary.received / summary.seconds
+        lines.append(f"{summary.seconds:,.1f} s, {rate:,.0f} traces a second.")
     if summary.known_batches:
         lines.append(
             f"{plural(summary.known_batches, 'batch', 'batches')} loaded before: "

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import psycopg
 from psycopg import sql
 
-from ciris_scoring.audit.documents import Batch
+from ciris_scoring.audit.documents import Batch, Deferral
 from ciris_scoring.audit.incoming import Found, copy_incoming, problems_of, refuse_foreign_keys
 from ciris_scoring.audit.keys import Key
 from ciris_scoring.audit.reasons import BAD_KEY, CONFLICT, Problem
@@ -128,7 +128,6 @@ class Store:
         self._connection = connection
         self._schema = project.source_schema
         self._tables = project.source_tables
-        self._traces = table_identifier("covenant_traces", self._schema, self._tables)
         self._names = _names(self._schema, self._tables)
         self._agents_of_keys: dict[str, str] = {}
 
@@ -151,26 +150,31 @@ class Store:
     def _execute(self, query: str, parameters: Sequence[Any] = ()) -> psycopg.Cursor:
         return self._connection.execute(sql.SQL(query).format(**self._names), parameters)
 
+    def _insert(self, table: str, columns: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> int:
+        """Insert rows that are not there; return how many were not."""
+        query = sql.SQL("insert into {} ({}) values ({}) on conflict do nothing").format(
+            self._names[table], column_list(columns), sql.SQL(", ").join(sql.Placeholder() * len(columns))
+        )
+        with self._connection.cursor() as cursor:
+            cursor.executemany(query, rows)
+            return cursor.rowcount
+
     # --- Keys --------------------------------------------------------------------------------------------------------
 
     def register(self, keys: Iterable[Key]) -> tuple[int, list[Problem]]:
         """Register keys; return how many are new. A key that is registered stays as it is."""
-        n_new, problems = 0, []
-        query = "insert into {covenant_public_keys} ({columns}) values ({values}) on conflict do nothing"
-        statement = sql.SQL(query).format(
-            **{**self._names, "columns": column_list(PUBLIC_KEY_COLUMNS)},
-            values=sql.SQL(", ").join(sql.Placeholder() * len(PUBLIC_KEY_COLUMNS)),
-        )
+        new, problems = [], []
         with self._locked():
             registered = dict(self.registered_keys())
             for key in keys:
                 there = registered.get(key.key_id)
                 if there is None:
-                    n_new += self._connection.execute(statement, key).rowcount
+                    new.append(key)
                 elif not key.is_same(there):
                     problems.append(
                         Problem(f"key {key.key_id}", BAD_KEY, "registered already, with another public key")
                     )
+            n_new = self._insert("covenant_public_keys", PUBLIC_KEY_COLUMNS, new)
         return n_new, problems
 
     def registered_keys(self) -> list[tuple[str, str]]:
@@ -204,10 +208,11 @@ class Store:
     def write(self, batches: Sequence[Batch]) -> Written:
         """Load batches, all of them or, where the database fails, none."""
         with self._locked():
-            n = copy_incoming(self._connection, self._traces, batches)
+            n = copy_incoming(self._connection, self._names["covenant_traces"], batches)
             foreign = refuse_foreign_keys(self._connection, batches, self._agents_of_keys, self._learn_agents)
             n_new, n_replaced, conflicts = self._write_traces(n)
-            self._write_deferrals(batches)
+            deferrals = [deferral for batch in batches for deferral in batch.deferrals]
+            self._insert("wbd_deferrals", Deferral._fields, deferrals)
             self._write_batches(batches, Counter(conflict.batch_id for conflict in conflicts))
         problems = problems_of([*foreign, *conflicts], batches)
         return Written(n_new, n_replaced, len(conflicts), problems)
@@ -331,16 +336,6 @@ class Store:
         )
         return sql.SQL(query).format(**self._names, others=others)
 
-    def _write_deferrals(self, batches: Sequence[Batch]) -> None:
-        rows = [deferral for batch in batches for deferral in batch.deferrals]
-        query = """
-            insert into {wbd_deferrals} (deferral_id, agent_id, status, created_at)
-            values (%s, %s, %s, %s)
-            on conflict do nothing
-        """
-        with self._connection.cursor() as cursor:
-            cursor.executemany(sql.SQL(query).format(**self._names), rows)
-
     def _write_batches(self, batches: Sequence[Batch], conflicts: Mapping[uuid.UUID, int]) -> None:
         rows = []
         for batch in batches:
@@ -356,10 +351,4 @@ class Store:
                     json.dumps({reason: n for reason, n in rejected.items() if n}),
                 )
             )
-        query = sql.SQL("insert into {} ({}) values ({}) on conflict do nothing").format(
-            self._names["covenant_trace_batches"],
-            column_list(BATCH_COLUMNS),
-            sql.SQL(", ").join(sql.Placeholder() * len(BATCH_COLUMNS)),
-        )
-        with self._connection.cursor() as cursor:
-            cursor.executemany(query, rows)
+        self._insert("covenant_trace_batches", BATCH_COLUMNS, rows)

@@ -63,7 +63,7 @@ def row(trace: Mapping[str, Any], verdict: Verdict) -> Row:
     found = {str(part.get("event_type")): part.get("data") for part in trace["components"]} | {"trace": trace}
     fields = trace_fields()
     cells = [
-        _CONVERTERS[column](_value(found, column, fields[column]))
+        _cell(column, _value(found, column, fields[column]))
         if fields[column].places
         else "ft"[verdict.rule is not None]
         for column in TRACE_COLUMNS
@@ -107,6 +107,10 @@ def _at(found: Mapping[str, Any], place: tuple[str, ...]) -> Any:
 Converter = Callable[[Any], str]
 
 
+def _cell(column: str, value: Any) -> str:
+    return NULL if value is None else _CONVERTERS[column](value)
+
+
 def _or_null(value: str | None) -> str:
     return NULL if value is None else _escaped(value)
 
@@ -118,8 +122,6 @@ def _escaped(text: str) -> str:
 
 
 def _text(column: str, longest: int | None, value: Any) -> str:
-    if value is None:
-        return NULL
     if not isinstance(value, str):
         raise Rejected(WRONG_TYPE, f"{column} is no text")
     if longest is not None and len(value) > longest:
@@ -130,16 +132,12 @@ def _text(column: str, longest: int | None, value: Any) -> str:
 
 
 def _boolean(column: str, value: Any) -> str:
-    if value is None:
-        return NULL
     if not isinstance(value, bool):
         raise Rejected(WRONG_TYPE, f"{column} is neither true nor false")
     return "ft"[value]
 
 
 def _number(column: str, limit: float, value: Any) -> str:
-    if value is None:
-        return NULL
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise Rejected(WRONG_TYPE, f"{column} is no number")
     if isinstance(value, float) and not math.isfinite(value) or abs(value) >= limit:
@@ -148,8 +146,6 @@ def _number(column: str, limit: float, value: Any) -> str:
 
 
 def _whole_number(column: str, value: Any) -> str:
-    if value is None:
-        return NULL
     if isinstance(value, bool) or not isinstance(value, int):
         raise Rejected(WRONG_TYPE, f"{column} is no whole number")
     if not -(2**63) <= value < 2**63:
@@ -162,8 +158,6 @@ def _time(column: str, value: Any) -> str:
 
 
 def _component(column: str, value: Any) -> str:
-    if value is None:
-        return NULL
     if not isinstance(value, dict):
         raise Rejected(WRONG_TYPE, f"{column} is no object")
     if _is_deep(value):

@@ -64,10 +64,18 @@ def forget_compiled(manifest: Any) -> None:
             node.extra_ctes = []
 
 
-def invoke(project: Project, command: list[str], variables: Mapping[str, Any], **runner: Any) -> Any:
+def invoke(
+    project: Project,
+    command: list[str],
+    variables: Mapping[str, Any],
+    *,
+    session_options: str = "",
+    **runner: Any,
+) -> Any:
     """Run a dbt command in this process and return its result.
 
     :param variables: those of ``--vars``.
+    :param session_options: settings of dbt's sessions beside the usual ones, as in PGOPTIONS.
     :param runner: arguments of dbtRunner.
     :raises DbtFailed: dbt stopped, or a node failed.
     """
@@ -95,7 +103,7 @@ def invoke(project: Project, command: list[str], variables: Mapping[str, Any], *
         # Writing dbt's JSON artefacts is a tenth of a run.
         *([] if os.environ.get("DBT_WRITE_JSON") else ["--no-write-json"]),
     ]
-    with environment_of_sessions(project):
+    with environment_of_sessions(project, session_options):
         outcome: Any = dbtRunner(**runner).invoke([*command, *options])
     if isinstance(outcome.exception, KeyboardInterrupt | SystemExit):
         raise outcome.exception
@@ -148,8 +156,8 @@ def core(message: str) -> str:
 
 
 @contextmanager
-def environment_of_sessions(project: Project) -> Iterator[None]:
-    """Set the settings of dbt's sessions by PGOPTIONS; those of the caller come later and win.
+def environment_of_sessions(project: Project, more: str = "") -> Iterator[None]:
+    """Set the settings of dbt's sessions by PGOPTIONS; those that were there, and ``more``, come later and win.
 
     client_connection_check_interval has the server end the queries of a killed dbt, before the next run.
     """
@@ -158,7 +166,7 @@ def environment_of_sessions(project: Project) -> Iterator[None]:
         f"-c {name}={value}".replace("read committed", r"read\ committed") for name, value in settings.items()
     ]
     before = {name: os.environ.get(name) for name in ("PGOPTIONS", "PGCLIENTENCODING")}
-    os.environ["PGOPTIONS"] = " ".join([*options, before["PGOPTIONS"] or ""]).strip()
+    os.environ["PGOPTIONS"] = " ".join([*options, before["PGOPTIONS"] or "", more]).strip()
     os.environ["PGCLIENTENCODING"] = "UTF8"
     try:
         yield

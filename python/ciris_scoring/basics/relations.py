@@ -1,6 +1,6 @@
 """Where the models are in the database, according to dbt's manifest."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -33,7 +33,7 @@ class _Places(dict[str, Place]):
 
 
 @dataclass(frozen=True)
-class Relations(Mapping[str, sql.Identifier]):
+class Relations:
     """The quoted relation of each model and seed, by name; a disabled one raises :class:`ProfileError`."""
 
     target_schema: str
@@ -43,14 +43,9 @@ class Relations(Mapping[str, sql.Identifier]):
     def __getitem__(self, name: str) -> sql.Identifier:
         return sql.Identifier(*self.places[name])
 
-    def __contains__(self, name: object) -> bool:
-        return name in self.places
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.places)
-
-    def __len__(self) -> int:
-        return len(self.places)
+    def keys(self) -> Iterable[str]:
+        """Names, so that ``**relations`` gives all of them to a statement."""
+        return self.places.keys()
 
     @property
     def marts_schema(self) -> str:

@@ -14,6 +14,8 @@ import psycopg
 from psycopg import sql
 from psycopg.rows import scalar_row
 
+from ciris_scoring.basics.statements import column_list
+
 DEFAULT_SCHEMA = "cirislens"
 DISTRIBUTION_COLUMN = "agent_id_hash"
 """Distributes the traces over the workers of a Citus cluster."""
@@ -190,7 +192,8 @@ def add_keys(
     """Add primary keys and indexes to tables made by `create_missing_tables`."""
     for logical_name in logical_names:
         table, name = SOURCE_TABLES[logical_name], table_identifier(logical_name, schema, tables)
-        _add_keys_of(connection, table, name, table.key)
+        for statement in _keys_of(table, name, table.key):
+            connection.execute(statement)
 
 
 def ddl(schema: str = DEFAULT_SCHEMA, tables: Mapping[str, str] | None = None) -> Iterator[sql.Composed]:
@@ -199,7 +202,7 @@ def ddl(schema: str = DEFAULT_SCHEMA, tables: Mapping[str, str] | None = None) -
     for logical_name, table in SOURCE_TABLES.items():
         name = table_identifier(logical_name, schema, tables)
         yield _create_table(table, name)
-        yield from _add_keys_statements(table, name, table.key)
+        yield from _keys_of(table, name, table.key)
 
 
 def _create_table(table: SourceTable, name: sql.Identifier) -> sql.Composed:
@@ -210,19 +213,10 @@ def _create_table(table: SourceTable, name: sql.Identifier) -> sql.Composed:
     return sql.SQL("create table {} ({}\n)").format(name, columns)
 
 
-def _add_keys_of(
-    connection: psycopg.Connection, table: SourceTable, name: sql.Identifier, key: tuple[str, ...]
-) -> None:
-    for statement in _add_keys_statements(table, name, key):
-        connection.execute(statement)
-
-
-def _add_keys_statements(
-    table: SourceTable, name: sql.Identifier, key: tuple[str, ...]
-) -> Iterator[sql.Composed]:
+def _keys_of(table: SourceTable, name: sql.Identifier, key: tuple[str, ...]) -> Iterator[sql.Composed]:
     for columns in table.indexes:
-        yield sql.SQL("create index on {} ({})").format(name, _column_list(columns))
-    yield sql.SQL("alter table {} add primary key ({})").format(name, _column_list(key))
+        yield sql.SQL("create index on {} ({})").format(name, column_list(columns))
+    yield sql.SQL("alter table {} add primary key ({})").format(name, column_list(key))
 
 
 def distribute(
@@ -250,8 +244,5 @@ def distribute(
         else:
             connection.execute("select create_reference_table(%s)", [text])
         in_key = (DISTRIBUTION_COLUMN,) if logical_name == "covenant_traces" else ()
-        _add_keys_of(connection, table, name, (*in_key, *table.key))
-
-
-def _column_list(columns: tuple[str, ...]) -> sql.Composed:
-    return sql.SQL(", ").join(map(sql.Identifier, columns))
+        for statement in _keys_of(table, name, (*in_key, *table.key)):
+            connection.execute(statement)

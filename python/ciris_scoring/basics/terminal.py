@@ -66,11 +66,11 @@ def width(text: str) -> int:
     return wcwidth.wcswidth(text)
 
 
-def fitted(text: str, columns: int, ellipsis: str = "…") -> str:
+def fitted(text: str, columns: int) -> str:
     """Cut printable text down to a number of columns, with an ellipsis for what was cut."""
     if width(text) <= columns:
         return text
-    return wcwidth.clip(text, 0, columns - width(ellipsis)).rstrip() + ellipsis
+    return wcwidth.clip(text, 0, columns - 1).rstrip() + "…"
 
 
 def printable(text: str) -> str:

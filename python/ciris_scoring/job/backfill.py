@@ -7,6 +7,7 @@ earlier traces decide about later ones. Only the as-ofs of the range are scored.
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from typing import NamedTuple
 
 import psycopg
 from psycopg import sql
@@ -17,8 +18,6 @@ from ciris_scoring.basics.errors import InputError
 from ciris_scoring.basics.project import Project
 from ciris_scoring.basics.relations import Relations
 from ciris_scoring.basics.source_shape import traced_times
-
-PERIOD_LENGTHS = {"day": timedelta(days=1), "hour": timedelta(hours=1)}
 
 
 @dataclass(frozen=True)
@@ -106,18 +105,17 @@ def plan_backfill(
     :param restart: begin again even where an earlier backfill of the same range stopped on its way.
     :raises InputError: the range is empty, would leave a gap behind the published scores, or is published.
     """
-    period = PERIOD_LENGTHS[as_of_time.check_period(project.variables.get("scoring_period", "day"))]
+    period = as_of_time.PERIODS[as_of_time.check_period(project.variables.get("scoring_period", "day"))]
     length = timedelta(days=step_days)
     if first > last:
         raise InputError(
             f"The range is empty: --from {as_of_time.text(first)} is after --to {as_of_time.text(last)}.",
             "Both are as-ofs, and both are scored.",
         )
-    state = _State.read(connection, relations)
-    stopped = state.stopped
-    if stopped is not None and (stopped.first, stopped.last) == (first, last) and not restart:
-        steps = plan_steps(stopped.reached, first, last, stopped.until, period, length)
-        return Backfill(first, last, stopped.until, steps, is_resumed=True)
+    state = _read_state(connection, relations)
+    if (state.first, state.last) == (first, last) and state.reached < state.until and not restart:
+        steps = plan_steps(state.reached, first, last, state.until, period, length)
+        return Backfill(first, last, state.until, steps, is_resumed=True)
 
     if state.newest is None:
         earliest = _first_trace(connection, project, last)
@@ -163,45 +161,39 @@ def unfinished_run(connection: psycopg.Connection, relations: Relations) -> date
     return None if row is None else row[0]
 
 
-@dataclass(frozen=True)
-class _Stopped:
-    """An unfinished backfill: its range, its end, and how far it came."""
+class _State(NamedTuple):
+    """What the last run left: the newest published as-of, and, of a backfill's step, its range, end and reach."""
 
-    first: datetime
-    last: datetime
-    until: datetime
-    reached: datetime
+    newest: datetime | None = None
+    longest_memory: timedelta = timedelta()
+    first: datetime | None = None
+    last: datetime | None = None
+    """Null where it was no backfill; the next two then mean nothing."""
+    until: datetime = datetime.max
+    reached: datetime = datetime.max
 
 
-@dataclass(frozen=True)
-class _State:
-    """What earlier runs left: the newest published as-of, and an unfinished backfill."""
-
-    newest: datetime | None
-    longest_memory: timedelta
-    stopped: _Stopped | None = None
-
-    @classmethod
-    def read(cls, connection: psycopg.Connection, relations: Relations) -> "_State":
-        if not table_exists(connection, *relations.places["int_scoring_run"]):
-            return cls(None, timedelta())
-        latest = connection.execute(
-            sql.SQL(
-                "select published_until, newest_as_of, backfill_first, backfill_last, backfill_until, backfill_reached"
-                " from {} where published_at is not null order by published_at desc limit 1"
-            ).format(relations["int_runs"])
-        ).fetchone()
-        run = connection.execute(
-            sql.SQL("select longest_memory from {}").format(relations["int_scoring_run"])
-        ).fetchone()
-        if latest is None or run is None:
-            return cls(None, timedelta())
-        published_until, newest_as_of, *backfill = latest
-        [longest_memory] = run
-        newest = None if newest_as_of is None else published_until
-        first, last, until, reached = backfill
-        is_over = first is None or reached == until
-        return cls(newest, longest_memory, None if is_over else _Stopped(first, last, until, reached))
+def _read_state(connection: psycopg.Connection, relations: Relations) -> _State:
+    if not table_exists(connection, *relations.places["int_scoring_run"]):
+        return _State()
+    query = sql.SQL(
+        """
+        select
+            case when log.newest_as_of is not null then log.published_until end,
+            run.longest_memory,
+            log.backfill_first,
+            log.backfill_last,
+            log.backfill_until,
+            log.backfill_reached
+        from {log} as log
+        cross join {run} as run
+        where log.published_at is not null
+        order by log.published_at desc
+        limit 1
+        """
+    ).format(log=relations["int_runs"], run=relations["int_scoring_run"])
+    row = connection.execute(query).fetchone()
+    return _State() if row is None else _State(*row)
 
 
 def _refuse_published(

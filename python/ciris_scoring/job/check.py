@@ -1,9 +1,6 @@
 """Is a database fit for a run, and what would the run do? Writes nothing."""
 
 import json
-import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from typing import Any
@@ -123,22 +120,8 @@ def _asked(project: Project, manifest: Any, expression: str) -> Any:
     :raises RunRefused: the macro refuses.
     """
     inline = "{% if execute %}{{ " + expression + " }}{% endif %}"
-    with _read_only():
-        outcome = invoke(project, ["compile", "--inline", inline], project.cli_vars)
+    outcome = invoke(project, ["compile", "--inline", inline], project.cli_vars, session_options=READ_ONLY)
     return json.loads(outcome.results[0].node.compiled_code)
-
-
-@contextmanager
-def _read_only() -> Iterator[None]:
-    before = os.environ.get("PGOPTIONS")
-    os.environ["PGOPTIONS"] = f"{before or ''} {READ_ONLY}".strip()
-    try:
-        yield
-    finally:
-        if before is None:
-            del os.environ["PGOPTIONS"]
-        else:
-            os.environ["PGOPTIONS"] = before
 
 
 def _source(project: Project, name: str) -> sql.Identifier:

@@ -2,7 +2,6 @@
 
 import gc
 from collections.abc import Collection, Mapping
-from copy import copy
 from threading import Lock
 from typing import Any
 
@@ -36,44 +35,36 @@ class DbtBuild:
         self.project = project
         self.manifest = parse(project)
         self.relations = relations_of(self.manifest, project.schema)
-        self.full_refresh = False
-        self._variables = dict(project.cli_vars)
         # The parsed project is a million objects that stay: garbage collection took a tenth of a run.
         gc.freeze()
         gc.set_threshold(20_000)
 
-    def with_variables(self, run_variables: Mapping[str, Any], full_refresh: bool = False) -> "DbtBuild":
-        """Return a build of the same parsed project for one run.
+    def build(
+        self, run_variables: Mapping[str, Any], full_refresh: bool = False, unchanged: Collection[str] = ()
+    ) -> None:
+        """Build and test the project, without unit tests, which no data can break.
 
         :param run_variables: variables of this run alone, without their prefix, beside those of the command line.
         :param full_refresh: rebuild incremental models from nothing.
-        """
-        other = copy(self)
-        other.full_refresh = full_refresh
-        of_this_run = {f"{PREFIX}{name}": value for name, value in run_variables.items()}
-        other._variables = {**self.project.cli_vars, **of_this_run}
-        return other
-
-    def build(self, unchanged: Collection[str] = ()) -> None:
-        """Build and test the project, without unit tests, which no data can break.
-
         :param unchanged: unique ids of nodes to skip. Their tests of data still run.
         :raises DbtFailed: names the first node that failed, dbt's message, and what to do.
         """
-        exclude = []
         if unchanged:
-            # By a mark, because dbt looks through all nodes for each name that it is given.
             self._mark(unchanged)
-            exclude.append(f"tag:{_UNCHANGED}")
         command = [
             *("build", "--select", f"package:{PACKAGE}"),
-            *(("--exclude", *exclude) if exclude else ()),
+            # By a mark, because dbt looks through all nodes for each name that it is given.
+            *(("--exclude", f"tag:{_UNCHANGED}") if unchanged else ()),
             # Tests of this package only, those of skipped nodes too; other projects' tests on the marts stay out.
             *("--indirect-selection", "empty"),
             *("--exclude-resource-type", "unit_test", "--exclude-resource-type", "exposure"),
-            *(["--full-refresh"] if self.full_refresh else ()),
+            *(["--full-refresh"] if full_refresh else ()),
         ]
-        variables = {**self._variables, f"{PREFIX}unchanged_nodes": list(unchanged)}
+        of_this_run = {**run_variables, "unchanged_nodes": list(unchanged)}
+        variables = {
+            **self.project.cli_vars,
+            **{f"{PREFIX}{name}": value for name, value in of_this_run.items()},
+        }
         invoke(self.project, command, variables, manifest=self.manifest, callbacks=[_Progress()])
 
     def _mark(self, unchanged: Collection[str]) -> None:

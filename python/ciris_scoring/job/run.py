@@ -48,38 +48,22 @@ def run(
     build = DbtBuild(project)
     with logged(project, build.relations, attempt), connect(project) as connection:
         after_run.read_alerts(connection, build.relations)
-        score(connection, build, moment, attempt, full_refresh=full_refresh, allow_rescoring=allow_rescoring)
+        check_rights(connection, project, build.relations)
+        with run_lock(connection, project.schema, report) as pid:
+            place = build.relations.marts_schema
+            report(f"Scoring {project.source_schema} into {place} as of {as_of_time.text(moment)}.")
+            variables = run_variables(moment, pid, attempt)
+            if allow_rescoring:
+                variables["allow_rescoring"] = True
+            _build(connection, build, variables, attempt, full_refresh)
     with connect(project) as connection:
         after_run.show_fleet(connection, build.relations, moment)
-        for line in _remarks(connection, project, build.relations, moment):
+        remarks = empty_sources(connection, project, moment) + _late_remarks(connection, build.relations)
+        for line in remarks:
             report(line)
     after_run.hand_on(project, build.relations)
     report(f"Done in {time.monotonic() - started:.0f} s.")
     return moment, build.relations
-
-
-def score(
-    connection: psycopg.Connection,
-    build: DbtBuild,
-    moment: datetime,
-    attempt: Attempt,
-    *,
-    full_refresh: bool = False,
-    allow_rescoring: bool = False,
-) -> None:
-    """Score as of a period end, under the lock; parameters and errors as in :func:`run`.
-
-    :param attempt: its row in the log of runs.
-    """
-    project = build.project
-    check_rights(connection, project, build.relations)
-    with run_lock(connection, project.schema, report) as pid:
-        place = build.relations.marts_schema
-        report(f"Scoring {project.source_schema} into {place} as of {as_of_time.text(moment)}.")
-        variables = run_variables(moment, pid, attempt)
-        if allow_rescoring:
-            variables["allow_rescoring"] = True
-        _build(connection, build.with_variables(variables, full_refresh), attempt)
 
 
 def run_variables(moment: datetime, pid: int, attempt: Attempt) -> dict[str, Any]:
@@ -88,11 +72,17 @@ def run_variables(moment: datetime, pid: int, attempt: Attempt) -> dict[str, Any
     return {"as_of": as_of_time.text(moment), "lock_holder_pid": pid, "attempt": row}
 
 
-def _build(connection: psycopg.Connection, build: DbtBuild, attempt: Attempt) -> None:
+def _build(
+    connection: psycopg.Connection,
+    build: DbtBuild,
+    variables: dict[str, Any],
+    attempt: Attempt,
+    full_refresh: bool = False,
+) -> None:
     """Build once, without unchanged nodes. If the server has gone away, the hint says so."""
-    digest = None if build.full_refresh else unchanged_digest(connection, build, attempt)
+    digest = None if full_refresh else unchanged_digest(connection, build, attempt)
     try:
-        build.build([] if digest is None else unchanged_nodes(build.manifest))
+        build.build(variables, full_refresh, [] if digest is None else unchanged_nodes(build.manifest))
     except DbtFailed as error:
         try:
             connection.execute("select")
@@ -150,7 +140,7 @@ def run_backfill(
                 moment = as_of_time.text(unfinished)
                 report(f"The run as of {moment} did not end: it comes first.")
                 variables = run_variables(unfinished, pid, attempt)
-                _build(connection, build.with_variables(variables), attempt)
+                _build(connection, build, variables, attempt)
             backfill = plan_backfill(
                 connection,
                 project,
@@ -168,7 +158,7 @@ def run_backfill(
                 report(f"Step {number} of {n_steps}: {step}.")
                 variables = run_variables(step.as_of, pid, attempt) | backfill.variables(step)
                 full_refresh = backfill.is_from_nothing and number == 1
-                _build(connection, build.with_variables(variables, full_refresh), attempt)
+                _build(connection, build, variables, attempt, full_refresh)
     with connect(project) as connection:
         after_run.show_fleet(connection, build.relations, backfill.last)
     after_run.hand_on(project, build.relations)
@@ -188,13 +178,6 @@ def resolve_as_of(project: Project, given: str | None) -> datetime:
     period = project.variables.get("scoring_period", "day")
     earliest = as_of_time.traces_from(project.variables)
     return as_of_time.resolve(value, period, datetime.now(UTC), name, earliest)
-
-
-def _remarks(
-    connection: psycopg.Connection, project: Project, relations: Relations, moment: datetime
-) -> list[str]:
-    """Remarks for people: empty sources, and late data."""
-    return empty_sources(connection, project, moment) + _late_remarks(connection, relations)
 
 
 def empty_sources(connection: psycopg.Connection, project: Project, moment: datetime) -> list[str]:

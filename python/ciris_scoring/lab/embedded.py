@@ -132,9 +132,7 @@ def _prefer_speed(server: Server) -> None:
         connection.execute("select pg_reload_conf()")
 
 
-def write_profile(
-    folder: Path, server: Server, *, database: str = DATABASE, schema: str = SCHEMA, threads: int = 4
-) -> Path:
+def write_profile(folder: Path, server: Server, *, database: str = DATABASE, schema: str = SCHEMA) -> Path:
     """Write a dbt profile for a database of the server into ``folder``; return the file's path."""
     output = {
         "type": "postgres",
@@ -144,7 +142,7 @@ def write_profile(
         "password": "not used",
         "dbname": database,
         "schema": schema,
-        "threads": threads,
+        "threads": 4,
     }
     path = folder / "profiles.yml"
     path.write_text(yaml.safe_dump({PROFILE: {"target": "dev", "outputs": {"dev": output}}}, sort_keys=False))

@@ -15,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ciris_scoring.statistics.inputs import Floats, Parameters, PeriodSums, Rows, Window
+from ciris_scoring.statistics.residuals import ratio
 from ciris_scoring.statistics.rolling import decayed_sum
 
 KEPT_BITS = 44
@@ -58,7 +59,7 @@ def coherence(
     measured = sigma_max > 0
 
     def of_sigma_max(state: Floats) -> Floats:
-        return np.divide(state, sigma_max, out=np.zeros(sigma_max.shape), where=measured)
+        return ratio(state, sigma_max)
 
     def over_ends(values: Floats) -> Floats:
         result: Floats = decayed_sum(values[:, 1:], length)[rows.agent, rows.as_of]
@@ -79,7 +80,7 @@ def coherence(
     share = over_ends(of_sigma_max(sigma)) / counted
     return Coherence(
         incoherent=np.minimum(lost_share, 1.0),
-        effective_signals=np.divide(1.0, variance, out=np.zeros(variance.shape), where=variance > 0),
+        effective_signals=ratio(np.ones_like(variance), variance),
         n_ends=n_ends,
         sigma=sigma[rows.agent, rows.as_of],
         sigma_max=sigma_max[rows.agent, rows.as_of],

@@ -57,22 +57,28 @@ def loss(value: Floats) -> Floats:
     return np.where(positive, -np.log(np.where(positive, value, 1.0)), np.inf)
 
 
-def retention_loss(centre: Floats, better_centre: Floats, limits: Limits) -> Loss:
-    """Losses of components that multiply a factor, (n,) or (n, c) each.
+def retention_loss(centre: Floats, better_centre: Floats, lower: Floats, upper: Floats) -> Loss:
+    """Losses of components that multiply a factor, (n, c) each.
 
     :param centre: value of the worse side's centre, in [0, 1]; ``better_centre`` that of the better side's.
-    :param limits: of the value; ``lower`` is the worse side.
+    :param lower: limit of the value on the worse side; ``upper`` on the better one.
     """
     zero: Booleans = (centre <= 0) | (better_centre <= 0)
-    at_zero = np.zeros_like(centre)
+
+    def of(value: Floats) -> Floats:
+        return np.where(zero, 0.0, loss(value))
+
     return Loss(
-        worse=Side(np.where(zero, at_zero, loss(centre)), np.where(zero, at_zero, loss(limits.lower))),
-        better=Side(
-            np.where(zero, at_zero, loss(better_centre)), np.where(zero, at_zero, loss(limits.upper))
-        ),
+        worse=Side(of(centre), of(lower)),
+        better=Side(of(better_centre), of(upper)),
         zero=zero,
-        upper=np.where(zero, np.clip(limits.upper, 0.0, 1.0), 1.0),
+        upper=np.where(zero, np.clip(upper, 0.0, 1.0), 1.0),
     )
+
+
+def finite_loss(worse: Side, better: Side) -> Loss:
+    """Losses of components that are never infinite, (n, c) each."""
+    return Loss(worse, better, np.zeros(worse.centre.shape, dtype=np.bool_), np.ones(worse.centre.shape))
 
 
 def combine(parts: Loss) -> Combined:

@@ -12,6 +12,7 @@ import numpy as np
 
 from ciris_scoring.statistics.design_effects import HistogramEffect
 from ciris_scoring.statistics.inputs import Booleans, Floats, Level
+from ciris_scoring.statistics.residuals import ratio
 from ciris_scoring.statistics.resilience import N_BINS, kl_divergence, smoothed
 
 BETTER_SIDE_OF_GAP = 0.846
@@ -120,8 +121,7 @@ def calibration_limits(
     success = (successes + 2 * share + 2 * overall) / (judged + 4 * share + 2)
     variance = effect[:, None] * judged * success * (1 - success) / total_or_one**2
     sd = np.sqrt(variance)
-    in_sds = np.divide(gap, FOLDING_RANGE * sd, out=np.full(gap.shape, 10.0), where=sd > 0)
-    folded = np.exp(-(np.minimum(in_sds, 10.0) ** 4))
+    folded = np.exp(-(np.minimum(ratio(gap, FOLDING_RANGE * sd, 10.0), 10.0) ** 4))
     centre = np.sum(np.sqrt(np.maximum(gap * gap - variance, 0)), axis=-1)
     raw = np.sum(gap - BETTER_SIDE_OF_GAP * sd * folded, axis=-1)
     return TwoCentred(
@@ -133,7 +133,7 @@ def calibration_limits(
 
 
 class Divergence(NamedTuple):
-    """One metric's divergence and what its sampling adds, (n,) each; all 0 where the metric is not measurable."""
+    """The metrics' divergences and what their sampling adds, (n, 3) each; all 0 where a metric is not measurable."""
 
     measured: Booleans
     kl: Floats
@@ -151,30 +151,30 @@ class Divergence(NamedTuple):
 def divergence(
     recent: Floats, baseline: Floats, effect: HistogramEffect, pseudo_count: float, min_sample: int
 ) -> Divergence:
-    """Divergence of one metric's histograms with its moments.
+    """Divergences of the metrics' histograms with their moments.
 
     The pseudo-counts alone make the smoothed histograms of two windows of different size differ; the artefact is
     their divergence if both windows had the distribution of the two together.
 
-    :param recent: (n, 10) counts in the window; ``baseline`` likewise.
+    :param recent: (n, 3, 10) counts in the window; ``baseline`` likewise.
     """
     n_recent, n_baseline = np.sum(recent, axis=-1), np.sum(baseline, axis=-1)
     measured: Booleans = np.minimum(n_recent, n_baseline) >= max(min_sample, 1)
-    recent = np.where(measured[:, None], recent, 1.0)
-    baseline = np.where(measured[:, None], baseline, 1.0)
+    recent = np.where(measured[..., None], recent, 1.0)
+    baseline = np.where(measured[..., None], baseline, 1.0)
     n_recent, n_baseline = np.where(measured, n_recent, N_BINS), np.where(measured, n_baseline, N_BINS)
-    together = (recent + baseline) / (n_recent + n_baseline)[:, None]
+    together = (recent + baseline) / (n_recent + n_baseline)[..., None]
     p, q = smoothed(recent, pseudo_count), smoothed(baseline, pseudo_count)
     kl = np.maximum(kl_divergence(p, q), 0)
     artefact = kl_divergence(
-        smoothed(together * n_recent[:, None], pseudo_count),
-        smoothed(together * n_baseline[:, None], pseudo_count),
+        smoothed(together * n_recent[..., None], pseudo_count),
+        smoothed(together * n_baseline[..., None], pseudo_count),
     )
     harmonic = 1 / (1 / n_recent + 1 / n_baseline)
     log_ratio = np.log(p / q)
     first = np.sum(p * (log_ratio - np.sum(p * log_ratio, axis=-1, keepdims=True)) ** 2, axis=-1) / n_recent
     second = np.sum((p - q) ** 2 / q, axis=-1) / n_baseline
-    mean_effect = np.divide(effect.t2, effect.t1, out=effect.effect.copy(), where=effect.t1 > 0)
+    mean_effect = ratio(effect.t2, effect.t1, effect.effect)
     numbers = (
         kl,
         effect.t1 / (2 * harmonic) + artefact,
@@ -185,7 +185,7 @@ def divergence(
     return Divergence(measured, *(np.where(measured, number, 0.0) for number in numbers))
 
 
-def drift_limits(metrics: list[Divergence], level: Level) -> TwoCentred:
+def drift_limits(metrics: Divergence, level: Level) -> TwoCentred:
     """Limits of δ_drift: of the sum of the metrics' divergences, as a multiple of chi-square, inverted (score type).
 
     The variance of the sum is taken as ``null + 4F · sum``, so that the limits solve a quadratic equation. δ averages
@@ -194,29 +194,31 @@ def drift_limits(metrics: list[Divergence], level: Level) -> TwoCentred:
 
     :returns: 0 everywhere where no metric is measurable.
     """
-    count = np.sum([metric.measured for metric in metrics], axis=0).astype(np.float64)
-    some = np.maximum(count, 1.0)
-    kl = np.sum([metric.kl for metric in metrics], axis=0)
-    raw = np.sum([metric.kl - metric.excess for metric in metrics], axis=0)
-    null_variance = np.sum([metric.null_variance for metric in metrics], axis=0)
-    slope_variance = np.sum([metric.slope_variance for metric in metrics], axis=0)
-    slope_limit = np.sum([metric.slope_limit for metric in metrics], axis=0) / some
-    slope = np.divide(slope_variance, kl, out=slope_limit, where=kl > TINY_DIVERGENCE)  # 4F
+    some = np.maximum(np.count_nonzero(metrics.measured, axis=-1), 1.0)
+    kl, raw, null_variance, slope_variance, slope_limit = (
+        np.sum(values, axis=-1)
+        for values in (
+            metrics.kl,
+            metrics.kl - metrics.excess,
+            metrics.null_variance,
+            metrics.slope_variance,
+            metrics.slope_limit,
+        )
+    )
+    slope = np.divide(slope_variance, kl, out=slope_limit / some, where=kl > TINY_DIVERGENCE)  # 4F
 
     def limit(z: float, side: float) -> Floats:
         root = np.sqrt(np.maximum(slope * raw + z * z * slope * slope / 4 + null_variance, 0))
         result: Floats = raw + z * z * slope / 2 + side * z * root
         return result
 
-    corrected = np.stack([np.maximum(metric.kl - metric.excess, 0) for metric in metrics])
-    mean_of_exponentials = np.sum(-np.expm1(-corrected), axis=0) / some
-    exponential_of_mean = -np.expm1(-np.sum(corrected, axis=0) / some)
-    ratio = np.divide(
-        mean_of_exponentials, exponential_of_mean, out=np.ones_like(raw), where=exponential_of_mean > 0
-    )
+    corrected = np.maximum(metrics.kl - metrics.excess, 0)
+    mean_of_exponentials = np.sum(-np.expm1(-corrected), axis=-1) / some
+    exponential_of_mean = -np.expm1(-np.sum(corrected, axis=-1) / some)
+    convexity = ratio(mean_of_exponentials, exponential_of_mean, 1.0)
 
     def delta(total: Floats) -> Floats:
-        result: Floats = ratio * -np.expm1(-total / some)
+        result: Floats = convexity * -np.expm1(-total / some)
         return result
 
     centre = np.maximum(raw, 0)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ciris_scoring.statistics.inputs import Floats, Integers, Rows
-from ciris_scoring.statistics.residuals import EFFECTS, Residuals
+from ciris_scoring.statistics.residuals import EFFECTS, Residuals, ratio
 
 FLEET_WEIGHT = 10.0
 """Degrees of freedom that the fleet's value counts as, for rates and calibration."""
@@ -116,12 +116,12 @@ def add_episodes(
 def fleet_values(sums: FleetSums) -> FleetValues:
     """Correlations and coefficient of variation from the sums over all agents."""
     weighted, weight = sums.icc[..., 0].astype(np.float64), sums.icc[..., 1].astype(np.float64)
-    mean = np.divide(weighted, weight, out=np.zeros(weight.shape), where=weight > 0)
     episodes = sums.episodes.astype(np.float64) * UNIT_EPISODES
     prior = FLEET_WEIGHT * np.log1p(EPISODE_CV**2)
     log_variance = (prior + episodes[..., 0]) / (FLEET_WEIGHT + episodes[..., 1])
     return FleetValues(
-        np.clip(mean, *ICC_RANGE), np.sqrt(np.expm1(np.minimum(log_variance, MOST_LOG_VARIANCE)))
+        np.clip(ratio(weighted, weight), *ICC_RANGE),
+        np.sqrt(np.expm1(np.minimum(log_variance, MOST_LOG_VARIANCE))),
     )
 
 
@@ -147,7 +147,7 @@ def fleet_effect(residuals: Residuals, icc: Floats) -> Floats:
 
 
 class HistogramEffect(NamedTuple):
-    """First two moments of the design-effect matrix of a metric's histogram, (n,) each."""
+    """First two moments of the design-effect matrices of the metrics' histograms, (n, 3) each."""
 
     effect: Floats
     """Mean design effect of the bins, 1 or more."""
@@ -165,14 +165,13 @@ def histogram_effect(
     The agent's own tr V² is that of a sample covariance with ν degrees of freedom, which chance alone inflates to
     (1 + 1/ν) tr V² + (tr V)²/ν. V is shrunk as a whole, towards the multinomial (I − √p √pᵀ) times the fleet's effect.
 
-    :param residuals: (n, 1), with tr V in ``trace`` and tr V² in ``squared_trace``.
-    :param free_bins: (n,) bins used by window or baseline, less 1.
-    :param icc: (n,) the fleet's correlation.
+    :param residuals: (n, 3), with tr V in ``trace`` and tr V² in ``squared_trace``.
+    :param free_bins: (n, 3) bins used by window or baseline, less 1.
+    :param icc: (n, 3) the fleet's correlations.
     """
-    degrees = np.where(residuals.expected[:, 0] > 0, residuals.degrees[:, 0], 0.0)
-    expected = np.where(degrees > 0, residuals.expected[:, 0], 1.0)
-    own = residuals.observed[:, 0] / expected
-    fleet = fleet_effect(residuals, icc[:, None])[:, 0]
+    degrees = np.where(residuals.expected > 0, residuals.degrees, 0.0)
+    own = residuals.observed / np.where(degrees > 0, residuals.expected, 1.0)
+    fleet = fleet_effect(residuals, icc)
     total = degrees + FLEET_WEIGHT_HISTOGRAM
     shrunk = (degrees * own + FLEET_WEIGHT_HISTOGRAM * fleet) / total
     effect = np.maximum(1.0, shrunk)

@@ -5,8 +5,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ciris_scoring.statistics.resilience import N_BINS
-
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 Booleans = NDArray[np.bool_]
@@ -132,39 +130,3 @@ SCORE_LEVEL = Level(1.645, 1.96)
 
 PUBLISHED_LEVEL = Level(1.96, 1.96)
 """Of the published limits of components and factors."""
-
-
-def check_inputs(sums: PeriodSums, rows: Rows, windows: tuple[Window, ...], periods_per_day: int) -> None:
-    """Refuse arrays that do not fit together.
-
-    :raises ValueError: names the array, its shape or the value, and what was expected.
-    """
-    shape = sums.n_traces.shape
-    if len(shape) != 2:
-        raise ValueError(f"n_traces has shape {shape}, expected (agents, periods)")
-    inner: dict[str, tuple[int, ...]] = {
-        "n_judged": (N_BINS,),
-        "sum_confidence": (N_BINS,),
-        "n_successes": (N_BINS,),
-        "histograms": (len(METRICS), N_BINS),
-    }
-    for name, array in sums._asdict().items():
-        expected = shape + inner.get(name, ())
-        if array.shape != expected:
-            raise ValueError(f"{name} has shape {array.shape}, expected {expected}")
-    for name, array in rows._asdict().items():
-        if array.shape != rows.agent.shape or array.ndim != 1:
-            raise ValueError(f"rows.{name} has shape {array.shape}, expected {(rows.agent.size,)}")
-    if periods_per_day not in (1, 24):
-        raise ValueError(f"periods_per_day is {periods_per_day}, expected 1 or 24")
-    if rows.agent.size == 0:
-        return
-    for name, indices, lowest, highest in (
-        ("agent", rows.agent, 0, shape[0] - 1),
-        ("as_of", rows.as_of, 1, shape[1]),
-        ("window", rows.window, 0, len(windows) - 1),
-    ):
-        if indices.min() < lowest or indices.max() > highest:
-            raise ValueError(
-                f"rows.{name} runs from {indices.min()} to {indices.max()}, expected {lowest} to {highest}"
-            )

@@ -66,6 +66,7 @@ from ciris_scoring.statistics.combination import (
     combine,
     combine_factors,
     driver,
+    finite_loss,
     floored,
     limits_of,
     loss,
@@ -101,20 +102,18 @@ from ciris_scoring.statistics.inputs import (
     PeriodSums,
     Rows,
     Window,
-    check_inputs,
 )
 from ciris_scoring.statistics.residuals import (
     FIELDS_PER_TRACE,
     RATES,
-    CalibrationTotals,
-    HistogramTotals,
-    RateTotals,
+    DaySums,
+    DayTotals,
     Residuals,
-    calibration_totals,
-    histogram_totals,
-    rate_totals,
+    day_totals,
+    ratio,
+    variation,
 )
-from ciris_scoring.statistics.resilience import drift, sigmoid
+from ciris_scoring.statistics.resilience import drift, resilience_score, sigmoid
 from ciris_scoring.statistics.rolling import decayed_sum
 from ciris_scoring.statistics.steady import steady_events, without_events
 
@@ -174,6 +173,8 @@ class Intervals(NamedTuple):
     sigma_max: Floats
     s_score: Floats
     """(n,) S; null where unmeasured."""
+    drift: Floats
+    """(n, 3) in the order of ``METRICS``; null where a metric is not measurable."""
 
 
 class _ComponentLimits(NamedTuple):
@@ -188,29 +189,6 @@ class _ComponentLimits(NamedTuple):
     recovery: Limits
 
 
-class _Totals(NamedTuple):
-    """Running totals of a chunk of agents."""
-
-    rates: RateTotals
-    calibration: CalibrationTotals
-    histograms: list[HistogramTotals]
-
-
-class _Moments(NamedTuple):
-    """What rows of one window take from the running totals."""
-
-    events: Floats
-    trials: Floats
-    judged: Floats
-    successes: Floats
-    recent: list[Floats]
-    baseline: list[Floats]
-    residuals: Residuals
-    """(n, 11), in the order of ``EFFECTS``."""
-    traces: list[Floats]
-    squared_traces: list[Floats]
-
-
 def sum_fleet(
     sums: PeriodSums,
     rows: Rows,
@@ -222,11 +200,9 @@ def sum_fleet(
 
     :param rows: all scored rows of these agents.
     :param periods_per_day: 1 or 24.
-    :raises ValueError: arrays do not fit together.
     """
-    check_inputs(sums, rows, windows, periods_per_day)
     fleet = empty_fleet_sums(len(windows), sums.n_traces.shape[1])
-    totals = _running_totals(sums, periods_per_day)
+    totals = day_totals(sums, periods_per_day)
     episodes = np.stack(
         [sums.n_recoveries, sums.log_recovery_hours, sums.log_recovery_hours_squared], axis=-1
     )
@@ -235,7 +211,8 @@ def sum_fleet(
         in_memory = decayed_sum(episodes.astype(np.float64), memory)
         for chunk in _chunks(rows, index):
             part = _take(rows, chunk)
-            add_correlations(fleet, part, _moments(totals, part, window, periods_per_day).residuals)
+            parts = _window_and_baseline(totals, part, window, periods_per_day)
+            add_correlations(fleet, part, variation(*parts).residuals)
             add_episodes(fleet, part, *np.moveaxis(in_memory[part.agent, part.as_of], -1, 0))
     return fleet
 
@@ -252,91 +229,59 @@ def compute_intervals(
     """Second pass: limits of the rows of a chunk of agents.
 
     :param fleet: over all agents, from :func:`fleet_values`, or as stored.
-    :raises ValueError: arrays do not fit together.
     """
-    check_inputs(sums, rows, windows, periods_per_day)
-    n = len(rows.agent)
-    widths = (*(None,) * 7, 5, 5, 5, 11, 11, 11, 11, *(None,) * 4)
-    result = Intervals._make([np.empty(n if width is None else (n, width)) for width in widths])
-    result = result._replace(interval_driver=np.empty(n, dtype=np.int64))
-    totals = _running_totals(sums, periods_per_day)
-    weight = np.divide(
-        sums.n_traces,
-        sums.n_replay_sampled,
-        out=np.zeros(sums.n_traces.shape),
-        where=sums.n_replay_sampled > 0,
-    )
+    positions, parts = [], []
+    totals = day_totals(sums, periods_per_day)
+    weight = ratio(sums.n_traces, sums.n_replay_sampled)
     failed = sums.n_replay_sampled - sums.n_replay_succeeded
     replay = np.stack([weight * failed, weight * sums.n_traces], axis=-1)
     for index, window in enumerate(windows):
-        of_window = np.flatnonzero(rows.window == index)
-        if not len(of_window):
-            continue
         length = window.window_days * periods_per_day
         window_replay = decayed_sum(replay, length)
         confidence = decayed_sum(sums.sum_confidence, length)
-        coherent = coherence(sums, _take(rows, of_window), window, parameters, periods_per_day)
-        for first in range(0, len(of_window), CHUNK_ROWS):
-            chunk = of_window[first : first + CHUNK_ROWS]
+        coherent = coherence(sums, _take(rows, rows.window == index), window, parameters, periods_per_day)
+        for number, chunk in enumerate(_chunks(rows, index)):
             part = _take(rows, chunk)
-            computed = _limits(
+            of_chunk = slice(number * CHUNK_ROWS, (number + 1) * CHUNK_ROWS)
+            limits = _limits(
                 part,
-                _moments(totals, part, window, periods_per_day),
+                *_window_and_baseline(totals, part, window, periods_per_day),
                 window_replay[part.agent, part.as_of],
                 confidence[part.agent, part.as_of],
-                Coherence(*(values[first : first + CHUNK_ROWS] for values in coherent)),
+                Coherence(*(values[of_chunk] for values in coherent)),
                 fleet.icc[part.window, part.as_of],
                 fleet.episode_cv[part.window, part.as_of],
                 window,
                 parameters,
             )
-            for target, values in zip(result, computed, strict=True):
-                target[chunk] = values
-    return result
+            positions.append(chunk)
+            parts.append(limits)
+    order = np.argsort(np.concatenate(positions))
+    return Intervals(*(np.concatenate(values)[order] for values in zip(*parts, strict=True)))
 
 
 # --- From arrays to rows -------------------------------------------------------------------------------------------
 
 
 def _chunks(rows: Rows, window: int) -> Iterator[NDArray[np.intp]]:
-    """Positions of the rows of a window, ``CHUNK_ROWS`` at a time."""
+    """Positions of the rows of a window, ``CHUNK_ROWS`` at a time; one chunk of none where there are none."""
     positions = np.flatnonzero(rows.window == window)
-    for first in range(0, len(positions), CHUNK_ROWS):
+    for first in range(0, len(positions) or 1, CHUNK_ROWS):
         yield positions[first : first + CHUNK_ROWS]
 
 
-def _take(rows: Rows, positions: NDArray[np.intp]) -> Rows:
+def _take(rows: Rows, positions: NDArray[np.intp] | Booleans) -> Rows:
     return Rows._make(values[positions] for values in rows)
 
 
-def _running_totals(sums: PeriodSums, periods_per_day: int) -> _Totals:
-    return _Totals(
-        rate_totals(sums, periods_per_day),
-        calibration_totals(sums, periods_per_day),
-        [histogram_totals(sums, metric, periods_per_day) for metric in range(len(METRICS))],
-    )
-
-
-def _moments(totals: _Totals, rows: Rows, window: Window, periods_per_day: int) -> _Moments:
-    """Counts and residuals of rows of one window."""
-    agent, end = rows.agent, rows.as_of
-    start: Integers = end - window.window_days * periods_per_day
-    baseline_start: Integers = start - window.baseline_days * periods_per_day
-    edges = (baseline_start, start, end)
-    histograms = [histogram.residuals(agent, edges) for histogram in totals.histograms]
-    parts = [
-        totals.rates.residuals(agent, edges),
-        totals.calibration.residuals(agent, edges),
-        *(histogram.residuals for histogram in histograms),
-    ]
-    return _Moments(
-        *totals.rates.counts(agent, start, end),
-        *totals.calibration.counts(agent, start, end),
-        recent=[histogram.counts(agent, start, end) for histogram in totals.histograms],
-        baseline=[histogram.counts(agent, baseline_start, start) for histogram in totals.histograms],
-        residuals=Residuals(*(np.concatenate(arrays, axis=-1) for arrays in zip(*parts, strict=True))),
-        traces=[histogram.trace for histogram in histograms],
-        squared_traces=[histogram.squared_trace for histogram in histograms],
+def _window_and_baseline(
+    totals: DayTotals, rows: Rows, window: Window, periods_per_day: int
+) -> tuple[DaySums, DaySums]:
+    """Sums over the window and over the baseline before it, of rows of one window."""
+    start = rows.as_of - window.window_days * periods_per_day
+    return (
+        totals.between(rows.agent, start, rows.as_of),
+        totals.between(rows.agent, start - window.baseline_days * periods_per_day, start),
     )
 
 
@@ -345,7 +290,8 @@ def _moments(totals: _Totals, rows: Rows, window: Window, periods_per_day: int) 
 
 def _limits(
     rows: Rows,
-    moments: _Moments,
+    recent: DaySums,
+    baseline: DaySums,
     replay: Floats,
     confidence: Floats,
     coherent: Coherence,
@@ -356,61 +302,54 @@ def _limits(
 ) -> Intervals:
     """Scores and limits of n rows of ``window``.
 
+    :param recent: sums over the window; ``baseline`` over that.
     :param replay: (n, 2): Σ n·failed/sampled and Σ n²/sampled over the window's periods.
     :param confidence: (n, 10) sums of confidence by bin.
     :param icc: (n, 11); ``episode_cv`` (n,).
     """
-    n_traces = moments.trials[:, _RATE["d_identity"]]
+    events, n_trials = recent.rates[:, 0], recent.rates[:, 1]
+    n_traces = n_trials[:, _RATE["d_identity"]]
     n_rates = len(RATES)
-    effects = design_effects(_columns(moments.residuals, slice(0, n_rates + 1)), icc[:, : n_rates + 1])
+    residuals, trace, squared_trace = variation(recent, baseline)
+    effects = design_effects(_columns(residuals, slice(None, -len(METRICS))), icc[:, : -len(METRICS)])
 
     # Rates: bad events, effective trials.
     is_replayed: Booleans = np.full(len(n_traces), parameters.replay_enabled) & (
-        moments.trials[:, _RATE["i_replay"]] >= parameters.replay_min_sample
+        n_trials[:, _RATE["i_replay"]] >= parameters.replay_min_sample
     )
     is_coherence_measured = coherent.n_ends > 0
-    bad = moments.events / n_traces[:, None]
+    bad = events / n_traces[:, None]
     bad[:, _RATE["i_coverage"]] /= FIELDS_PER_TRACE
     bad[:, _RATE["i_replay"]] = np.minimum(np.where(is_replayed, replay[:, 0], 0.0) / n_traces, 1.0)
     bad[:, _RATE["s_score"]] = np.where(is_coherence_measured, coherent.incoherent, 1.0)
     trials = np.repeat(n_traces[:, None], n_rates, axis=1)
-    trials[:, _RATE["i_replay"]] = np.divide(
-        n_traces**2, replay[:, 1], out=np.zeros(len(n_traces)), where=replay[:, 1] > 0
-    )
+    trials[:, _RATE["i_replay"]] = ratio(n_traces**2, replay[:, 1])
     trials[:, _RATE["s_score"]] = coherent.effective_signals
     unmeasured = np.zeros(bad.shape, dtype=np.bool_)
     unmeasured[:, _RATE["i_replay"]] = ~is_replayed
     unmeasured[:, _RATE["s_score"]] = ~is_coherence_measured
 
     # Calibration, deferrals, drift, recovery.
-    n_judged = np.sum(moments.judged, axis=-1)
-    ece = np.minimum(np.sum(np.abs(confidence - moments.successes), axis=-1) / np.maximum(n_judged, 1.0), 1.0)
-    histogram_effects = [
-        histogram_effect(
-            _columns(moments.residuals, slice(n_rates + 1 + metric, n_rates + 2 + metric)),
-            moments.traces[metric],
-            moments.squared_traces[metric],
-            np.maximum(np.count_nonzero(recent + baseline, axis=-1) - 1.0, 0.0),
-            icc[:, n_rates + 1 + metric],
-        )
-        for metric, (recent, baseline) in enumerate(zip(moments.recent, moments.baseline, strict=True))
-    ]
-    divergences = [
-        divergence(recent, baseline, effect, parameters.drift_pseudo_count, parameters.drift_min_sample)
-        for recent, baseline, effect in zip(moments.recent, moments.baseline, histogram_effects, strict=True)
-    ]
-    delta = drift(
-        np.stack(moments.recent, axis=1),
-        np.stack(moments.baseline, axis=1),
-        parameters.drift_pseudo_count,
-        max(parameters.drift_min_sample, 1),
-    ).mean
+    n_judged = np.sum(recent.judged, axis=-1)
+    ece = np.minimum(np.sum(np.abs(confidence - recent.successes), axis=-1) / np.maximum(n_judged, 1.0), 1.0)
+    histogram_effects = histogram_effect(
+        _columns(residuals, slice(-len(METRICS), None)),
+        trace,
+        squared_trace,
+        np.maximum(np.count_nonzero(recent.histogram + baseline.histogram, axis=-1) - 1.0, 0.0),
+        icc[:, -len(METRICS) :],
+    )
+    compared = (recent.histogram, baseline.histogram)
+    thresholds = (parameters.drift_pseudo_count, parameters.drift_min_sample)
+    divergences = divergence(*compared, histogram_effects, *thresholds)
+    drifted = drift(*compared, *thresholds)
+    delta = drifted.mean
 
     def at(level: Level) -> tuple[_ComponentLimits, list[Loss]]:
         """Limits of the components at a level, and the losses of each factor's."""
         limits = _ComponentLimits(
             _held(wilson(bad, trials / effects[:, :n_rates], level, bad <= 0, bad >= 1), bad, unmeasured),
-            calibration_limits(moments.judged, confidence, moments.successes, effects[:, n_rates], level),
+            calibration_limits(recent.judged, confidence, recent.successes, effects[:, n_rates], level),
             _deferral_limits(rows.q_deferral, rows.n_judged_deferrals, level),
             drift_limits(divergences, level),
             recovery_limits(rows.mttr_hours, rows.n_episodes.astype(np.float64), episode_cv, level),
@@ -435,12 +374,18 @@ def _limits(
     good = 1 - bad
 
     def factors(rows: Rows) -> Floats:
-        raw_r = (1 - delta) / (1 + rows.mttr_hours / parameters.mttr_scale_hours) * (1 - rows.rho_regression)
         return np.stack(
             [
                 np.exp(-parameters.lambda_c * bad[:, 0]) * np.exp(-parameters.mu_c * bad[:, 1]),
                 good[:, _RATE["i_chain"]] * good[:, _RATE["i_coverage"]] * good[:, _RATE["i_replay"]],
-                sigmoid(raw_r, parameters.norm_k, parameters.norm_x0),
+                resilience_score(
+                    delta,
+                    rows.mttr_hours,
+                    rows.rho_regression,
+                    parameters.mttr_scale_hours,
+                    parameters.norm_k,
+                    parameters.norm_x0,
+                ),
                 (1 - ece) * rows.q_deferral * good[:, _RATE["u_unsafe"]],
                 good[:, _RATE["s_score"]],
             ],
@@ -502,32 +447,41 @@ def _limits(
 
     # Components, in their own units; the order of rates' limits turns where the published value is the good share.
     lower, upper = published.rates
-    gap, drifted = published.gap, published.drift
+    gap = published.gap
     misled = gap.centre + WORSE_SIDE_OF_ECE * (gap.upper - gap.centre)
-    components: dict[str, tuple[Floats, Floats, Floats]] = {
-        **{rate: (bad[:, i], lower[:, i], upper[:, i]) for rate, i in _RATE.items()},
-        **{rate: (good[:, _RATE[rate]], *_kept(published.rates, rate)) for rate in GOOD_SHARES},
-        "delta_drift": (delta, np.clip(drifted.raw_lower, 0.0, 1.0), np.clip(drifted.upper, 0.0, 1.0)),
-        "mttr_hours": (rows.mttr_hours, *published.recovery),
-        "ece": (ece, np.clip(gap.raw_lower, 0.0, 1.0), np.clip(misled, 0.0, 1.0)),
-        "q_deferral": (rows.q_deferral, 1 - published.deferrals.upper, 1 - published.deferrals.lower),
-    }
-    value, low, high = (
-        np.stack([components[component][i] for component in COMPONENTS], axis=-1) for i in range(3)
+    own_effects = np.where(unmeasured, np.nan, effects[:, :n_rates])
+    mean_effect = np.sum(np.where(divergences.measured, histogram_effects.effect, 0.0), axis=-1) / np.maximum(
+        drifted.n_measured, 1
     )
-    metrics_measured = np.stack([one.measured for one in divergences], axis=-1)
-    metric_effects = np.stack([effect.effect for effect in histogram_effects], axis=-1)
-    n_metrics = np.count_nonzero(metrics_measured, axis=-1)
-    published_effects = np.full((len(n_traces), len(COMPONENTS)), np.nan)
-    for rate, column in _RATE.items():
-        published_effects[:, COMPONENTS.index(rate)] = np.where(
-            unmeasured[:, column], np.nan, effects[:, column]
-        )
-    published_effects[:, COMPONENTS.index("ece")] = np.where(n_judged > 0, effects[:, n_rates], np.nan)
-    published_effects[:, COMPONENTS.index("delta_drift")] = np.where(
-        n_metrics > 0,
-        np.sum(np.where(metrics_measured, metric_effects, 0.0), axis=-1) / np.maximum(n_metrics, 1),
-        np.nan,
+    no_effect = np.full(len(n_traces), np.nan)
+    components = {
+        **{rate: (bad[:, i], lower[:, i], upper[:, i], own_effects[:, i]) for rate, i in _RATE.items()},
+        **{
+            rate: (good[:, _RATE[rate]], *_kept(published.rates, rate), own_effects[:, _RATE[rate]])
+            for rate in GOOD_SHARES
+        },
+        "delta_drift": (
+            delta,
+            np.clip(published.drift.raw_lower, 0.0, 1.0),
+            np.clip(published.drift.upper, 0.0, 1.0),
+            np.where(drifted.n_measured > 0, mean_effect, np.nan),
+        ),
+        "mttr_hours": (rows.mttr_hours, *published.recovery, no_effect),
+        "ece": (
+            ece,
+            np.clip(gap.raw_lower, 0.0, 1.0),
+            np.clip(misled, 0.0, 1.0),
+            np.where(n_judged > 0, effects[:, n_rates], np.nan),
+        ),
+        "q_deferral": (
+            rows.q_deferral,
+            1 - published.deferrals.upper,
+            1 - published.deferrals.lower,
+            no_effect,
+        ),
+    }
+    value, low, high, design_effect = (
+        np.stack([components[component][i] for component in COMPONENTS], axis=-1) for i in range(4)
     )
     return Intervals(
         capacity_score=np.where(is_scored, capacity, np.nan),
@@ -543,11 +497,12 @@ def _limits(
         component=value,
         component_low=np.minimum(low, value),
         component_high=np.maximum(high, value),
-        design_effect=published_effects,
+        design_effect=design_effect,
         interval_driver=np.where(is_scored, drivers, -1),
         sigma=coherent.sigma,
         sigma_max=coherent.sigma_max,
         s_score=coherent.s_score,
+        drift=drifted.per_metric,
     )
 
 
@@ -574,52 +529,33 @@ def _kept(limits: Limits, rate: str) -> Limits:
 def _losses(bad: Floats, limits: _ComponentLimits, rows: Rows, parameters: Parameters) -> list[Loss]:
     """Losses of each factor's components, in the order of ``FACTORS``."""
 
-    def kept(rate: str) -> tuple[Floats, Floats, Limits]:
+    def kept(rate: str) -> tuple[Floats, Floats, Floats, Floats]:
         value = 1 - bad[:, _RATE[rate]]
-        return value, value, _kept(limits.rates, rate)
+        return value, value, *_kept(limits.rates, rate)
 
     rates, gap, deferrals, drifted, recovery = limits
     penalty = np.array([parameters.lambda_c, parameters.mu_c])
     return [
-        _additive_loss(penalty * bad[:, :2], penalty * rates.upper[:, :2], penalty * rates.lower[:, :2]),
-        _retained(kept("i_chain"), kept("i_coverage"), kept("i_replay")),
-        _resilience_loss(
-            drifted.centre, drifted.upper, drifted.raw, drifted.raw_lower, recovery, rows, parameters
+        finite_loss(
+            *(Side(penalty * bad[:, :2], penalty * limit[:, :2]) for limit in (rates.upper, rates.lower))
         ),
+        _retained(kept("i_chain"), kept("i_coverage"), kept("i_replay")),
+        _resilience_loss(drifted, recovery, rows, parameters),
         _retained(
-            (1 - gap.centre, 1 - gap.raw, Limits(1 - gap.upper, 1 - gap.raw_lower)),
-            (rows.q_deferral, rows.q_deferral, Limits(1 - deferrals.upper, 1 - deferrals.lower)),
+            (1 - gap.centre, 1 - gap.raw, 1 - gap.upper, 1 - gap.raw_lower),
+            (rows.q_deferral, rows.q_deferral, 1 - deferrals.upper, 1 - deferrals.lower),
             kept("u_unsafe"),
         ),
         _retained(kept("s_score")),
     ]
 
 
-def _additive_loss(centre: Floats, worst: Floats, best: Floats) -> Loss:
-    """Losses of components that are never infinite and have one centre, (n, c)."""
-    never: Booleans = np.zeros(centre.shape, dtype=np.bool_)
-    return Loss(Side(centre, worst), Side(centre, best), never, np.ones(centre.shape))
+def _retained(*components: tuple[Floats, Floats, Floats, Floats]) -> Loss:
+    """Losses of components that multiply a factor: centre, centre of the better side, and limits, (n,) each."""
+    return retention_loss(*(np.stack(values, axis=-1) for values in zip(*components, strict=True)))
 
 
-def _retained(*components: tuple[Floats, Floats, Limits]) -> Loss:
-    """Losses of components that multiply a factor: centre, centre of the better side, limits, (n,) each."""
-    stacked = [np.stack(values, axis=-1) for values in zip(*((c, b) for c, b, _ in components), strict=True)]
-    limits = Limits(
-        np.stack([limits.lower for _, _, limits in components], axis=-1),
-        np.stack([limits.upper for _, _, limits in components], axis=-1),
-    )
-    return retention_loss(stacked[0], stacked[1], limits)
-
-
-def _resilience_loss(
-    centre: Floats,
-    upper: Floats,
-    raw: Floats,
-    raw_lower: Floats,
-    recovery: Limits,
-    rows: Rows,
-    parameters: Parameters,
-) -> Loss:
+def _resilience_loss(drifted: TwoCentred, recovery: Limits, rows: Rows, parameters: Parameters) -> Loss:
     """Losses of R's two components, one at a time at its limit; R's own centre is in the first one only."""
 
     def loss_of_r(delta: Floats, hours: Floats) -> Floats:
@@ -627,22 +563,15 @@ def _resilience_loss(
         result: Floats = np.logaddexp(0.0, -parameters.norm_k * (x - parameters.norm_x0))
         return result
 
-    worse, better = loss_of_r(centre, rows.mttr_hours), loss_of_r(raw, rows.mttr_hours)
-    nothing = np.zeros_like(worse)
-    sides = (
-        Side(
-            np.stack([worse, nothing], axis=-1),
-            np.stack([loss_of_r(upper, rows.mttr_hours), loss_of_r(centre, recovery.upper) - worse], axis=-1),
-        ),
-        Side(
-            np.stack([better, nothing], axis=-1),
-            np.stack(
-                [loss_of_r(raw_lower, rows.mttr_hours), loss_of_r(raw, recovery.lower) - better], axis=-1
-            ),
-        ),
+    def side(centre: Floats, limit: Floats, hours: Floats) -> Side:
+        at_centre = loss_of_r(centre, rows.mttr_hours)
+        limits = [loss_of_r(limit, rows.mttr_hours), loss_of_r(centre, hours) - at_centre]
+        return Side(np.stack([at_centre, np.zeros_like(at_centre)], axis=-1), np.stack(limits, axis=-1))
+
+    return finite_loss(
+        side(drifted.centre, drifted.upper, recovery.upper),
+        side(drifted.raw, drifted.raw_lower, recovery.lower),
     )
-    shape = (len(worse), 2)
-    return Loss(*sides, zero=np.zeros(shape, dtype=np.bool_), upper=np.ones(shape))
 
 
 def _bounded(combined: Combined, most: Floats) -> Combined:

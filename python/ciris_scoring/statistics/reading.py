@@ -19,6 +19,10 @@ from ciris_scoring.statistics.resilience import N_BINS
 from ciris_scoring.statistics.session import Session
 from ciris_scoring.statistics.setting import Setting
 
+READ_AGENT_PERIODS = 120_000
+"""Agents times periods that are read at a time, some 250 MB with what reading takes: few, because the rows of an agent
+lie scattered over its tables, so that every query reads most of their pages."""
+
 KEPT_BYTES = 250_000_000
 """Of a block's sums that are kept between its two passes: 10,000 agents of 67 days take 110 MB."""
 
@@ -71,12 +75,6 @@ FACTS = {
     "n_before": ("resilience.n_episodes_before", COUNT),
     "log_hours_before": ("resilience.log_hours_before", REAL),
     "log_hours_squared_before": ("resilience.log_hours_squared_before", REAL),
-    "histograms": (
-        " || ".join(
-            f"resilience.{metric}_{part}::int8[]" for metric in METRICS for part in ("recent", "baseline")
-        ),
-        Numbers("int8", len(METRICS) * 2 * N_BINS),
-    ),
 }
 """Of a row, by the names in :class:`Rows`, :class:`Episodes` and :class:`Published`: where it stands, and its type."""
 
@@ -114,8 +112,6 @@ class Batch(NamedTuple):
     rows: Rows
     episodes: Episodes
     published: Published
-    histograms: Integers
-    """(rows, 3, 2, 10): of each metric the scoring window's, then the baseline's."""
 
 
 def number_rows(session: Session, relations: Relations, block: Block) -> int:
@@ -124,9 +120,7 @@ def number_rows(session: Session, relations: Relations, block: Block) -> int:
     :raises StepError: they are not those that the inputs' digests were made from.
     """
     facts = sql.SQL(", ").join(
-        sql.SQL(f"({expression})::{kind.type}{'[]' if kind.length else ''} as {{}}").format(
-            sql.Identifier(name)
-        )
+        sql.SQL(f"({expression})::{kind.type} as {{}}").format(sql.Identifier(name))
         for name, (expression, kind) in FACTS.items()
     )
     session.execute(
@@ -174,6 +168,11 @@ def number_rows(session: Session, relations: Relations, block: Block) -> int:
     return int(n_agents)
 
 
+def agents_per_read(n_periods: int) -> int:
+    """Agents to read at a time, so that they fit ``READ_AGENT_PERIODS``."""
+    return max(READ_AGENT_PERIODS // n_periods, 1)
+
+
 class BatchReader:
     """Reads agents of a block by their numbers.
 
@@ -194,8 +193,7 @@ class BatchReader:
         batch = Batch(sums, *_read_rows(self._session, self._setting, self._block, agents))
         narrow = batch._replace(sums=PeriodSums._make(map(_narrowed, sums)))
         self._room -= sum(
-            values.nbytes
-            for values in (*narrow.sums, *narrow.rows, *narrow.episodes, *narrow.published, narrow.histograms)
+            values.nbytes for values in (*narrow.sums, *narrow.rows, *narrow.episodes, *narrow.published)
         )
         if self._room > 0:
             self._kept[agents] = narrow
@@ -223,14 +221,13 @@ def chunks(batch: Batch, size: int) -> Iterator[Batch]:
             rows._replace(agent=rows.agent - first),
             Episodes._make(values[chosen] for values in batch.episodes),
             Published._make(values[chosen] for values in batch.published),
-            batch.histograms[chosen],
         )
 
 
 def _read_rows(
     session: Session, setting: Setting, block: Block, agents: range
-) -> tuple[Integers, Rows, Episodes, Published, Integers]:
-    """Numbers, facts, episodes, exact sums and histograms of a batch's rows."""
+) -> tuple[Integers, Rows, Episodes, Published]:
+    """Numbers, facts, episodes and exact sums of a batch's rows."""
     query = sql.SQL("""
         select
             row_id, agent_number - %(first)s, (extract(epoch from as_of - %(origin)s) / %(period)s)::int8,
@@ -249,12 +246,11 @@ def _read_rows(
     places = dict.fromkeys(("row_id", "agent", "as_of", "window"), COUNT)
     facts = {name: kind for name, (_, kind) in FACTS.items()}
     columns = read_numbers(session, query, parameters, places | facts)
-    histograms = columns.pop("histograms").reshape(-1, len(METRICS), 2, N_BINS)
     compared = {name: columns.pop(name) for name in Episodes._fields if name != "n"}
     published = Published(**{name: columns.pop(name) for name in Published._fields})
     row_ids = columns.pop("row_id")
     rows = Rows(**columns)
-    return row_ids, rows, Episodes(n=rows.n_episodes, **compared), published, histograms
+    return row_ids, rows, Episodes(n=rows.n_episodes, **compared), published
 
 
 def _read_sums(

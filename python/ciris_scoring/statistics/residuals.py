@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from ciris_scoring.basics.components import COMPONENT_ROWS
 from ciris_scoring.statistics.inputs import METRICS, Booleans, Floats, Integers, PeriodSums
 from ciris_scoring.statistics.resilience import N_BINS
-from ciris_scoring.statistics.rolling import RunningTotals, day_sums, running_totals
+from ciris_scoring.statistics.rolling import day_sums, running_totals
 
 RATES = tuple(one.component for one in COMPONENT_ROWS if one.is_rate)
 """The components that are rates, in the order of the arrays; events are what lowers the score."""
@@ -50,59 +50,80 @@ class Residuals(NamedTuple):
     """Σ n_d² / Σ n_d in the window: among how many traces a trace shares its day, itself included."""
 
 
-class HistogramResiduals(NamedTuple):
-    """The residuals of one metric's histogram, (n, 1) each, and its design-effect matrix V, the mean of both parts."""
-
-    residuals: Residuals
-    trace: Floats
-    """(n,) tr V."""
-    squared_trace: Floats
-    """(n,) tr V²."""
-
-
-def _ratio(numerator: Floats, denominator: Floats) -> Floats:
-    """Quotient that is 0 where the denominator is."""
-    return np.divide(
-        numerator,
-        denominator,
-        out=np.zeros(np.broadcast(numerator, denominator).shape),
-        where=denominator > 0,
-    )
+def ratio(
+    numerator: Floats | Integers, denominator: Floats | Integers, otherwise: Floats | float = 0.0
+) -> Floats:
+    """Quotient, and something else where the denominator is 0."""
+    shape = np.broadcast(numerator, denominator).shape
+    result = np.array(np.broadcast_to(otherwise, shape), dtype=np.float64)
+    return np.divide(numerator, denominator, out=result, where=denominator > 0)
 
 
-def _joined(parts: list[Residuals]) -> Residuals:
-    """The window's and the baseline's residuals together; the first part is the window."""
-    sums = [np.sum([part[i] for part in parts], axis=0) for i in range(4)]
-    return Residuals._make([*sums, parts[0].mean_per_day])
+# --- Sums over days ------------------------------------------------------------------------------------------------
 
 
-# --- Rates ---------------------------------------------------------------------------------------------------------
+class DaySums(NamedTuple):
+    """Sums over the days of a window or a baseline, of n rows; what is summed is listed in ``day_totals``."""
+
+    rates: Floats
+    """(n, 6, 7)."""
+    calibration: Floats
+    """(n, 87)."""
+    histograms: Floats
+    """(n, 3, 77)."""
+
+    @property
+    def judged(self) -> Floats:
+        """(n, 10) judged traces by bin."""
+        return self.calibration[:, :N_BINS]
+
+    @property
+    def successes(self) -> Floats:
+        """(n, 10) those of them that succeeded."""
+        return self.calibration[:, N_BINS : 2 * N_BINS]
+
+    @property
+    def histogram(self) -> Floats:
+        """(n, 3, 10), in the order of ``METRICS``."""
+        return self.histograms[..., :N_BINS]
 
 
-class RateTotals(NamedTuple):
-    """Running totals of the 7 rates' daily events and trials, their squares and products, and days with trials."""
+class DayTotals(NamedTuple):
+    """Running totals, day by day, of everything that a window is made of and that its days may differ in."""
 
-    totals: RunningTotals
+    totals: Integers
+    """(agents, periods + 1, 360), as from :func:`running_totals`."""
 
-    def counts(self, agent: Integers, start: Integers, end: Integers) -> tuple[Floats, Floats]:
-        """Events and trials, each (n, 7), in [start, end); coverage counts fields, so its events are tenths."""
-        sums = self.totals.between(agent, start, end)
-        return sums[:, :7], sums[:, 7:14]
+    def between(self, agent: Integers, start: Integers, end: Integers) -> DaySums:
+        """Sums over the days in [start, end), which are a whole number of days apart.
 
-    def residuals(self, agent: Integers, edges: tuple[Integers, Integers, Integers]) -> Residuals:
-        """Residuals of n rows.
-
-        :param edges: period ends at which the baseline begins, the window begins, and the window ends.
+        :param agent: (n,) indices; ``start`` and ``end`` are (n,) period ends, negative ones before all data.
         """
-        baseline_start, start, end = edges
-        parts = [
-            _rate_residuals(self.totals.between(agent, first, last))
-            for first, last in ((start, end), (baseline_start, start))
-        ]
-        return _joined(parts)
+        until, before = (self.totals[agent, np.maximum(moment, 0)] for moment in (end, start))
+        sums = (until - before).astype(np.float64)
+        rates, calibration, histograms = np.split(sums, [42, 129], axis=-1)
+        return DaySums(
+            rates.reshape(-1, 6, len(RATES)), calibration, histograms.reshape(-1, len(METRICS), 77)
+        )
 
 
-_EVENT_UNITS: Floats = np.array([1.0 / FIELDS_PER_TRACE if rate == "i_coverage" else 1.0 for rate in RATES])
+def day_totals(sums: PeriodSums, periods_per_day: int) -> DayTotals:
+    """Running totals of the counts of days, of their squares and products, and of days with trials."""
+    y, n = (day_sums(counts, periods_per_day) for counts in rate_counts(sums))
+    judged = day_sums(sums.n_judged, periods_per_day)
+    successes = day_sums(sums.n_successes, periods_per_day)
+    all_successes = successes.sum(axis=-1, keepdims=True)
+    h = day_sums(sums.histograms, periods_per_day)
+    n_h = h.sum(axis=-1, keepdims=True)
+    histograms = (h, n_h * h, h[..., PAIR_ROWS] * h[..., PAIR_COLUMNS], n_h * n_h, n_h > 0)
+    quantities = (
+        *(y, n, y * y, y * n, n * n, n > 0),
+        *(judged, successes, all_successes * judged),
+        judged[..., PAIR_ROWS] * judged[..., PAIR_COLUMNS],
+        *(all_successes * all_successes, judged.sum(axis=-1, keepdims=True) > 0),
+        np.concatenate(histograms, axis=-1).reshape(*n.shape[:2], -1),
+    )
+    return DayTotals(running_totals(np.concatenate(quantities, axis=-1), periods_per_day))
 
 
 def rate_counts(sums: PeriodSums) -> tuple[Integers, Integers]:
@@ -125,71 +146,56 @@ def rate_counts(sums: PeriodSums) -> tuple[Integers, Integers]:
     )
 
 
-def rate_totals(sums: PeriodSums, periods_per_day: int) -> RateTotals:
-    """Running totals of what the rates' design effects need."""
-    events, trials = (day_sums(counts, periods_per_day) for counts in rate_counts(sums))
-    quantities = (events, trials, events * events, events * trials, trials * trials, trials > 0)
-    return RateTotals(running_totals(np.concatenate(quantities, axis=-1), periods_per_day))
+# --- From sums to residuals ----------------------------------------------------------------------------------------
+
+_EVENT_UNITS: Floats = np.array([1.0 / FIELDS_PER_TRACE if rate == "i_coverage" else 1.0 for rate in RATES])
+
+
+class Variation(NamedTuple):
+    """How days of n rows differ."""
+
+    residuals: Residuals
+    """(n, 11), in the order of ``EFFECTS``."""
+    trace: Floats
+    """(n, 3) tr V of the design-effect matrix V of each metric's histogram, the mean of window and baseline."""
+    squared_trace: Floats
+    """(n, 3) tr V²."""
+
+
+def variation(window: DaySums, baseline: DaySums) -> Variation:
+    """How the days of a window differ, and those of its baseline, each around their own mean."""
+    (own, matrix, size), (earlier, earlier_matrix, earlier_size) = map(_of_part, (window, baseline))
+    together = Residuals(*map(np.add, own, earlier))._replace(mean_per_day=own.mean_per_day)
+    v = ratio(matrix + earlier_matrix, (size + earlier_size)[..., None])
+    return Variation(together, np.sum(v[..., DIAGONAL], axis=-1), np.sum(PAIR_WEIGHTS * v * v, axis=-1))
+
+
+def _of_part(sums: DaySums) -> tuple[Residuals, Floats, Floats]:
+    """Residuals of a part (n, 11), and matrices and their units as in ``_histogram_residuals``."""
+    histograms, matrix, size = _histogram_residuals(sums.histograms)
+    parts = (_rate_residuals(sums.rates), _calibration_residuals(sums.calibration), histograms)
+    return Residuals(*(np.concatenate(arrays, axis=-1) for arrays in zip(*parts, strict=True))), matrix, size
 
 
 def _rate_residuals(sums: Floats) -> Residuals:
-    y, n, yy, yn, nn, days = np.split(sums, 6, axis=-1)
-    rate = _ratio(y, n)
+    y, n, yy, yn, nn, days = np.moveaxis(sums, 1, 0)
+    rate = ratio(y, n)
     variance = _EVENT_UNITS * rate * (1 - _EVENT_UNITS * rate)
     varies: Booleans = variance > 0
     observed = _EVENT_UNITS**2 * (yy - 2 * rate * yn + rate * rate * nn)
     return Residuals(
         observed=np.where(varies, np.maximum(observed, 0), 0.0),
-        expected=variance * (n - _ratio(nn, n)),
-        clustering=variance * (nn - n) * (1 - _ratio(np.ones_like(days), days)),
+        expected=variance * (n - ratio(nn, n)),
+        clustering=variance * (nn - n) * (1 - ratio(np.ones_like(days), days)),
         degrees=np.where(varies, days - 1, 0.0),
-        mean_per_day=_ratio(nn, n),
+        mean_per_day=ratio(nn, n),
     )
-
-
-# --- Calibration ---------------------------------------------------------------------------------------------------
-
-
-class CalibrationTotals(NamedTuple):
-    """Running totals of daily judged traces and successes by bin, and of their products."""
-
-    totals: RunningTotals
-
-    def counts(self, agent: Integers, start: Integers, end: Integers) -> tuple[Floats, Floats]:
-        """Judged traces and successes by bin, each (n, 10), in [start, end)."""
-        sums = self.totals.between(agent, start, end)
-        return sums[:, :N_BINS], sums[:, N_BINS : 2 * N_BINS]
-
-    def residuals(self, agent: Integers, edges: tuple[Integers, Integers, Integers]) -> Residuals:
-        """Residuals of n rows, (n, 1); see :meth:`RateTotals.residuals`."""
-        baseline_start, start, end = edges
-        parts = [
-            _calibration_residuals(self.totals.between(agent, first, last))
-            for first, last in ((start, end), (baseline_start, start))
-        ]
-        return _joined(parts)
-
-
-def calibration_totals(sums: PeriodSums, periods_per_day: int) -> CalibrationTotals:
-    """Running totals of what calibration's design effect needs."""
-    n = day_sums(sums.n_judged, periods_per_day)
-    y = day_sums(sums.n_successes, periods_per_day)
-    all_y = y.sum(axis=-1, keepdims=True)
-    quantities = (
-        n,
-        y,
-        all_y * n,
-        n[..., PAIR_ROWS] * n[..., PAIR_COLUMNS],
-        all_y * all_y,
-        n.sum(axis=-1, keepdims=True) > 0,
-    )
-    return CalibrationTotals(running_totals(np.concatenate(quantities, axis=-1), periods_per_day))
 
 
 def _calibration_residuals(sums: Floats) -> Residuals:
     """Residuals of daily successes over all bins, around each day's expectation Σ_b n_bd p_b."""
     n, y, yn, nn, yy, days = np.split(sums, [10, 20, 30, 85, 86], axis=-1)
-    rate = _ratio(y, n)
+    rate = ratio(y, n)
     variance = rate * (1 - rate)
     spread = np.sqrt(variance)
     weighted = PAIR_WEIGHTS * nn
@@ -200,80 +206,38 @@ def _calibration_residuals(sums: Floats) -> Residuals:
     )
     shared = np.sum(weighted * spread[:, PAIR_ROWS] * spread[:, PAIR_COLUMNS], axis=-1)
     varies: Booleans = np.any(variance > 0, axis=-1)
-    one_day = 1 - _ratio(np.ones_like(days), days)[:, 0]
+    one_day = 1 - ratio(np.ones_like(days), days)[:, 0]
     parts = (
         np.where(varies, np.maximum(observed, 0), 0.0),
-        np.sum(variance * (n - _ratio(nn[:, DIAGONAL], n)), axis=-1),
+        np.sum(variance * (n - ratio(nn[:, DIAGONAL], n)), axis=-1),
         np.maximum(shared - np.sum(variance * n, axis=-1), 0) * one_day,
         np.where(varies, days[:, 0] - 1, 0.0),
-        _ratio(np.sum(weighted, axis=-1), np.sum(n, axis=-1)),
+        ratio(np.sum(weighted, axis=-1), np.sum(n, axis=-1)),
     )
     return Residuals(*(part[:, None] for part in parts))
 
 
-# --- Histograms ----------------------------------------------------------------------------------------------------
-
-
-class HistogramTotals(NamedTuple):
-    """Running totals of one metric's daily histograms and of their products."""
-
-    totals: RunningTotals
-
-    def counts(self, agent: Integers, start: Integers, end: Integers) -> Floats:
-        """Histogram, (n, 10), of [start, end)."""
-        return self.totals.between(agent, start, end)[:, :N_BINS]
-
-    def residuals(self, agent: Integers, edges: tuple[Integers, Integers, Integers]) -> HistogramResiduals:
-        """Residuals and design-effect matrix of n rows; see :meth:`RateTotals.residuals`."""
-        baseline_start, start, end = edges
-        parts, matrix, weight = [], np.zeros((len(agent), len(PAIR_ROWS))), np.zeros(len(agent))
-        for first, last in ((start, end), (baseline_start, start)):
-            residuals, part_matrix, part_weight = _histogram_residuals(
-                self.totals.between(agent, first, last)
-            )
-            parts.append(residuals)
-            matrix += part_matrix
-            weight += part_weight
-        matrix = _ratio(matrix, weight[:, None])
-        return HistogramResiduals(
-            _joined(parts),
-            np.sum(matrix[:, DIAGONAL], axis=-1),
-            np.sum(PAIR_WEIGHTS * matrix * matrix, axis=-1),
-        )
-
-
-def histogram_totals(sums: PeriodSums, metric: int, periods_per_day: int) -> HistogramTotals:
-    """Running totals of what one metric's drift needs.
-
-    :param metric: index into ``METRICS``.
-    """
-    h = day_sums(sums.histograms[:, :, metric], periods_per_day)
-    n = h.sum(axis=-1, keepdims=True)
-    quantities = (h, n * h, h[..., PAIR_ROWS] * h[..., PAIR_COLUMNS], n * n, n > 0)
-    return HistogramTotals(running_totals(np.concatenate(quantities, axis=-1), periods_per_day))
-
-
 def _histogram_residuals(sums: Floats) -> tuple[Residuals, Floats, Floats]:
-    """Residuals of a part, its residual matrix in units of multinomial variance (n, 55), and that unit's size (n,).
+    """Residuals (n, 3), the residual matrix in units of multinomial variance (n, 3, 55), and that unit's size (n, 3).
 
     The matrix is Σ_d e_d e_dᵀ with e_d = h_d − n_d p, divided by √(p_b p_c); independent traces give it the
     expectation (I − √p √pᵀ) · Σ n_d (1 − n_d/N).
     """
     h, nh, hh, nn, days = np.split(sums, [10, 20, 75, 76], axis=-1)
     n = np.sum(h, axis=-1, keepdims=True)
-    p = _ratio(h, n)
-    p_row, p_column = p[:, PAIR_ROWS], p[:, PAIR_COLUMNS]
-    residual = hh - p_row * nh[:, PAIR_COLUMNS] - p_column * nh[:, PAIR_ROWS] + p_row * p_column * nn
+    p = ratio(h, n)
+    p_row, p_column = p[..., PAIR_ROWS], p[..., PAIR_COLUMNS]
+    residual = hh - p_row * nh[..., PAIR_COLUMNS] - p_column * nh[..., PAIR_ROWS] + p_row * p_column * nn
+    n, nn, days = n[..., 0], nn[..., 0], days[..., 0]
     free_bins = np.maximum(np.count_nonzero(h, axis=-1) - 1, 0)
     varies: Booleans = free_bins > 0
-    size = np.where(varies, (n - _ratio(nn, n))[:, 0], 0.0)
-    matrix = np.where(varies[:, None], _ratio(residual, np.sqrt(p_row * p_column)), 0.0)
-    n_days = days[:, 0]
-    parts = (
-        np.maximum(np.sum(matrix[:, DIAGONAL], axis=-1), 0),
-        free_bins * size,
-        free_bins * (nn - n)[:, 0] * (1 - _ratio(np.ones_like(n_days), n_days)),
-        np.where(varies, n_days - 1, 0.0),
-        _ratio(nn, n)[:, 0],
+    size = np.where(varies, n - ratio(nn, n), 0.0)
+    matrix = np.where(varies[..., None], ratio(residual, np.sqrt(p_row * p_column)), 0.0)
+    residuals = Residuals(
+        observed=np.maximum(np.sum(matrix[..., DIAGONAL], axis=-1), 0),
+        expected=free_bins * size,
+        clustering=free_bins * (nn - n) * (1 - ratio(np.ones_like(days), days)),
+        degrees=np.where(varies, days - 1, 0.0),
+        mean_per_day=ratio(nn, n),
     )
-    return Residuals(*(part[:, None] for part in parts)), matrix, size
+    return residuals, matrix, size

@@ -8,11 +8,11 @@ axis is the 10 bins on [0, 1]; everything before it is kept, so that shapes read
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
+
+from ciris_scoring.statistics.inputs import Floats, Integers
 
 N_BINS = 10
-
-Floats = NDArray[np.float64]
 
 
 class Drift(NamedTuple):
@@ -22,7 +22,7 @@ class Drift(NamedTuple):
     """(n, 3), in [0, 1); NaN where a metric is not measurable."""
     mean: Floats
     """(n,), mean of the measurable metrics; 0 where there is none."""
-    n_measured: NDArray[np.int64]
+    n_measured: Integers
     """(n,), number of measurable metrics, 0 to 3."""
 
 

@@ -5,8 +5,6 @@ same to the bit wherever the arrays begin. Sums of real numbers would lose digit
 began; they are added up afresh per window, by doubling, in about log2(length) additions for all as-ofs together.
 """
 
-from typing import NamedTuple
-
 import numpy as np
 
 from ciris_scoring.statistics.inputs import Floats, Integers
@@ -17,39 +15,22 @@ def day_sums(per_period: Integers, periods_per_day: int) -> Integers:
 
     With hourly periods days are cut backwards from the as-of, so that a window always holds whole days.
 
-    :param per_period: (agents, periods, q) counts.
-    :returns: (agents, periods + 1, q); element t is the day before period end t, cut off at the arrays' beginning.
+    :param per_period: (agents, periods, ...) counts.
+    :returns: (agents, periods + 1, ...); element t is the day before period end t, cut off at the arrays' beginning.
     """
-    agents, periods, width = per_period.shape
-    totals = np.zeros((agents, periods + 1, width), dtype=np.int64)
+    agents, periods, *inner = per_period.shape
+    totals = np.zeros((agents, periods + 1, *inner), dtype=np.int64)
     np.cumsum(per_period, axis=1, out=totals[:, 1:])
     days = totals.copy()
     days[:, periods_per_day:] -= totals[:, :-periods_per_day]
     return days
 
 
-class RunningTotals(NamedTuple):
-    """Running totals, day by day, of quantities of days."""
-
-    totals: Integers
-    """(agents, periods + 1, q); element t is the sum over the days that end at t, t less a day, and so on."""
-
-    def between(self, agent: Integers, start: Integers, end: Integers) -> Floats:
-        """Sums over the days in [start, end), which are a whole number of days apart.
-
-        :param agent: (n,) indices; ``start`` and ``end`` are (n,) period ends, negative ones before all data.
-        :returns: (n, q), whole numbers.
-        """
-        difference: Integers = (
-            self.totals[agent, np.maximum(end, 0)] - self.totals[agent, np.maximum(start, 0)]
-        )
-        return difference.astype(np.float64)
-
-
-def running_totals(per_day: Integers, periods_per_day: int) -> RunningTotals:
-    """Running totals of quantities of days.
+def running_totals(per_day: Integers, periods_per_day: int) -> Integers:
+    """Running totals, day by day, of quantities of days.
 
     :param per_day: (agents, periods + 1, q), as from :func:`day_sums`; element 0 is 0.
+    :returns: the same shape; element t is the sum over the days that end at t, t less a day, and so on.
     """
     agents, ends, width = per_day.shape
     days = -(-ends // periods_per_day)
@@ -57,7 +38,7 @@ def running_totals(per_day: Integers, periods_per_day: int) -> RunningTotals:
     padded[:, :ends] = per_day
     by_day = padded.reshape(agents, days, periods_per_day, width)
     np.cumsum(by_day, axis=1, out=by_day)
-    return RunningTotals(padded[:, :ends])
+    return padded[:, :ends]
 
 
 def decayed_sum(per_period: Floats, length: int, keep: float = 1.0) -> Floats:

@@ -1,4 +1,4 @@
-"""dbt's own session in the database, as a Python model uses it: statements, COPY in binary, lines of progress."""
+"""dbt's own session in the database, as a Python model uses it: statements, and COPY in binary."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from io import BytesIO
@@ -46,14 +46,6 @@ class Session:
         )
         with self._connection.cursor() as cursor:
             cursor.copy_expert(_text(statement), BytesIO(data))
-
-
-def say(line: str) -> None:
-    """Say a line of progress through dbt, on the terminal and in its log."""
-    from dbt.events.types import JinjaLogInfo
-    from dbt_common.events.functions import fire_event
-
-    fire_event(JinjaLogInfo(msg=line))
 
 
 def _text(query: sql.Composable | str) -> str:

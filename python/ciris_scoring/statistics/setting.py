@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 from psycopg import sql
 
+from ciris_scoring.basics.as_of import PERIODS
 from ciris_scoring.basics.errors import StepError
 from ciris_scoring.statistics.inputs import Parameters, Window
 from ciris_scoring.statistics.session import Session
@@ -54,7 +55,7 @@ def read_setting(session: Session, parameters: sql.SQL, windows: sql.SQL, run: s
     return Setting(
         Parameters(**values),  # type: ignore[arg-type]
         tuple(Window(*row) for row in rows),
-        timedelta(hours={"day": 24, "hour": 1}[scoring_period]),
+        PERIODS[scoring_period],
     )
 
 

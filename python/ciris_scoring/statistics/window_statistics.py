@@ -1,6 +1,5 @@
 """What the Python model ``int_window_statistics`` calls: the statistics of every row whose inputs have changed."""
 
-import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,15 +10,13 @@ from ciris_scoring.statistics.alike import Scored, alike
 from ciris_scoring.statistics.attribution import Components, losses
 from ciris_scoring.statistics.behaviour import behaviour
 from ciris_scoring.statistics.design_effects import (
-    FleetSums,
     FleetValues,
     empty_fleet_sums,
     fleet_values,
     joined_sums,
 )
 from ciris_scoring.statistics.episodes import chance_of_as_many, longer, share_rose
-from ciris_scoring.statistics.fleets import BLOCK_PERIODS, Block, Fleet, blocks, find_waiting
-from ciris_scoring.statistics.inputs import Floats, Integers
+from ciris_scoring.statistics.fleets import Block, blocks, find_waiting
 from ciris_scoring.statistics.intervals import (
     COMPONENTS,
     Intervals,
@@ -31,27 +28,20 @@ from ciris_scoring.statistics.reading import (
     Batch,
     BatchReader,
     Relations,
+    agents_per_read,
     chunks,
     number_rows,
     read_scored,
 )
-from ciris_scoring.statistics.resilience import Drift, drift, resilience_score
-from ciris_scoring.statistics.session import Session, say
+from ciris_scoring.statistics.session import Session
 from ciris_scoring.statistics.setting import Setting, read_setting
 from ciris_scoring.statistics.writing import (
-    Statistics,
+    Columns,
     add_numbers,
     create_statistics_tables,
     finish_block,
     statistics_query,
 )
-
-READ_AGENT_PERIODS = 120_000
-"""Agents times periods that are read at a time, some 250 MB with what reading takes: few, because the rows of an agent
-lie scattered over its tables, so that every query reads most of their pages."""
-
-REPORT_SECONDS = 2.0
-"""Between two lines of progress, at least."""
 
 
 def window_statistics(dbt: Any, connection: Any, inputs: Mapping[str, str]) -> str:
@@ -69,84 +59,35 @@ def window_statistics(dbt: Any, connection: Any, inputs: Mapping[str, str]) -> s
     relations = Relations(**{name: sql.SQL(relation) for name, relation in inputs.items()})
     table = None if dbt.rewritten_table is None else sql.SQL(dbt.rewritten_table)
     fleets = find_waiting(session, relations.statistics_inputs, dbt.rewritten_range, table)
-    compute(session, relations, fleets)
-    return statistics_query()
-
-
-class _Progress:
-    """Lines of progress, the first after ``REPORT_SECONDS``."""
-
-    def __init__(self, total: int):
-        self._total = total
-        self._done, self._last = 0, time.monotonic()
-
-    def add(self, n: int) -> None:
-        self._done += n
-        if time.monotonic() - self._last > REPORT_SECONDS:
-            self._last = time.monotonic()
-            say(f"statistics: {self._done:,} of {self._total:,} rows computed")
-
-
-def compute(
-    session: Session,
-    relations: Relations,
-    fleets: list[Fleet],
-    *,
-    chunk_agents: int | None = None,
-    read_agents: int | None = None,
-    block_periods: int = BLOCK_PERIODS,
-) -> None:
-    """Compute the statistics of these fleets into the temporary table ``ciris_statistics``.
-
-    :param fleets: those of ``ciris_fleets``, in the order of their as-ofs.
-    :param chunk_agents: agents to compute at a time, and ``read_agents`` to read; by default as many as fit.
-    :param block_periods: periods between the first and the last as-of of a block.
-    :raises StepError: the inputs do not keep the contract.
-    """
     create_statistics_tables(session)
-    progress = _Progress(sum(fleet.n_agents for fleet in fleets))
     setting = read_setting(
         session, relations.scoring_parameters, relations.scoring_windows, relations.scoring_run
     )
     # The planner takes agents and periods for independent, and a nested loop for cheap.
     session.execute("set local jit = off; set local enable_nestloop = off")
-    for block in blocks(fleets, setting, block_periods):
-        _compute_block(session, relations, setting, block, chunk_agents, read_agents, progress)
+    for block in blocks(fleets, setting):
+        _compute_block(session, relations, setting, block)
         finish_block(session)
+    return statistics_query()
 
 
-def _compute_block(
-    session: Session,
-    relations: Relations,
-    setting: Setting,
-    block: Block,
-    chunk_agents: int | None,
-    read_agents: int | None,
-    progress: _Progress,
-) -> None:
+def _compute_block(session: Session, relations: Relations, setting: Setting, block: Block) -> None:
     """Compute a block's fleets in two passes over its agents: the fleet's sums, then each agent's statistics."""
     n_agents = number_rows(session, relations, block)
     n_periods = block.n_periods(setting)
-    chunk_agents = chunk_agents or agents_per_chunk(n_periods)
-    read_agents = read_agents or max(READ_AGENT_PERIODS // n_periods, 1)
+    chunk_agents, read_agents = agents_per_chunk(n_periods), agents_per_read(n_periods)
     batches = [range(first, min(first + read_agents, n_agents)) for first in range(0, n_agents, read_agents)]
     reader = BatchReader(session, relations, setting, block)
 
     shared = empty_fleet_sums(len(setting.windows), n_periods)
     for agents in batches:
-        shared = _with_sums_of(shared, reader.read(agents), setting, chunk_agents)
+        for chunk in chunks(reader.read(agents), chunk_agents):
+            sums = sum_fleet(chunk.sums, chunk.rows, setting.windows, periods_per_day=setting.periods_per_day)
+            shared = joined_sums(shared, sums)
     values = fleet_values(shared)
     for agents in batches:
         scored = read_scored(session, relations, setting, block, agents)
-        _compute_rows(session, reader.read(agents), scored, values, setting, chunk_agents, progress)
-
-
-def _with_sums_of(shared: FleetSums, batch: Batch, setting: Setting, chunk_agents: int) -> FleetSums:
-    """Add what the agents of a batch show to what the fleets' others do."""
-    for chunk in chunks(batch, chunk_agents):
-        sums = sum_fleet(chunk.sums, chunk.rows, setting.windows, periods_per_day=setting.periods_per_day)
-        shared = joined_sums(shared, sums)
-    return shared
+        _compute_rows(session, reader.read(agents), scored, values, setting, chunk_agents)
 
 
 def _compute_rows(
@@ -156,25 +97,10 @@ def _compute_rows(
     values: FleetValues,
     setting: Setting,
     chunk_agents: int,
-    progress: _Progress,
 ) -> None:
     """Compute the rows of a batch, with what the fleets show."""
     parameters = setting.parameters
     for number, chunk in enumerate(chunks(batch, chunk_agents)):
-        drifted = drift(
-            chunk.histograms[:, :, 0],
-            chunk.histograms[:, :, 1],
-            parameters.drift_pseudo_count,
-            parameters.drift_min_sample,
-        )
-        r_score = resilience_score(
-            drifted.mean,
-            chunk.rows.mttr_hours,
-            chunk.rows.rho_regression,
-            parameters.mttr_scale_hours,
-            parameters.norm_k,
-            parameters.norm_x0,
-        )
         limits = compute_intervals(
             chunk.sums,
             chunk.rows,
@@ -184,7 +110,7 @@ def _compute_rows(
             periods_per_day=setting.periods_per_day,
         )
         window_days = np.array([window.window_days for window in setting.windows])[chunk.rows.window]
-        episodes: dict[str, Floats | Integers] = {
+        episodes: Columns = {
             "episode_z": longer(chunk.episodes, values.episode_cv[chunk.rows.window, chunk.rows.as_of]),
             "episode_chance": chance_of_as_many(chunk.episodes, window_days, parameters.steady_days),
             "deferrals_are_worse": share_rose(
@@ -195,34 +121,34 @@ def _compute_rows(
                 parameters.episode_z,
             ).astype(np.int64),
         }
-        statistics = Statistics(
-            drifted,
-            r_score,
+        shared = alike(
+            scored.of_agents(number * chunk_agents, chunk_agents),
+            chunk.rows,
+            setting.windows,
+            setting.periods_per_day,
+        )
+        add_numbers(
+            session,
+            chunk.row_ids,
+            chunk.rows,
+            values,
             limits,
             episodes,
-            losses(_components(chunk, drifted, limits), parameters),
+            losses(_components(chunk, limits), parameters),
             behaviour(limits, parameters),
-            alike(
-                scored.of_agents(number * chunk_agents, chunk_agents),
-                chunk.rows,
-                setting.windows,
-                setting.periods_per_day,
-            ),
+            shared,
         )
-        add_numbers(session, chunk.row_ids, chunk.rows, statistics, values)
-        progress.add(len(chunk.row_ids))
 
 
-def _components(chunk: Batch, drifted: Drift, limits: Intervals) -> Components:
+def _components(chunk: Batch, limits: Intervals) -> Components:
     """Components of a chunk's rows, as they are published."""
-    rates = ("d_identity", "k_contradiction", "u_unsafe")
+    of_intervals = ("d_identity", "k_contradiction", "u_unsafe", "delta_drift")
     return Components(
-        **{name: limits.component[:, COMPONENTS.index(name)] for name in rates},
+        **{name: limits.component[:, COMPONENTS.index(name)] for name in of_intervals},
         i_chain=chunk.published.i_chain,
         i_coverage=chunk.published.i_coverage,
         i_replay=chunk.published.i_replay,
         ece=chunk.published.ece,
-        delta_drift=drifted.mean,
         mttr_hours=chunk.rows.mttr_hours,
         rho_regression=chunk.rows.rho_regression,
         q_deferral=chunk.rows.q_deferral,

@@ -1,8 +1,5 @@
 """What is written: the statistics of a block's rows, into the temporary table that the model's query reads."""
 
-from collections.abc import Mapping
-from typing import NamedTuple
-
 import numpy as np
 from psycopg import sql
 
@@ -14,9 +11,8 @@ from ciris_scoring.statistics.behaviour import Behaviour
 from ciris_scoring.statistics.design_effects import FleetValues
 from ciris_scoring.statistics.fixed_copy import write_numbers
 from ciris_scoring.statistics.inputs import METHOD_VERSION, METRICS, SCORE_LEVEL, Floats, Integers, Rows
-from ciris_scoring.statistics.intervals import COMPONENTS, Intervals
+from ciris_scoring.statistics.intervals import COMPONENTS, FACTORS, Intervals
 from ciris_scoring.statistics.residuals import EFFECTS
-from ciris_scoring.statistics.resilience import Drift
 from ciris_scoring.statistics.session import Session
 
 KEY = ("agent_id_hash", "as_of", "window_days")
@@ -46,30 +42,27 @@ def create_statistics_tables(session: Session) -> None:
     )
 
 
-class Statistics(NamedTuple):
-    """Of a chunk's rows."""
-
-    drift: Drift
-    r_score: Floats
-    limits: Intervals
-    episodes: Mapping[str, Floats | Integers]
-    """By column."""
-    losses: Mapping[str, Floats]
-    """By part."""
-    behaviour: Behaviour
-    shared: Alike
-
-
 def add_numbers(
-    session: Session, row_ids: Integers, rows: Rows, statistics: Statistics, fleet: FleetValues
+    session: Session,
+    row_ids: Integers,
+    rows: Rows,
+    fleet: FleetValues,
+    limits: Intervals,
+    episodes: Columns,
+    losses: dict[str, Floats],
+    behaviour: Behaviour,
+    shared: Alike,
 ) -> None:
-    """Put the statistics of a chunk's rows into ``ciris_numbers``; NaN for null."""
-    drift, r_score, limits, episodes, losses, behaviour, shared = statistics
+    """Put the statistics of a chunk's rows into ``ciris_numbers``; NaN for null.
+
+    :param episodes: by column.
+    :param losses: by part.
+    """
     columns: Columns = {
-        **dict(zip(DELTAS, drift.per_metric.T, strict=True)),
-        "delta_drift": drift.mean,
-        "n_measured_metrics": drift.n_measured.astype("int64"),
-        "r_score": r_score,
+        **dict(zip(DELTAS, limits.drift.T, strict=True)),
+        "delta_drift": limits.component[:, COMPONENTS.index("delta_drift")],
+        "n_measured_metrics": np.count_nonzero(~np.isnan(limits.drift), axis=-1).astype("int64"),
+        "r_score": limits.factor[:, FACTORS.index("R")],
         "r_score_steady": limits.r_score_steady,
         "sigma": limits.sigma,
         "sigma_max": limits.sigma_max,

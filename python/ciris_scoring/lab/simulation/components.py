@@ -34,7 +34,7 @@ def thought_start(rows: Rows, newer: Flags) -> Texts:
     return chosen
 
 
-def dma_results(rows: Rows, lives: Lives, newer: Flags, inconsistent: Flags, wide: bool) -> Texts:
+def dma_results(lives: Lives, newer: Flags, inconsistent: Flags) -> Texts:
     """Return the component `dma_results` of each row.
 
     Older agents send two decimals, newer ones three (the columns round them) and every score twice.
@@ -43,17 +43,16 @@ def dma_results(rows: Rows, lives: Lives, newer: Flags, inconsistent: Flags, wid
     plausibility = np.where(inconsistent, np.maximum(lives.plausibility - 150, 0), lives.plausibility)
 
     def text(score: Ints) -> list[str]:
-        coarse = spelled.score_json[(score + 5) // 10]
-        spelt: list[str] = np.where(newer, spelled.score_json_fine[score], coarse).tolist()
+        coarse = spelled["score_json"][(score + 5) // 10]
+        spelt: list[str] = np.where(newer, spelled["score_json_fine"][score], coarse).tolist()
         return spelt
 
-    reasoning = _ballast(rows, spelled.reasoning, Draw.PROSE, wide).tolist()
     twice = (
-        '{{"csdma":{{"plausibility_score":{0}{2}}},"csdma_plausibility_score":{0},'
+        '{{"csdma":{{"plausibility_score":{0}}},"csdma_plausibility_score":{0},'
         '"dsdma":{{"domain":"general","domain_alignment":{1}}},"dsdma_domain_alignment":{1}}}'
     ).format
-    once = '{{"csdma":{{"plausibility_score":{0}{2}}},"dsdma":{{"domain_alignment":{1}}}}}'.format
-    values = zip(text(plausibility), text(lives.alignment), reasoning, strict=True)
+    once = '{{"csdma":{{"plausibility_score":{0}}},"dsdma":{{"domain_alignment":{1}}}}}'.format
+    values = zip(text(plausibility), text(lives.alignment), strict=True)
     return np.array(
         [(twice if n else once)(*v) for n, v in zip(newer.tolist(), values, strict=True)], dtype=object
     )
@@ -84,13 +83,13 @@ def conscience_result(lives: Lives, action: Texts, newer: Flags, inconsistent: F
     spelled = spellings()
     final_action = np.where(newer, ',"final_action":"' + action + '"', "")
     arguments = (
-        spelled.boolean[(~lives.conscience_passed).astype(np.int64)],
-        spelled.boolean[(lives.conscience_passed ^ inconsistent).astype(np.int64)],
-        spelled.level_json[lives.coherence],
-        spelled.level_json[lives.entropy],
-        spelled.boolean[lives.coherence_passed.astype(np.int64)],
-        spelled.boolean[lives.entropy_passed.astype(np.int64)],
-        spelled.boolean[lives.veto_passed.astype(np.int64)],
+        spelled["boolean"][(~lives.conscience_passed).astype(np.int64)],
+        spelled["boolean"][(lives.conscience_passed ^ inconsistent).astype(np.int64)],
+        spelled["level_json"][lives.coherence],
+        spelled["level_json"][lives.entropy],
+        spelled["boolean"][lives.coherence_passed.astype(np.int64)],
+        spelled["boolean"][lives.entropy_passed.astype(np.int64)],
+        spelled["boolean"][lives.veto_passed.astype(np.int64)],
         final_action,
     )
     result = np.empty(lives.ethics.size, dtype=object)
@@ -113,7 +112,6 @@ def action_result(
     sequence: list[str],
     newer: Flags,
     inconsistent: Flags,
-    wide: bool,
 ) -> Texts:
     """Return the component `action_result` of each row."""
     spelled, succeeded = spellings(), (lives.success ^ inconsistent).astype(np.int64)
@@ -121,23 +119,15 @@ def action_result(
     also = np.where(newer, np.array([',"success":false', ',"success":true'], dtype=object)[succeeded], "")
     template = (
         '{{{}"attempt_index":0,"audit_entry_hash":"{}","audit_sequence_number":{},"execution_success":{},'
-        '"execution_time_ms":{},"has_execution_error":{},"has_positive_moment":false{}{}}}'
+        '"execution_time_ms":{},"has_execution_error":{},"has_positive_moment":false{}}}'
     ).format
     arguments = (
         executed.tolist(),
         audit_hash,
         sequence,
-        spelled.boolean[succeeded].tolist(),
-        spelled.execution_ms[rows.draws.below(Draw.DURATION, spelled.execution_ms.size)].tolist(),
-        spelled.boolean[1 - succeeded].tolist(),
-        _ballast(rows, spelled.accounts, Draw.ACCOUNT, wide).tolist(),
+        spelled["boolean"][succeeded].tolist(),
+        spelled["execution_ms"][rows.draws.below(Draw.DURATION, spelled["execution_ms"].size)].tolist(),
+        spelled["boolean"][1 - succeeded].tolist(),
         also.tolist(),
     )
     return np.array(list(map(template, *arguments)), dtype=object)
-
-
-def _ballast(rows: Rows, members: Texts, draw: Draw, wide: bool) -> Texts:
-    """Return further JSON members per row, if wanted: what production carries and no score reads."""
-    return (
-        members[rows.draws.below(draw, members.size)] if wide else np.full(rows.agent.size, "", dtype=object)
-    )

@@ -13,6 +13,7 @@ from ciris_scoring.basics.source_schema import (
     TRACE_COLUMNS,
     create_missing_schema,
 )
+from ciris_scoring.basics.statements import column_list
 from ciris_scoring.lab.simulation.text_formats import copy_text
 
 # As the engine makes them (22.0.0): the columns and indexes that are read, and what it demands beside them.
@@ -189,9 +190,7 @@ def write_events(
         for name, type_ in SOURCE_TABLES["covenant_traces"].columns
     )
     unfold = sql.SQL(UNFOLD).format(schema=sql.Identifier(schema), traces=sql.SQL("pg_temp.incoming_traces"))
-    copy_in = sql.SQL("copy pg_temp.incoming_traces ({}) from stdin with (format text)").format(
-        sql.SQL(", ").join(map(sql.Identifier, TRACE_COLUMNS))
-    )
+    copy_in = sql.SQL("copy pg_temp.incoming_traces ({}) from stdin").format(column_list(TRACE_COLUMNS))
     n = 0
     connection.execute(sql.SQL("create temporary table incoming_traces ({}) on commit drop").format(columns))
     for frame in frames:
@@ -207,10 +206,9 @@ def write_events(
 
 def write_keys(connection: psycopg.Connection, keys: pd.DataFrame, schema: str = DEFAULT_SCHEMA) -> None:
     """Write the keys of a fleet into the engine's registry."""
-    columns = ("key_id", "public_key_base64", "algorithm", "created_at", "expires_at", "revoked_at")
-    statement = sql.SQL("copy {} ({}) from stdin with (format text)").format(
-        sql.Identifier(schema, "accord_public_keys"), sql.SQL(", ").join(map(sql.Identifier, columns))
+    statement = sql.SQL("copy {} ({}) from stdin").format(
+        sql.Identifier(schema, "accord_public_keys"), column_list(keys.columns)
     )
     with connection.cursor().copy(statement) as copy:
-        for block in copy_text([keys[list(columns)]]):
+        for block in copy_text([keys]):
             copy.write(block)

@@ -46,27 +46,11 @@ class FleetStream:
     batches: pd.DataFrame
 
 
-def simulate_fleet(
-    agents: int, days: int, traces_per_day: float, seed: int, end: datetime, *, wide: bool = False
-) -> Fleet:
-    """Simulate a fleet in memory.
-
-    :param agents: number of agents; agent k behaves as ``PATHOLOGIES[k % len(PATHOLOGIES)]``.
-    :param days: length of the simulation; every trace lies in ``[end - days, end)``.
-    :param traces_per_day: traces per agent and day on average.
-    :param seed: any integer from 0 on; the same arguments give the same bytes.
-    :param end: an aware time on a whole UTC hour.
-    :param wide: add what production's components carry and no score reads (reasoning, token accounts): a row
-        takes 1.7 KB in the database instead of 1.5.
-    :raises InputError: an argument is out of range.
-    """
-    plan = Plan.make(agents, days, traces_per_day, seed, end)
-    return Fleet(
-        traces=pd.concat(_chunks(plan, wide, ROWS_PER_CHUNK), ignore_index=True),
-        deferrals=deferrals(plan),
-        public_keys=public_keys(plan),
-        batches=batches(plan),
-    )
+def simulate_fleet(agents: int, days: int, traces_per_day: float, seed: int, end: datetime) -> Fleet:
+    """Simulate a fleet in memory; parameters and errors as in `stream_fleet`."""
+    stream = stream_fleet(agents, days, traces_per_day, seed, end)
+    traces = pd.concat(stream.traces, ignore_index=True)
+    return Fleet(traces, stream.deferrals, stream.public_keys, stream.batches)
 
 
 def stream_fleet(
@@ -76,19 +60,24 @@ def stream_fleet(
     seed: int,
     end: datetime,
     *,
-    wide: bool = False,
     rows_per_chunk: int = ROWS_PER_CHUNK,
 ) -> FleetStream:
     """Simulate a fleet of any size: the rows of `simulate_fleet` in their order, traces in frames of whole days.
 
     A frame holds all agents of as many days as make about `rows_per_chunk` rows (at least one day), so rows
     come interleaved in time, as they reach a production table, and physical order follows `timestamp`, except
-    for a trace delivered again, which stands in the day of its first delivery. Parameters and errors as in
-    `simulate_fleet`; they are checked before the first frame is asked for.
+    for a trace delivered again, which stands in the day of its first delivery.
+
+    :param agents: number of agents; agent k behaves as ``PATHOLOGIES[k % len(PATHOLOGIES)]``.
+    :param days: length of the simulation; every trace lies in ``[end - days, end)``.
+    :param traces_per_day: traces per agent and day on average.
+    :param seed: any integer from 0 on; the same arguments give the same bytes.
+    :param end: an aware time on a whole UTC hour.
+    :raises InputError: an argument is out of range; that is checked before the first frame is asked for.
     """
     plan = Plan.make(agents, days, traces_per_day, seed, end)
     return FleetStream(
-        traces=_chunks(plan, wide, rows_per_chunk),
+        traces=_chunks(plan, rows_per_chunk),
         expected_traces=int(plan.n_traces.sum()),
         deferrals=deferrals(plan),
         public_keys=public_keys(plan),
@@ -96,7 +85,7 @@ def stream_fleet(
     )
 
 
-def _chunks(plan: Plan, wide: bool, rows_per_chunk: int) -> Iterator[pd.DataFrame]:
+def _chunks(plan: Plan, rows_per_chunk: int) -> Iterator[pd.DataFrame]:
     per_day = plan.n_traces.sum(axis=0)
     first = 0
     while first < plan.days:
@@ -104,5 +93,5 @@ def _chunks(plan: Plan, wide: bool, rows_per_chunk: int) -> Iterator[pd.DataFram
         while last < plan.days and per_day[first : last + 1].sum() <= rows_per_chunk:
             last += 1
         rows = schedule(plan, first, last)
-        yield render(plan, rows, live(plan, rows), wide)
+        yield render(plan, rows, live(plan, rows))
         first = last

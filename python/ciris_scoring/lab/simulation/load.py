@@ -17,6 +17,7 @@ from ciris_scoring.basics.source_schema import (
     distribute,
     table_identifier,
 )
+from ciris_scoring.basics.statements import analyze, column_list
 from ciris_scoring.basics.terminal import plural
 from ciris_scoring.lab.simulation.events import (
     create_engine_tables,
@@ -29,8 +30,6 @@ from ciris_scoring.lab.simulation.text_formats import copy_text
 
 Progress = Callable[[int, int], None]
 """Called with the traces sent so far and the number expected; the last call has both equal."""
-
-_ROWS_PER_FRAME = 40_000
 
 
 class TargetHoldsTraces(CirisError):
@@ -69,14 +68,15 @@ def load_fleet(
     :raises psycopg.Error: the database refuses; nothing remains written.
     """
     sources = {
-        "covenant_trace_batches": copy_text(_pieces(fleet.batches)),
-        "wbd_deferrals": copy_text(_pieces(fleet.deferrals)),
+        "covenant_trace_batches": copy_text([fleet.batches]),
+        "wbd_deferrals": copy_text([fleet.deferrals]),
     }
     expected = len(fleet.traces) if isinstance(fleet, Fleet) else fleet.expected_traces
-    frames = _counted(_pieces(fleet.traces) if isinstance(fleet, Fleet) else fleet.traces, expected, progress)
+    frames = _counted([fleet.traces] if isinstance(fleet, Fleet) else fleet.traces, expected, progress)
     if as_events:
-        return _load_events(connection, schema, tables, sources, fleet.public_keys, frames)
-    sources["covenant_public_keys"] = copy_text(_pieces(fleet.public_keys))
+        events = (fleet.public_keys, frames)
+        return load_text(connection, schema, tables, sources, "format text", events=events)
+    sources["covenant_public_keys"] = copy_text([fleet.public_keys])
     sources["covenant_traces"] = copy_text(frames)
     return load_text(connection, schema, tables, sources, "format text", distributed=distributed)
 
@@ -100,59 +100,41 @@ def load_text(
     options: str,
     *,
     distributed: bool = False,
+    events: tuple[pd.DataFrame, Iterable[pd.DataFrame]] | None = None,
 ) -> int:
     """Write blocks of text into the source tables: as `load_fleet`, with the same errors.
 
     :param sources: blocks by the logical name of their table.
     :param options: of COPY, which say what format the blocks have.
+    :param events: keys, and traces to write as events, into the engine's tables.
     """
     written = {}
     if distributed:
         create_missing_schema(connection, schema)  # before the transaction, or workers do not see it
+    names = [(tables or {}).get(name, name) for name in sources]
+    traces = "trace_events" if events else (tables or {}).get("covenant_traces", "covenant_traces")
     with connection.transaction():
-        created = create_missing_tables(connection, schema, tables)
+        has_new_events = events is not None and create_engine_tables(connection, schema)
+        created = create_missing_tables(connection, schema, tables, sources)
         if distributed:
             distribute(connection, created, schema, tables)
             created = ()
-        _refuse_rows(connection, schema, (tables or {}).get("covenant_traces", "covenant_traces"))
+        _refuse_rows(connection, schema, traces)
         for logical_name, blocks in sources.items():
             # Rows of a table made in this transaction can be written frozen, which spares the first readers work.
             freeze = ", freeze" if logical_name in created else ""
             written[logical_name] = _copy(connection, logical_name, blocks, schema, tables, options + freeze)
-        add_keys(connection, created, schema, tables)
-        for logical_name in sources:
-            connection.execute(sql.SQL("analyze {}").format(table_identifier(logical_name, schema, tables)))
-    return written["covenant_traces"]
-
-
-def _load_events(
-    connection: psycopg.Connection,
-    schema: str,
-    tables: Mapping[str, str] | None,
-    sources: Mapping[str, Iterable[str | bytes]],
-    keys: pd.DataFrame,
-    frames: Iterable[pd.DataFrame],
-) -> int:
-    """Write traces as events, keys into the engine's registry, and the rest as blocks of text, as `load_text` does."""
-    with connection.transaction():
-        is_new = create_engine_tables(connection, schema)
-        created = create_missing_tables(connection, schema, tables, sources)
-        _refuse_rows(connection, schema, "trace_events")
-        for logical_name, blocks in sources.items():
-            _copy(connection, logical_name, blocks, schema, tables, "format text")
-        write_keys(connection, keys, schema)
-        written = write_events(connection, frames, schema)
-        if is_new:
+        if events is not None:
+            keys, frames = events
+            write_keys(connection, keys, schema)
+            written["covenant_traces"] = write_events(connection, frames, schema)
+            names += ["trace_events", "accord_public_keys"]
+        if has_new_events:
             index_events(connection, schema)
         add_keys(connection, created, schema, tables)
-        analyzed = [
-            "trace_events",
-            "accord_public_keys",
-            *((tables or {}).get(name, name) for name in sources),
-        ]
-        for table in analyzed:
-            connection.execute(sql.SQL("analyze {}").format(sql.Identifier(schema, table)))
-    return written
+        for name in names:
+            analyze(connection, sql.Identifier(schema, name))
+    return written["covenant_traces"]
 
 
 def _copy(
@@ -166,7 +148,7 @@ def _copy(
     """Send blocks of text to one table; return the number of rows."""
     statement = sql.SQL("copy {} ({}) from stdin with ({})").format(
         table_identifier(logical_name, schema, tables),
-        sql.SQL(", ").join(map(sql.Identifier, SOURCE_TABLES[logical_name].column_names)),
+        column_list(SOURCE_TABLES[logical_name].column_names),
         sql.SQL(options),  # made of constants of this package
     )
     with connection.cursor() as cursor:
@@ -181,11 +163,6 @@ def _refuse_rows(connection: psycopg.Connection, schema: str, table: str) -> Non
     n = connection.cursor(row_factory=scalar_row).execute(count).fetchone()
     if n:
         raise TargetHoldsTraces(f"{schema}.{table}", n)
-
-
-def _pieces(frame: pd.DataFrame) -> Iterator[pd.DataFrame]:
-    for first in range(0, len(frame), _ROWS_PER_FRAME):
-        yield frame.iloc[first : first + _ROWS_PER_FRAME]
 
 
 def _counted(

@@ -47,8 +47,7 @@ class Draw(IntEnum):
     ONLY_ACTION = auto()
     BLANK = auto()
     DIRTY = auto()
-    ACCOUNT = auto()
-    PROSE = auto()
+    PROSE = 20
     START = auto()
     PAUSE = auto()
     SECOND_PAUSE = auto()

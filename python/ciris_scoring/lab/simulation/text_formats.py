@@ -15,7 +15,9 @@ _ESCAPES = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r"})
 def copy_text(frames: Iterable[pd.DataFrame]) -> Iterator[str]:
     """Yield blocks of rows in the text format of COPY, which takes JSON as it is, where CSV doubles its quotes."""
     for frame in frames:
-        columns = [_nulls_marked(_escaped(values)) for values in _texts(frame)]
+        columns = [
+            ["\\N" if value is None else value for value in _escaped(_text(frame[name]))] for name in frame
+        ]
         rows = list(map("\t".join, zip(*columns, strict=True)))
         for first in range(0, len(rows), _ROWS_PER_BLOCK):
             yield "\n".join(rows[first : first + _ROWS_PER_BLOCK]) + "\n"
@@ -29,12 +31,8 @@ def csv_text(frame: pd.DataFrame) -> str:
             return ""
         return '"' + value.replace('"', '""') + '"' if not value or set(value) & set('",\r\n') else value
 
-    columns = [list(map(quoted, values)) for values in _texts(frame)]
+    columns = [map(quoted, _text(frame[name])) for name in frame]
     return "\n".join([",".join(frame.columns), *map(",".join, zip(*columns, strict=True)), ""])
-
-
-def _nulls_marked(values: _Texts) -> Sequence[str]:
-    return ["\\N" if v is None else v for v in values]
 
 
 def _escaped(values: _Texts) -> _Texts:
@@ -42,10 +40,6 @@ def _escaped(values: _Texts) -> _Texts:
     if not any(character in together for character in "\\\t\n\r"):
         return values
     return [None if v is None else v.translate(_ESCAPES) for v in values]
-
-
-def _texts(frame: pd.DataFrame) -> list[_Texts]:
-    return [_text(frame[name]) for name in frame.columns]
 
 
 def _text(column: pd.Series) -> _Texts:

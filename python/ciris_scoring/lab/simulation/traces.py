@@ -29,7 +29,7 @@ _NAN_LIKE = {
 }
 
 
-def render(plan: Plan, rows: Rows, lives: Lives, wide: bool) -> pd.DataFrame:
+def render(plan: Plan, rows: Rows, lives: Lives) -> pd.DataFrame:
     """Return the rows as the table holds them; columns as in `Fleet.traces`."""
     spelled, draws = spellings(), rows.draws
     newer = plan.newer[rows.agent]
@@ -75,22 +75,22 @@ def render(plan: Plan, rows: Rows, lives: Lives, wide: bool) -> pd.DataFrame:
         "signature_key_id": plan.roster.key_id[rows.agent],
         "audit_entry_hash": np.array(audit_hash, dtype=object),
         "audit_sequence_number": pd.array(lives.sequence, dtype="Int64"),
-        "csdma_plausibility_score": null_unless(whole, dirty(spelled.score[plausibility], "score", 0)),
-        "dsdma_domain_alignment": null_unless(whole, dirty(spelled.score[alignment], "score", 1)),
-        "idma_k_eff": null_unless(whole, dirty(spelled.k_eff[k_eff], "k_eff", 2)),
+        "csdma_plausibility_score": null_unless(whole, dirty(spelled["score"][plausibility], "score", 0)),
+        "dsdma_domain_alignment": null_unless(whole, dirty(spelled["score"][alignment], "score", 1)),
+        "idma_k_eff": null_unless(whole, dirty(spelled["k_eff"][k_eff], "k_eff", 2)),
         "idma_fragility_flag": nullable(lives.fragile, ~whole),
         "idma_phase": null_unless(whole, np.where(blank == 3, "", np.where(lives.fragile, modes, "healthy"))),
         "conscience_passed": nullable(lives.conscience_passed, ~whole),
         "action_was_overridden": nullable(~lives.conscience_passed, ~whole),
-        "entropy_level": null_unless(has_entropy, dirty(spelled.level[lives.entropy], "level", 3)),
-        "coherence_level": null_unless(whole, dirty(spelled.level[lives.coherence], "level", 4)),
+        "entropy_level": null_unless(has_entropy, dirty(spelled["level"][lives.entropy], "level", 3)),
+        "coherence_level": null_unless(whole, dirty(spelled["level"][lives.coherence], "level", 4)),
         "coherence_passed": nullable(lives.coherence_passed, ~has_coherence),
         "selected_action": np.where(blank == 4, " ", np.where(whole, action, lower)),
         "action_success": nullable(lives.success, np.zeros_like(whole)),
         "thought_start": null_unless(whole, thought_start(rows, newer)),
-        "dma_results": null_unless(whole, dma_results(rows, lives, newer, kind == 1, wide)),
+        "dma_results": null_unless(whole, dma_results(lives, newer, kind == 1)),
         "conscience_result": null_unless(whole, conscience_result(lives, action, newer, kind == 2)),
-        "action_result": action_result(rows, lives, lower, audit_hash, sequence, newer, kind == 3, wide),
+        "action_result": action_result(rows, lives, lower, audit_hash, sequence, newer, kind == 3),
     }
     return frame(columns, TRACE_COLUMNS)
 
@@ -116,7 +116,7 @@ def _identifiers(plan: Plan, rows: Rows, newer: Flags) -> tuple[Texts, Texts]:
         for i in range(plan.days + 1)
     ]
     date = np.array(dates, dtype=object)[rows.time // DAY - first_day]
-    clock = spellings().clock[rows.time // SECOND % 86_400]
+    clock = spellings()["clock"][rows.time // SECOND % 86_400]
     trace_id = [
         th if n else f"trace-{th}-{d}{c}"
         for th, n, d, c in zip(thought_id, newer.tolist(), date.tolist(), clock.tolist(), strict=True)
