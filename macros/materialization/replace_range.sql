@@ -241,12 +241,15 @@ dbtObj.rewritten_table = {{ tojson(table | string) if is_incremental() else 'Non
 {% endmacro %}
 
 {#- SQL that adds the columns and rules that an earlier version's table lacks: null in older rows, and rules that older
-    rows need not keep. -#}
+    rows need not keep. A column that the model no longer has is null in newer rows. -#}
 {% macro bring_up_to_date(table) %}
   {%- set found = tables_as_found().get((table.schema, table.identifier), {'columns': [], 'rules': []}) -%}
   {%- set changes = [] -%}
   {%- for name, type in columns_of_model().items() if name not in found.columns -%}
     {%- do changes.append('add column ' ~ adapter.quote(name) ~ ' ' ~ type) -%}
+  {%- endfor -%}
+  {%- for name in found.columns if name not in columns_of_model() and name ~ ' not null' in found.rules -%}
+    {%- do changes.append('alter ' ~ adapter.quote(name) ~ ' drop not null') -%}
   {%- endfor -%}
   {%- for rule in rules_of_model() if rule.name not in found.rules -%}
     {%- do changes.append('add constraint "' ~ rule.name ~ '" check (' ~ rule.condition ~ ') not valid') -%}

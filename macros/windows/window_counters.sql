@@ -10,18 +10,14 @@
 
 {#- The counters that are arrays, and their lengths: one element per bin, or per field of record_sign_fields. -#}
 {% macro window_arrays() %}
-  {%- set arrays = {} -%}
-  {%- for metric in drift_metrics() -%}
-    {%- do arrays.update({metric ~ '_histogram': 10}) -%}
-  {%- endfor -%}
-  {%- do arrays.update({'excess_confidence': 10}) -%}
+  {%- set arrays = {'excess_confidence': 10} -%}
   {%- for counter in ['n_checked', 'n_unreported', 'n_contradicted'] -%}
     {%- do arrays.update({counter: record_sign_fields() | length}) -%}
   {%- endfor -%}
   {{ return(arrays) }}
 {% endmacro %}
 
-{#- The counters that windows also have for the baseline: drift and signs compare with them. -#}
+{#- The counters that windows also have for the baseline: signs compare with them. -#}
 {% macro baseline_sums() %}
   {%- set names = ['n_traces', 'n_trivial', 'n_renumbered', 'n_shared_key', 'n_new_keys'] -%}
   {{ return(names + (window_arrays().keys() | reject('eq', 'excess_confidence') | list)) }}

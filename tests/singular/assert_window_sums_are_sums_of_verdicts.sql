@@ -1,11 +1,7 @@
 -- At the run's as-of every sum over a window, a difference of running totals, is what a direct count of the traces
--- in [as_of - window_days, as_of) gives; histograms, and the baseline's traces, are what a direct sum of the periods
--- gives, bin by bin: no window is a day too long, and no agent with a trace in it is missing.
+-- in [as_of - window_days, as_of) gives, and the baseline's traces are what a direct sum of the periods gives: no window
+-- is a day too long, and no agent with a trace in it is missing.
 {%- set counters = counted_verdicts().keys() | list + ['n_traces', 'n_fields_present', 'n_signals'] %}
-{%- set histograms = ['baseline_n_traces'] %}
-{%- for metric in drift_metrics() %}
-{%- do histograms.extend([metric ~ '_histogram', 'baseline_' ~ metric ~ '_histogram']) %}
-{%- endfor %}
 with scoring_windows as (
 
     select
@@ -48,9 +44,6 @@ periods as (
         periods.agent_id_hash,
         scoring_windows.window_days,
         scoring_windows.window_start <= periods.period_start as is_in_window,
-        {% for metric in drift_metrics() %}
-        periods.{{ metric }}_histogram,
-        {% endfor %}
         periods.n_traces
     from scoring_windows
     inner join {{ ref('int_agent_periods') }} as periods
@@ -65,12 +58,6 @@ sums_of_periods as (
     select
         agent_id_hash,
         window_days,
-        {% for metric in drift_metrics() %}
-        {% set sum_of_bin = 'coalesce(sum(' ~ metric ~ '_histogram[$i]) filter (where is_in_window), 0)' %}
-        {{ array_of_each(10, sum_of_bin) }}::integer[] as {{ metric }}_histogram,
-        {{ array_of_each(10, sum_of_bin | replace('is_in', 'not is_in')) }}::integer[]
-        as baseline_{{ metric }}_histogram,
-        {% endfor %}
         coalesce(sum(n_traces) filter (where not is_in_window), 0) as baseline_n_traces
     from periods
     group by
@@ -105,8 +92,6 @@ cross join lateral (
     {% for name in counters %}
     ('{{ name }}', direct_sums.{{ name }}::text, window_sums.{{ name }}::text),
     {% endfor %}
-    {% for name in histograms %}
-    ('{{ name }}', sums_of_periods.{{ name }}::text, window_sums.{{ name }}::text){% if not loop.last %},{% endif %}
-    {% endfor %}
+    ('baseline_n_traces', sums_of_periods.baseline_n_traces::text, window_sums.baseline_n_traces::text)
 ) as rules (rule, expected, found)
 where rules.expected is distinct from rules.found

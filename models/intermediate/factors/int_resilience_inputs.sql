@@ -1,7 +1,6 @@
 {{ config(meta={'scored_range': 'as_of'}) }}
 {#- What SQL knows of R = norm((1 - delta_drift) * 1 / (1 + MTTR / tau) * (1 - rho_regression)) (scoring.md §5):
-    histograms of the three drift metrics in the scoring window and its baseline, MTTR and rho. int_window_statistics
-    adds delta_drift and R.
+    MTTR and rho. int_window_statistics adds delta_drift, of the histograms of int_agent_periods, and R.
     Grain and key: agent, as-of, window. Nothing is null. -#}
 with window_sums as (
 
@@ -9,10 +8,6 @@ with window_sums as (
         agent_id_hash,
         as_of,
         window_days,
-        {% for metric in drift_metrics() %}
-        {{ metric }}_histogram as {{ metric }}_recent,
-        baseline_{{ metric }}_histogram as {{ metric }}_baseline,
-        {% endfor %}
         n_recoveries,
         recovery_microseconds,
         steady_n_recoveries,
@@ -52,10 +47,6 @@ select
     agent_id_hash,
     as_of,
     window_days,
-    {% for metric in drift_metrics() %}
-    {{ metric }}_recent,
-    {{ metric }}_baseline,
-    {% endfor %}
     n_recoveries::integer as n_recoveries,
     n_open_episodes,
     coalesce({{ mean_time_to_recovery(

@@ -276,6 +276,9 @@ select
     n_replay_succeeded,
     n_coherent_corroborated,
     n_coherent_uncorroborated,
+    {% for metric in drift_metrics() %}
+    {{ metric }}_histogram,
+    {% endfor %}
     {% for name in window_arrays() if name != 'excess_confidence' %}
     {{ name }},
     {% endfor %}

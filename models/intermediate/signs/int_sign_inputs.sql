@@ -10,7 +10,7 @@ select
     {{ epoch(
         '(sums.window_start - greatest(sums.baseline_start, ' ~ period_start('agents.first_traced_at') ~ '))'
     ) }} / 86400 as baseline_days,
-    {% for name in baseline_sums() if '_histogram' not in name %}
+    {% for name in baseline_sums() %}
     sums.{{ name }},
     sums.baseline_{{ name }},
     {% endfor %}
