@@ -87,5 +87,5 @@ def _is_million(one: Measurements) -> bool:
 
 
 def _has_size(one: Measurements, agents: int, days: int, n_traces: int) -> bool:
-    of_size = (one.fleet.agents, one.days) == (agents, days)
-    return of_size and abs(one.n_traces / n_traces - 1) <= TOLERANCE
+    is_near = abs(one.n_traces / n_traces - 1) <= TOLERANCE
+    return is_near and (one.fleet.agents, one.days) == (agents, days)

@@ -34,10 +34,8 @@ def measure(case: Case, rows: int, seed: int) -> dict[str, Any]:
     expected, of_days = (
         truth(doing, facts, case.window, PARAMETERS, facts.n_traces.shape[1]) for doing in (behaviour, real)
     )
-    limits = _limits(sums, facts, case, rng)
-    return {"case": case.name, "traces": case.n, "days": case.window.window_days} | _compare(
-        limits, expected, of_days
-    )
+    of_case = {"case": case.name, "traces": case.n, "days": case.window.window_days}
+    return of_case | _compare(_limits(sums, facts, case, rng), expected, of_days)
 
 
 def _limits(sums: PeriodSums, facts: Facts, case: Case, rng: np.random.Generator) -> Intervals:

@@ -51,8 +51,7 @@ class Manipulation(NamedTuple):
 
 
 def _mine(fleet: Fleet, agent: str, since: datetime) -> pd.Series:
-    traces = fleet.traces
-    return (traces["agent_id_hash"] == agent) & (traces["timestamp"] >= since)
+    return (fleet.traces["agent_id_hash"] == agent) & (fleet.traces["timestamp"] >= since)
 
 
 def _is(fleet: Fleet, field: str, value: bool) -> pd.Series:

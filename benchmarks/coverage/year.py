@@ -130,14 +130,13 @@ def long_run(lives: Lives, window: Window, rng: np.random.Generator) -> Floats:
 def a_year(seed: int, number: int) -> dict[str, Standing]:
     """Simulate and score one fleet; returned are the standings by name of the score."""
     rng = np.random.default_rng([seed, number])
-    days = BEFORE + DAYS
-    lives = live(AGENTS, days, rng)
+    lives = live(AGENTS, BEFORE + DAYS, rng)
     agent = np.arange(AGENTS)[:, None]
     of_day = (agent, lives.stretch)
     behaviour = Behaviour(*(values[of_day] for values in lives.behaviour))
     events = draw_events(EventRates(*(values[of_day] for values in lives.rates)), rng)
     per_week = np.clip(600 * np.exp(rng.normal(size=(AGENTS, 1))), 60, 6000)
-    n_traces = rng.poisson(per_week / 7 * rng.gamma(8.0, 1 / 8, (AGENTS, days)))
+    n_traces = rng.poisson(per_week / 7 * rng.gamma(8.0, 1 / 8, lives.stretch.shape))
     facts = only_traces(n_traces, rng.binomial(n_traces, CORROBORATED))
     effects = DayEffects(rng.uniform(0, MOST_ICC, AGENTS))
     week, month, raised = watched(behaviour, events, facts, effects, BEFORE + 1, rng)
