@@ -92,7 +92,7 @@ $(SUPERSET):
 	@touch $@
 
 bench: $(FOR_TESTS) ## Measure a million traces on a throw-away PostgreSQL (about 5 minutes, 5 GB of disk).
-	$(BIN)/python -m benchmarks $(if $(filter coverage signs,$(firstword $(BENCH))),,--embedded) $(BENCH)
+	$(BIN)/python -m benchmarks $(if $(filter coverage signs,$(firstword $(BENCH))),,speed) $(BENCH)
 
 clean: ## Stop the embedded PostgreSQL and delete everything made here, the environment too.
 	@test ! -x $(BIN)/ciris-scoring || $(BIN)/ciris-scoring stop --delete

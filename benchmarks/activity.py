@@ -59,30 +59,27 @@ class Activity:
 
 @contextmanager
 def watched(project: Project) -> Iterator[Activity]:
-    """Watch what dbt does in the project's database, from another session, until the end of the block.
-
-    :raises DatabaseError: the session fails.
-    """
+    """Watch what dbt does in the project's database, from another session, until the end of the block."""
     activity, stop = Activity(), Event()
+
+    def watch() -> None:
+        node_of: dict[int, str] = {}
+        active: set[str] = set()
+        with connect(project) as connection:
+            since = time.perf_counter()
+            while not stop.wait(INTERVAL_SECONDS):
+                rows = connection.execute(ACTIVE, [APPLICATION_NAME]).fetchall()
+                now = time.perf_counter()
+                activity.add(active, now - since)
+                node_of.update({pid: node for pid, node, _ in rows if node})
+                nodes = [(node_of.get(pid, NO_NODE), is_active) for pid, _, is_active in rows]
+                active = {node for node, is_active in nodes if is_active or node == PYTHON_MODEL}
+                since = now
+
     with ThreadPoolExecutor(1) as pool:
-        watcher = pool.submit(_watch, project, activity, stop)
+        watcher = pool.submit(watch)
         try:
             yield activity
         finally:
             stop.set()
         watcher.result()
-
-
-def _watch(project: Project, activity: Activity, stop: Event) -> None:
-    node_of: dict[int, str] = {}
-    active: set[str] = set()
-    with connect(project) as connection:
-        since = time.perf_counter()
-        while not stop.wait(INTERVAL_SECONDS):
-            rows = connection.execute(ACTIVE, [APPLICATION_NAME]).fetchall()
-            now = time.perf_counter()
-            activity.add(active, now - since)
-            node_of.update({pid: node for pid, node, _ in rows if node})
-            nodes = [(node_of.get(pid, NO_NODE), is_active) for pid, _, is_active in rows]
-            active = {node for node, is_active in nodes if is_active or node == PYTHON_MODEL}
-            since = now

@@ -4,33 +4,49 @@ A fleet is simulated of a history and a few days more. The history is loaded and
 arrives, and is scored by an increment.
 """
 
-import json
+import os
+import re
 import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import NamedTuple
 
 import psycopg
 from psycopg import sql
 
 from benchmarks import reads
 from benchmarks.activity import Activity, watched
-from benchmarks.arriving import Arriving, FleetOptions, daily_runs, settle
-from benchmarks.errors import BenchFailed
-from benchmarks.reads import Read, Size
+from benchmarks.reads import REPOSITORY, Read, Size
 from ciris_scoring.basics.as_of import text
 from ciris_scoring.basics.connection import connect, one_row
 from ciris_scoring.basics.dbt import read_relations
-from ciris_scoring.basics.errors import InputError
-from ciris_scoring.basics.project import PREFIX, Project
-from ciris_scoring.basics.source_schema import table_identifier
+from ciris_scoring.basics.project import Project, load_project
+from ciris_scoring.basics.source_schema import SOURCE_TABLES
 from ciris_scoring.basics.terminal import say
-from ciris_scoring.lab.simulation.load import Progress
+from ciris_scoring.lab import embedded
+from ciris_scoring.lab.simulation import stream_fleet
+from ciris_scoring.lab.simulation.load import append_traces, load_fleet
+from ciris_scoring.lab.simulation.sample import SAMPLE
+from ciris_scoring.options import every_second
+
+END = datetime.fromisoformat(SAMPLE["as_of"])
+"""When the simulated traces end; fixed, so that every benchmark of the same options has the same traces."""
+
+
+class FleetOptions(NamedTuple):
+    """What is simulated: see `simulate_fleet`."""
+
+    agents: int
+    traces_per_day: float
+    seed: int
 
 
 @dataclass(frozen=True)
@@ -41,19 +57,9 @@ class RunCost:
     wall_seconds: float
     """From the start of its process to its end."""
     peak_bytes: int | None
-    """Largest memory of its process."""
+    """Largest memory of its process; None where there is no Linux to tell."""
     temporary_bytes: int
     """Written to the server's temporary files."""
-
-    @property
-    def scoring_seconds(self) -> float:
-        """Time of the scores: of everything but tests."""
-        return self.activity.building_seconds
-
-    @property
-    def dbt_seconds(self) -> float:
-        """The rest of the wall time: Python and dbt starting, parsing, and what dbt does between queries."""
-        return self.wall_seconds - self.activity.seconds
 
 
 @dataclass(frozen=True)
@@ -64,9 +70,6 @@ class Measurements:
     days: int
     """Days of history, and as-ofs of the first run."""
     n_traces: int
-    trace_bytes: float
-    """Mean size of a trace's row."""
-    server: str
     pass_seconds: float
     specification_seconds: float
     history: RunCost
@@ -78,7 +81,7 @@ class Measurements:
     @property
     def increment(self) -> RunCost:
         """The increment of median database time."""
-        ordered = sorted(self.increments, key=lambda run: run.scoring_seconds)
+        ordered = sorted(self.increments, key=lambda run: run.activity.building_seconds)
         return ordered[len(ordered) // 2]
 
     @property
@@ -87,97 +90,61 @@ class Measurements:
         return statistics.median(run.wall_seconds for run in self.increments)
 
 
-def check_variables(project: Project) -> None:
-    """Refuse variables by which the benchmark would measure something else than it says.
+@contextmanager
+def throw_away_project(*, default_settings: bool = False) -> Iterator[Project]:
+    """Give this project on an embedded PostgreSQL, which is thrown away, as are its settings for speed if asked."""
+    with embedded.throw_away(default_settings=default_settings) as server, TemporaryDirectory() as folder:
+        embedded.write_profile(Path(folder), server)
+        yield load_project(REPOSITORY, Path(folder))
 
-    :raises InputError: it measures days, and chooses each as-of itself.
+
+def measure(fleet: FleetOptions, days: int, increments: int) -> Measurements:
+    """Measure after so many days of history, on a server with default settings.
+
+    :param increments: days that arrive after them, one at a time.
     """
-    if project.variables.get("scoring_period", "day") != "day":
-        raise InputError("The benchmark measures daily scores.", "Leave ciris_scoring_period at day.")
-    if project.cli_vars.get(f"{PREFIX}as_of") is not None:
-        raise InputError("The benchmark chooses each as-of itself.", "Leave ciris_as_of out of --vars.")
-
-
-def measure(
-    project: Project, fleet: FleetOptions, lengths: tuple[int, ...], increments: int, progress: Progress
-) -> list[Measurements]:
-    """Measure at each length of history.
-
-    :param project: its database is empty, and the benchmark's own.
-    :param lengths: days of history, ascending; the traces of a length are those of the shorter ones, and more.
-    :param increments: days that arrive after each length, one at a time.
-    :param progress: is told how many traces have been written.
-    :raises CirisError: something expected went wrong.
-    """
-    arriving = Arriving(fleet, lengths[-1] + increments, progress)
-    measured = []
-    with connect(project) as connection:
-        for length in lengths:
-            as_of = arriving.start + timedelta(days=length)
-            if length == lengths[0]:
-                say(f"Simulating {fleet.agents:,} agents and {length} days.")
-                arriving.load(connection, project, as_of)
-            else:
-                say(f"Adding traces up to {text(as_of)}.")
-                arriving.append(connection, project, as_of)
-                _drop_scores(connection, project)
-            measured.append(_measure_at(connection, project, fleet, length, as_of, arriving, increments))
-    return measured
-
-
-def _measure_at(
-    connection: psycopg.Connection,
-    project: Project,
-    fleet: FleetOptions,
-    days: int,
-    as_of: datetime,
-    arriving: Arriving,
-    increments: int,
-) -> Measurements:
-    settle(connection, project)
-    say("Measuring one pass over the source, and the specification's SQL.")
-    traces = table_identifier("covenant_traces", project.source_schema, project.source_tables)
-    query = sql.SQL("select count(*), avg(pg_column_size(traces.*))::float from {} as traces").format(traces)
-    n_traces, trace_bytes = one_row(connection.execute(query))
-    pass_seconds = reads.pass_seconds(connection, project)
-    specification_seconds = reads.specification_seconds(connection, project, as_of)
-
-    history, runs = daily_runs(
-        connection, project, arriving, as_of, increments, lambda moment: _run(connection, project, moment)
+    stream = stream_fleet(
+        fleet.agents, days + increments, fleet.traces_per_day, fleet.seed, END, rows_per_chunk=1
     )
+    a_day_each = stream.traces
+    as_of = END - timedelta(days=increments)
+    with throw_away_project(default_settings=True) as project, connect(project) as connection:
+        say(f"Simulating {fleet.agents:,} agents and {days} days.")
+        history_of_traces = replace(stream, traces=islice(a_day_each, days))
+        load_fleet(connection, history_of_traces, progress=every_second("traces written"))
+        # Bring the sources to where autovacuum and checkpoints keep a table that has grown slowly.
+        for table in SOURCE_TABLES:
+            connection.execute(sql.SQL("vacuum (analyze) cirislens.{}").format(sql.Identifier(table)))
+        connection.execute("checkpoint")
 
-    say("Reading the marts.")
-    source_size, sizes = reads.sizes(connection, project)
-    return Measurements(
-        fleet=fleet,
-        days=days,
-        n_traces=n_traces,
-        trace_bytes=trace_bytes,
-        server=_server(connection),
-        pass_seconds=pass_seconds,
-        specification_seconds=specification_seconds,
-        history=history,
-        increments=runs,
-        reads=reads.reads(connection, read_relations(project)),
-        source_size=source_size,
-        sizes=tuple(sizes),
-    )
+        say("Measuring one pass over the source, and the specification's SQL.")
+        [n_traces] = one_row(connection.execute("select count(*) from cirislens.covenant_traces"))
+        pass_seconds = reads.pass_seconds(connection)
+        specification_seconds = reads.specification_seconds(connection, as_of)
 
+        say("Full history.")
+        history = _run(connection, project, as_of)
+        runs = []
+        for number, traces in enumerate(a_day_each, start=1):
+            say(f"Daily increment {number} of {increments}.")
+            append_traces(connection, [traces])
+            runs.append(_run(connection, project, as_of + timedelta(days=number)))
 
-def _drop_scores(connection: psycopg.Connection, project: Project) -> None:
-    for schema in read_relations(project).schemas:
-        connection.execute(sql.SQL("drop schema {} cascade").format(sql.Identifier(schema)))
-
-
-def _server(connection: psycopg.Connection) -> str:
-    query = """
-        select
-            current_setting('server_version'),
-            current_setting('shared_buffers'),
-            current_setting('work_mem')
-        """
-    version, shared_buffers, work_mem = one_row(connection.execute(query))
-    return f"PostgreSQL {version}, shared_buffers {shared_buffers}, work_mem {work_mem}"
+        say("Reading the marts.")
+        relations = read_relations(project)
+        source_size, *_ = reads.sizes(connection, ["cirislens"])
+        return Measurements(
+            fleet=fleet,
+            days=days,
+            n_traces=n_traces,
+            pass_seconds=pass_seconds,
+            specification_seconds=specification_seconds,
+            history=history,
+            increments=tuple(runs),
+            reads=reads.reads(connection, relations),
+            source_size=source_size,
+            sizes=tuple(reads.sizes(connection, list(relations.schemas))),
+        )
 
 
 # The command writes the memory of its process when it ends; getrusage would count this one's too.
@@ -191,35 +158,23 @@ main()
 """
 
 
+def score(project: Project, as_of: datetime, status: str = os.devnull) -> None:
+    """Run `ciris-scoring run` as a scheduler does.
+
+    :param status: a file in which Linux describes the memory of its process.
+    """
+    place = ["--project-dir", str(project.project_dir), "--profiles-dir", str(project.profiles_dir)]
+    command = [sys.executable, "-c", RUN, "run", *place, "--as-of", text(as_of), status]
+    subprocess.run(command, stdout=subprocess.DEVNULL, check=True)
+
+
 def _run(connection: psycopg.Connection, project: Project, as_of: datetime) -> RunCost:
-    """Run `ciris-scoring run` as a scheduler does."""
     before = reads.temporary_bytes(connection)
-    options = {
-        "--project-dir": str(project.project_dir),
-        "--profiles-dir": str(project.profiles_dir),
-        "--target": project.target_name,
-        "--vars": json.dumps(project.cli_vars),
-        "--as-of": text(as_of),
-    }
-    arguments = [word for option in options.items() for word in option]
     with TemporaryDirectory() as folder, watched(project) as activity:
         status = Path(folder, "status")
         started = time.monotonic()
-        command = [sys.executable, "-c", RUN, "run", *arguments, str(status)]
-        exit_code = subprocess.run(command, stdout=subprocess.DEVNULL, check=False).returncode
+        score(project, as_of, str(status))
         seconds = time.monotonic() - started
-        peak_bytes = _peak_bytes(status)
-    if exit_code:
-        raise BenchFailed(
-            f"A run of the benchmark ended with code {exit_code}.",
-            "Its own words, if any, are above; code -9 often means that the machine was out of memory.",
-        )
+        found = re.search(r"VmHWM:\s+(\d+)", status.read_text()) if status.exists() else None
+    peak_bytes = None if found is None else int(found[1]) * 1024
     return RunCost(activity, seconds, peak_bytes, reads.temporary_bytes(connection) - before)
-
-
-def _peak_bytes(status: Path) -> int | None:
-    """Largest resident memory of a process that Linux described in a file."""
-    if not status.exists():
-        return None
-    [line] = [line for line in status.read_text().splitlines() if line.startswith("VmHWM:")]
-    return int(line.split()[1]) * 1024

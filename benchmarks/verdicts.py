@@ -1,13 +1,18 @@
-"""Stated figures, and whether they were met."""
+"""Stated figures, whether they were met, and those that are stated for speed, each for its size of fleet."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import click
 
-from ciris_scoring.basics.terminal import aligned
+from benchmarks.measure import Measurements
+from benchmarks.reads import HISTORY, LATEST
 
-HEADINGS = ("target", "stated", "measured", "")
+GROWTH_LENGTHS = (30, 60, 120)
+"""Days of history at which an increment must cost the same."""
+
+TOLERANCE = 0.1
+"""How far the number of traces may be from a stated size, as a share of it."""
 
 
 class Verdict(NamedTuple):
@@ -19,34 +24,68 @@ class Verdict(NamedTuple):
     met: bool
 
 
-def within(what: str, measured: float | None, most: float, unit: str, flaw: str = "") -> Verdict:
+def between(what: str, measured: float, least: float, most: float) -> Verdict:
+    """Compare with the least and the most that something may be."""
+    return Verdict(what, f"{least:g} to {most:g}", f"{measured:.4g}", least <= measured <= most)
+
+
+def at_least(what: str, measured: float, least: float) -> Verdict:
+    """Compare with the least that something may be."""
+    return Verdict(what, f"at least {least:g}", f"{measured:.4g}", measured >= least)
+
+
+def at_most(what: str, measured: float | None, most: float, unit: str = "") -> Verdict:
     """Compare with the most that something may be.
 
     :param measured: in its unit; None where it could not be measured.
-    :param flaw: what is wrong besides, if anything is.
     """
-    said = "not measured" if measured is None else f"{measured:.3g} {unit}"
-    met = measured is not None and measured <= most and not flaw
-    return Verdict(what, f"at most {most:.3g} {unit}", f"{said}, {flaw}" if flaw else said, met)
+    said = "not measured" if measured is None else f"{measured:.4g}{unit}"
+    return Verdict(what, f"at most {most:.4g}{unit}", said, measured is not None and measured <= most)
 
 
-def announce(verdicts: Sequence[Verdict], *, only_missed: bool = False) -> bool:
-    """Print how the figures were met, the missed ones in the last line; return whether all are."""
+def announce(verdicts: Sequence[Verdict]) -> bool:
+    """Print which figures were missed in the last lines; return whether none was."""
     missed = [verdict for verdict in verdicts if not verdict.met]
-    shown = missed if only_missed else verdicts
-    if shown:
-        rows = [(*verdict[:3], "met" if verdict.met else "MISSED") for verdict in shown]
-        click.echo("\n" + "\n".join(aligned(HEADINGS, rows, HEADINGS[1:3])))
-    click.echo(f"\n{conclusion(verdicts)}")
+    for verdict in missed:
+        click.echo(f"Missed: {verdict.what} is {verdict.measured}, stated is {verdict.stated}.")
+    click.echo(f"{len(verdicts) - len(missed)} of {len(verdicts)} stated figures are met.")
     return not missed
 
 
-def conclusion(verdicts: Sequence[Verdict]) -> str:
-    """The last line: which targets were missed."""
-    if not verdicts:
-        return "No target is stated for this size of fleet."
-    missed = [verdict for verdict in verdicts if not verdict.met]
-    if not missed:
-        return f"All {len(verdicts)} targets are met."
-    said = [f"{verdict.what} ({verdict.measured}, {verdict.stated})" for verdict in missed]
-    return f"Missed {len(missed)} of {len(verdicts)} targets: {'; '.join(said)}."
+def judge(measured: list[Measurements]) -> list[Verdict]:
+    """Judge every target of speed that is stated for what was measured."""
+    verdicts = [verdict for one in measured for verdict in _of_size(one)]
+    if tuple(one.days for one in measured) == GROWTH_LENGTHS and any(map(_is_million, measured)):
+        seconds = [one.increment.activity.building_seconds for one in measured]
+        what = f"dearest increment over {', '.join(map(str, GROWTH_LENGTHS))} days of history"
+        verdicts.append(at_most(what, max(seconds) / min(seconds), 1.2, " x the cheapest"))
+    return verdicts
+
+
+def _of_size(one: Measurements) -> Iterator[Verdict]:
+    history, increment, yardstick = one.history, one.increment, one.specification_seconds
+    if _is_million(one):
+        in_database = [run.activity.building_seconds / yardstick for run in (history, increment)]
+        yield at_most("full history, database time", in_database[0], 16, " x (b)")
+        yield at_most("daily increment, database time", in_database[1], 2, " x (b)")
+        yield at_most("daily increment, wall time", one.increment_wall_seconds, 8, " s")
+    elif _has_size(one, 10_000, 90, 10_000_000):
+        memory = None if history.peak_bytes is None else history.peak_bytes / 2**30
+        yield at_most("full history, wall time", history.wall_seconds / 60, 30, " min")
+        yield at_most("full history, memory", memory, 1, " GiB")
+        yield at_most("daily increment, wall time", one.increment_wall_seconds, 60, " s")
+    else:
+        return
+    for name, milliseconds in ((LATEST, 2), (HISTORY, 5)):
+        read = one.reads[name]
+        yield at_most(name, read.seconds * 1000, milliseconds, " ms")
+        yield Verdict(f"{name}, plan", "by index", "by index" if read.by_index else "a scan", read.by_index)
+
+
+def _is_million(one: Measurements) -> bool:
+    return _has_size(one, 200, 60, 1_000_000)
+
+
+def _has_size(one: Measurements, agents: int, days: int, n_traces: int) -> bool:
+    is_near = abs(one.n_traces / n_traces - 1) <= TOLERANCE
+    return is_near and (one.fleet.agents, one.days) == (agents, days)

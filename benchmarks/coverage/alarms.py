@@ -1,21 +1,18 @@
-"""The alerts ``falling`` and ``episode`` (certainty.md §4) of simulated agents: what SQL decides
-by the statistics of the Python model, decided in numpy."""
+"""The alerts ``falling`` and ``episode`` of simulated agents, which SQL decides, decided in numpy (certainty.md §4)."""
 
 from typing import NamedTuple
 
 import numpy as np
 
+from benchmarks.coverage.behaviour import Behaviour as Doing
+from benchmarks.coverage.behaviour import DayEffects, Facts, draw, realised
 from benchmarks.coverage.cases import WINDOWS
 from benchmarks.coverage.events import STEADY_DAYS, Events, compared, row_facts, within
 from ciris_scoring.statistics.behaviour import PARTS, Behaviour, behaviour
 from ciris_scoring.statistics.design_effects import fleet_values
 from ciris_scoring.statistics.episodes import chance_of_as_many, longer, share_rose
 from ciris_scoring.statistics.inputs import Booleans, Floats, Integers, Parameters, PeriodSums, Rows
-from ciris_scoring.statistics.intervals import (
-    Intervals,
-    compute_intervals,
-    sum_fleet,
-)
+from ciris_scoring.statistics.intervals import Intervals, compute_intervals, sum_fleet
 
 PARAMETERS = Parameters()
 
@@ -27,17 +24,38 @@ LEAST_LOSS_OF_ONE = 0.02
 EPISODE_Z, EPISODE_CHANCE = 2.935, 0.0017
 
 
-class Scored(NamedTuple):
-    """Scores of a fleet, (agents, as-ofs, ...) each."""
+class Raised(NamedTuple):
+    """Where alerts are raised, (agents, as-ofs) each."""
 
-    week: Intervals
-    month: Intervals
-    episode_cv: Floats
-    """(2, as-ofs), of the fleet, by window."""
+    against_week: Booleans
+    against_month: Booleans
+    episode: Booleans
+    """By the window of 7 days, as the two above."""
+    episode_month: Booleans
+    """By the window of 30 days."""
 
 
-def scored(sums: PeriodSums, events: Events, as_ofs: Integers) -> Scored:
-    """Score all agents as one fleet, at as-ofs that are numbers of days, in both windows."""
+def watched(
+    doing: Doing, events: Events, facts: Facts, effects: DayEffects, first: int, rng: np.random.Generator
+) -> tuple[Intervals, Intervals, Raised]:
+    """Draw what agents do, and score and watch them at the as-of after ``first`` days and every later one.
+
+    :returns: scores of the week and of the month, (agents, as-ofs, ...), and alerts.
+    """
+    sums = draw(realised(doing, effects, rng), facts, effects, rng)
+    as_ofs = np.arange(first - 7, facts.n_traces.shape[1] + 1)
+    (week, month), cvs = _scored(sums, events, as_ofs)
+    episodes = (_episode(events, as_ofs, days, cv)[:, 7:] for days, cv in zip(WINDOWS, cvs, strict=True))
+    raised = Raised(*_falling(week, month), *episodes)
+    week, month = (Intervals._make(values[:, 7:] for values in limits) for limits in (week, month))
+    return week, month, raised
+
+
+def _scored(sums: PeriodSums, events: Events, as_ofs: Integers) -> tuple[tuple[Intervals, Intervals], Floats]:
+    """Score all agents as one fleet, at as-ofs that are numbers of days.
+
+    :returns: scores by the windows of 7 and 30 days, (agents, as-ofs, ...), and ``episode_cv``, (2, as-ofs).
+    """
     sums = sums._replace(
         n_recoveries=events.n_episodes,
         log_recovery_hours=events.log_hours,
@@ -59,7 +77,7 @@ def scored(sums: PeriodSums, events: Events, as_ofs: Integers) -> Scored:
         Intervals._make(array[part].reshape(shape + array.shape[1:]) for array in found)
         for part in (slice(agent.size), slice(agent.size, None))
     )
-    return Scored(week, month, values.episode_cv[:, as_ofs])
+    return (week, month), values.episode_cv[:, as_ofs]
 
 
 def is_falling(before: Behaviour, now: Behaviour, z: tuple[float, float] = WEEK) -> Booleans:
@@ -74,26 +92,26 @@ def is_falling(before: Behaviour, now: Behaviour, z: tuple[float, float] = WEEK)
     return raised
 
 
-def falling(fleet: Scored) -> tuple[Booleans, Booleans]:
+def _falling(weeks: Intervals, months: Intervals) -> tuple[Booleans, Booleans]:
     """Whether ``falling`` is raised against the week, and against the month, at every as-of from the eighth on.
 
     As-ofs are days that follow each other.
     """
-    week, month = behaviour(fleet.week, PARAMETERS), behaviour(fleet.month, PARAMETERS)
+    week, month = behaviour(weeks, PARAMETERS), behaviour(months, PARAMETERS)
     without_drift = np.where(np.array(PARTS) == "delta_drift", np.nan, month.loss)[:, :-7]
     now = Behaviour(*(values[:, 7:] for values in week))
     before, month = (Behaviour(*(values[:, :-7] for values in of)) for of in (week, month))
-    is_scored = ~np.isnan(fleet.week.capacity_score)
+    is_scored = ~np.isnan(weeks.capacity_score)
     comparable = is_scored[:, 7:] & is_scored[:, :-7]
     against_month = is_falling(month._replace(loss=without_drift), now, MONTH)
     return is_falling(before, now) & comparable, against_month & comparable
 
 
-def episode(fleet: Scored, events: Events, as_ofs: Integers, window_days: int) -> Booleans:
+def _episode(events: Events, as_ofs: Integers, window_days: int, episode_cv: Floats) -> Booleans:
     """Whether ``episode`` is raised at every as-of."""
     shape = (len(events.n_episodes), len(as_ofs))
     episodes = compared(events, as_ofs, window_days)
-    cv = np.broadcast_to(fleet.episode_cv[list(WINDOWS).index(window_days)], shape).ravel()
+    cv = np.broadcast_to(episode_cv, shape).ravel()
     with np.errstate(invalid="ignore"):
         lasts_longer = longer(episodes, cv) > EPISODE_Z
     chance = chance_of_as_many(episodes, np.full(cv.size, window_days), STEADY_DAYS)

@@ -4,6 +4,8 @@ A generator of its own: it shares nothing with the simulated fleet but the names
 number and modes and judged deferrals are facts; everything else is drawn.
 """
 
+from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -23,13 +25,7 @@ SPREAD_IN_BIN: Floats = np.append(np.full(N_BINS - 1, 0.029), 0.0)
 """Standard deviation of the confidence within its bin."""
 
 RATES = (
-    "renamed",
-    "overridden",
-    "chain_broken",
-    "poor",
-    "field_missing",
-    "replay_failed",
-    "unsafe",
+    *("renamed", "overridden", "chain_broken", "poor", "field_missing", "replay_failed", "unsafe"),
     "incoherent",
 )
 
@@ -43,6 +39,17 @@ class Behaviour(NamedTuple):
     """(..., 3, 10) distributions of the three metrics; the first is the confidence."""
     success: Floats
     """(..., 10) probability of success by confidence bin."""
+
+    def with_rate(self, name: str, values: Floats | float) -> "Behaviour":
+        """The same with this rate, on every day or by day."""
+        rates = self.rates.copy()
+        rates[..., RATES.index(name)] = values
+        return self._replace(rates=rates)
+
+    def miscalibrated(self, by: Floats | float) -> "Behaviour":
+        """The same with a confidence that lies above the success by so much, on every day or by day."""
+        success = np.clip(CONFIDENCE_IN_BIN - np.expand_dims(by, -1), 0.02, 0.98)
+        return self._replace(success=np.broadcast_to(success, self.success.shape))
 
 
 class Facts(NamedTuple):
@@ -140,14 +147,10 @@ def draw(real: Behaviour, facts: Facts, effects: DayEffects, rng: np.random.Gene
     n = facts.n_traces
     size = effects.cluster
 
-    def thinned(of: Integers, p: Floats) -> Integers:
-        drawn: Integers = rng.binomial(of // size, p) * size + rng.binomial(of % size, p)
-        return drawn
+    def clustered(drawn: Callable[..., Integers], of: Integers, p: Floats) -> Integers:
+        return drawn(of // size, p) * size + drawn(of % size, p)
 
-    def binned(of: Integers, p: Floats) -> Integers:
-        drawn: Integers = rng.multinomial(of // size, p) * size + rng.multinomial(of % size, p)
-        return drawn
-
+    thinned, binned = partial(clustered, rng.binomial), partial(clustered, rng.multinomial)
     rate = dict(zip(RATES, np.moveaxis(real.rates, -1, 0), strict=True))
     sampled = np.minimum(n, REPLAY_SAMPLE)
     poor = thinned(n, rate["poor"])

@@ -1,16 +1,16 @@
 """Simulate a case and compare every interval with its truth."""
 
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
 
-from benchmarks.coverage.behaviour import Behaviour, Facts, draw, realised
-from benchmarks.coverage.cases import FLEET, Case, bad_days, on_a_bad_day, simulated
+from benchmarks.coverage.behaviour import Facts, draw, realised
+from benchmarks.coverage.cases import Case, bad_days, good_and_bad_days, simulated
 from benchmarks.coverage.events import WORTH, durations
 from benchmarks.coverage.truth import Truth, truth
 from ciris_scoring.statistics.design_effects import fleet_values
-from ciris_scoring.statistics.inputs import Floats, Parameters, PeriodSums, Rows
-from ciris_scoring.statistics.intervals import Intervals, compute_intervals, sum_fleet
+from ciris_scoring.statistics.inputs import Booleans, Floats, Parameters, PeriodSums, Rows
+from ciris_scoring.statistics.intervals import COMPONENTS, FACTORS, Intervals, compute_intervals, sum_fleet
 from ciris_scoring.statistics.resilience import sigmoid
 
 PARAMETERS = Parameters()
@@ -19,56 +19,23 @@ ROUNDING = 1e-9
 
 BEST = float(sigmoid(1.0, PARAMETERS.norm_k, PARAMETERS.norm_x0))
 
-BAD_DAY = 0.1
 
-
-class Measured(NamedTuple):
-    """What a case came to; shares are of the rows."""
-
-    name: str
-    rows: int
-    coverage: float
-    """Share of intervals of the score that hold the truth."""
-    coverage_of_days: float
-    """The same for the truth of the days as they were, where days differ; else equal to ``coverage``."""
-    too_low: float
-    """Share whose upper limit is below the truth."""
-    too_high: float
-    """Share whose lower limit is above the truth."""
-    factor_coverage: tuple[float, ...]
-    """In the order of ``FACTORS``."""
-    component_coverage: tuple[float, ...]
-    """In the order of ``COMPONENTS``."""
-    median_width: float
-    median_score: float
-    ends_at_best: float
-    """Share of intervals that end at norm(1), the best score there is."""
-
-
-def measure(case: Case, rows: int, seed: int) -> Measured:
-    """Simulate at least ``rows`` agents of a case, in whole fleets.
+def measure(case: Case, rows: int, seed: int) -> dict[str, Any]:
+    """Simulate at least ``rows`` agents of a case, in whole fleets, and say which shares of intervals hold the truth.
 
     :param seed: the same seed and case give the same agents.
+    :returns: by the names of docs/measuring.md.
     """
     rng = np.random.default_rng([seed, *case.name.encode()])
-    size = max(rows, case.fleet) if case.fleet == 1 else max(-(-rows // FLEET) * FLEET, case.fleet)
-    behaviour, facts, effects = simulated(case, size, rng)
-    days = facts.n_traces.shape[1]
-    real = realised(_on_days(case, behaviour, facts, rng), effects, rng)
+    behaviour, facts, effects = simulated(case, -(-rows // case.fleet) * case.fleet, rng)
+    on_days = good_and_bad_days(behaviour, rng) if case.change is bad_days else behaviour
+    real = realised(on_days, effects, rng)
     sums = draw(real, facts, effects, rng)
-    expected = truth(behaviour, facts, case.window, PARAMETERS, days)
-    of_days = truth(real, facts, case.window, PARAMETERS, days)
-    return _compare(case.name, _limits(sums, facts, case, rng), expected, of_days)
-
-
-def _on_days(case: Case, behaviour: Behaviour, facts: Facts, rng: np.random.Generator) -> Behaviour:
-    """Behaviour of good and bad days, where the case has bad ones; their mean is ``behaviour``."""
-    if case.change is not bad_days:
-        return behaviour
-    bad = (rng.random(facts.n_traces.shape) < BAD_DAY)[..., None]
-    extra = on_a_bad_day(np.zeros_like(behaviour.rates))
-    good = np.clip(behaviour.rates - BAD_DAY * extra, 0, 1)
-    return behaviour._replace(rates=np.where(bad, np.minimum(good + extra, 1), good))
+    expected, of_days = (
+        truth(doing, facts, case.window, PARAMETERS, facts.n_traces.shape[1]) for doing in (behaviour, real)
+    )
+    of_case = {"case": case.name, "traces": case.n, "days": case.window.window_days}
+    return of_case | _compare(_limits(sums, facts, case, rng), expected, of_days)
 
 
 def _limits(sums: PeriodSums, facts: Facts, case: Case, rng: np.random.Generator) -> Intervals:
@@ -79,19 +46,20 @@ def _limits(sums: PeriodSums, facts: Facts, case: Case, rng: np.random.Generator
     worth = rng.multinomial(facts.n_deferrals, facts.deferral_outcomes) @ WORTH
     q_deferral = np.where(facts.n_deferrals > 0, worth / np.maximum(facts.n_deferrals, 1), 1.0)
     mttr_hours = np.where(happened, hours, 0).sum(axis=1) / np.maximum(facts.n_episodes, 1)
-    for name, values in (
-        ("n_recoveries", facts.n_episodes),
-        ("log_recovery_hours", np.where(happened, logs, 0).sum(axis=1)),
-        ("log_recovery_hours_squared", np.where(happened, logs**2, 0).sum(axis=1)),
-    ):
-        sums = sums._replace(**{name: np.pad(values[:, None], ((0, 0), (days - 1, 0)))})
-    events = [mttr_hours, facts.n_episodes, q_deferral, facts.n_deferrals]
+    on_the_last_day = {
+        "n_recoveries": facts.n_episodes,
+        "log_recovery_hours": np.where(happened, logs, 0).sum(axis=1),
+        "log_recovery_hours_squared": np.where(happened, logs**2, 0).sum(axis=1),
+    }
+    sums = sums._replace(
+        **{name: np.pad(of[:, None], ((0, 0), (days - 1, 0))) for name, of in on_the_last_day.items()}
+    )
     rows = Rows(
         np.arange(agents) % case.fleet,
         np.full(agents, days),
         np.zeros(agents, dtype=np.int64),
         *(mttr_hours, facts.n_episodes, facts.rho_regression, q_deferral, facts.n_deferrals),
-        *events,  # nobody looks at the steady score of these rows
+        *(mttr_hours, facts.n_episodes, q_deferral, facts.n_deferrals),  # nobody looks at their steady score
     )
     results = []
     for first in range(0, agents, case.fleet):
@@ -103,26 +71,24 @@ def _limits(sums: PeriodSums, facts: Facts, case: Case, rng: np.random.Generator
     return Intervals(*(np.concatenate(values) for values in zip(*results, strict=True)))
 
 
-def _compare(name: str, result: Intervals, expected: Truth, of_days: Truth) -> Measured:
+def _compare(result: Intervals, expected: Truth, of_days: Truth) -> dict[str, Any]:
     low, high = result.capacity_score_low, result.capacity_score_high
 
-    def held(value: np.ndarray) -> float:
-        return float(np.mean((low <= value + ROUNDING) & (value <= high + ROUNDING)))
+    def held(low: Floats, value: Floats, high: Floats) -> Booleans:
+        inside: Booleans = (low <= value + ROUNDING) & (value <= high + ROUNDING)
+        return inside
 
-    def shares(low: Floats, value: Floats, high: Floats) -> tuple[float, ...]:
-        inside = (low <= value + ROUNDING) & (value <= high + ROUNDING)
-        return tuple(float(share) for share in np.mean(inside, axis=0))
-
-    return Measured(
-        name=name,
-        rows=len(low),
-        coverage=held(expected.capacity),
-        coverage_of_days=held(of_days.capacity),
-        too_low=float(np.mean(expected.capacity > high + ROUNDING)),
-        too_high=float(np.mean(expected.capacity < low - ROUNDING)),
-        factor_coverage=shares(result.factor_low, expected.factors, result.factor_high),
-        component_coverage=shares(result.component_low, expected.components, result.component_high),
-        median_width=float(np.median(high - low)),
-        median_score=float(np.median(result.capacity_score)),
-        ends_at_best=float(np.mean(np.abs(high - BEST) <= ROUNDING)),
-    )
+    factors = held(result.factor_low, expected.factors, result.factor_high)
+    components = held(result.component_low, expected.components, result.component_high)
+    return {
+        "rows": len(low),
+        "score": held(low, expected.capacity, high).mean(),
+        "of days": held(low, of_days.capacity, high).mean(),
+        "above": np.mean(expected.capacity > high + ROUNDING),
+        "below": np.mean(expected.capacity < low - ROUNDING),
+        "width": np.median(high - low),
+        "median": np.median(result.capacity_score),
+        "at best": np.mean(np.abs(high - BEST) <= ROUNDING),
+        **dict(zip(FACTORS, factors.mean(axis=0), strict=True)),
+        **dict(zip(COMPONENTS, components.mean(axis=0), strict=True)),
+    }

@@ -16,8 +16,10 @@ from benchmarks.coverage.behaviour import (
     Behaviour,
     Facts,
 )
+from benchmarks.coverage.events import WORTH
 from ciris_scoring.statistics.inputs import Floats, Parameters, Window
 from ciris_scoring.statistics.resilience import kl_divergence, resilience_score, smoothed
+from ciris_scoring.statistics.rolling import decayed_sum
 
 
 class Truth(NamedTuple):
@@ -55,18 +57,12 @@ def truth(behaviour: Behaviour, facts: Facts, window: Window, parameters: Parame
         [_drift(recent[:, m], baseline[:, m], parameters.drift_pseudo_count) for m in range(3)], axis=0
     )
     hours = np.where(facts.n_episodes > 0, facts.mean_hours, 0.0)
-    r = resilience_score(
-        delta,
-        hours,
-        facts.rho_regression,
-        parameters.mttr_scale_hours,
-        parameters.norm_k,
-        parameters.norm_x0,
-    )
+    of_resilience = parameters.mttr_scale_hours, parameters.norm_k, parameters.norm_x0
+    r = resilience_score(delta, hours, facts.rho_regression, *of_resilience)
 
     gaps = counts[:, :, 0] * (CONFIDENCE_IN_BIN - np.clip(behaviour.success, 0, 1))
     ece = np.abs(gaps[:, start:end].sum(axis=1)).sum(axis=-1) / total
-    q = np.where(facts.n_deferrals > 0, facts.deferral_outcomes @ np.array([1.0, 0.5, 0.0]), 1.0)
+    q = np.where(facts.n_deferrals > 0, facts.deferral_outcomes @ WORTH, 1.0)
     i_inc = (1 - ece) * q * (1 - unsafe)
 
     s = _coherence(rate["incoherent"], facts, window, parameters, end)
@@ -92,11 +88,10 @@ def _coherence(incoherent: Floats, facts: Facts, window: Window, parameters: Par
     weight = parameters.w_corroborated * facts.n_corroborated + parameters.w_uncorroborated * (
         facts.n_traces - facts.n_corroborated
     )
-    ratios = []
-    for t in range(end - window.window_days + 1, end + 1):
-        days = slice(t - window.coherence_days, t)
-        decay = (1 - parameters.decay_per_day) ** np.arange(window.coherence_days - 1, -1, -1)
-        top = (weight[:, days] * decay).sum(axis=1)
-        ratios.append((weight[:, days] * (1 - incoherent[:, days]) * decay).sum(axis=1) / top)
-    result: Floats = np.mean(ratios, axis=0)
+    coherent, all_signals = (
+        decayed_sum(values, window.coherence_days, 1 - parameters.decay_per_day)
+        for values in (weight * (1 - incoherent), weight)
+    )
+    ends = slice(end - window.window_days + 1, end + 1)
+    result: Floats = np.mean(coherent[:, ends] / all_signals[:, ends], axis=1)
     return result

@@ -1,25 +1,16 @@
 """How often agents that do not change raise an alert, by the kind of their days, and when a change is seen."""
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from benchmarks.coverage.alarms import PARAMETERS, episode, falling, scored
-from benchmarks.coverage.behaviour import (
-    CONFIDENCE_IN_BIN,
-    RATES,
-    Behaviour,
-    DayEffects,
-    Facts,
-    draw,
-    only_traces,
-    realised,
-)
-from benchmarks.coverage.cases import CORROBORATED, MOST_ICC, WINDOWS, stationary
+from benchmarks.coverage.alarms import PARAMETERS, Raised, watched
+from benchmarks.coverage.behaviour import RATES, Behaviour, DayEffects, Facts, only_traces
+from benchmarks.coverage.cases import CORROBORATED, MOST_ICC, WINDOWS, more_of, plausible
 from benchmarks.coverage.events import EventRates, draw_events
 from benchmarks.coverage.truth import truth
-from ciris_scoring.statistics.inputs import Booleans, Floats
+from ciris_scoring.statistics.inputs import Floats
 
 DAYS_WATCHED = 28
 BEFORE = 120
@@ -38,15 +29,29 @@ class Agents(NamedTuple):
     facts: Facts
 
 
-class Raised(NamedTuple):
-    """Where alerts are raised, (agents, DAYS_WATCHED) each."""
+def _agents(n: int, rng: np.random.Generator) -> Agents:
+    """A fleet of plausible agents with n traces in 7 days, whose events come and go."""
+    n_traces = rng.poisson(n / 7 * rng.gamma(8.0, 1 / 8, (FLEET, DAYS)))
+    every = np.ones((FLEET, DAYS))
+    return Agents(
+        plausible(FLEET, DAYS, 0, rng),
+        EventRates(
+            EPISODES_A_DAY * every,
+            10.0 ** rng.uniform(-1.5, 0.5, (FLEET, 1)) * every,
+            DEFERRALS_A_DAY * every,
+            rng.uniform(0.6, 1.0, (FLEET, 1)) * every,
+        ),
+        only_traces(n_traces, rng.binomial(n_traces, CORROBORATED)),
+    )
 
-    against_week: Booleans
-    against_month: Booleans
-    episode: Booleans
-    """By the window of 7 days, as the two above."""
-    episode_month: Booleans
-    """By the window of 30 days."""
+
+def _raised(of: Agents, effects: DayEffects, rng: np.random.Generator) -> Raised:
+    happened = draw_events(of.rates, rng)
+    return watched(of.behaviour, happened, of.facts, effects, BEFORE + 1, rng)[-1]
+
+
+def _together(fleets: list[Raised]) -> Raised:
+    return Raised(*map(np.concatenate, zip(*fleets, strict=True)))
 
 
 # --- Kinds of days -------------------------------------------------------------------------------------------------
@@ -56,65 +61,45 @@ WANDERING, HALF_BAD, RARE = "wandering", "half-bad, one in thirty", "rare events
 KINDS = (PLAIN, DIFFERING, WEEKLY, CLUSTERED, WANDERING, HALF_BAD, RARE)
 SIZES = (100, 600)
 RARE_EVENTS = {"overridden": 1 / 1500, "chain_broken": 1 / 1500, "unsafe": 1 / 1000, "replay_failed": 1 / 300}
-
-
 GOES_WRONG = ("overridden", "chain_broken", "poor", "unsafe", "incoherent")
 
 
-class Unchanged(NamedTuple):
-    """Alerts on agents that do not change; shares of agent-days."""
-
-    kind: str
-    n: int
-    """Traces in 7 days."""
-    agent_days: int
-    against_week: float
-    falling: float
-    """By either comparison."""
-    episode: float
-    episode_month: float
-
-
-def unchanged(kind: str, n: int, agents: int, seed: int) -> Unchanged:
-    """Watch plausible agents whose days are of a kind."""
+def unchanged(kind: str, n: int, agents: int, seed: int) -> dict[str, Any]:
+    """Watch plausible agents whose days are of a kind; returned are the shares of agent-days with an alert."""
     rng = np.random.default_rng([seed, n, *kind.encode()])
-    found = Raised(
-        *map(
-            np.concatenate, zip(*(_kind_of_days(kind, n, rng) for _ in range(0, agents, FLEET)), strict=True)
-        )
-    )
-    return Unchanged(
-        kind,
-        n,
-        found.episode.size,
-        float(np.mean(found.against_week)),
-        float(np.mean(found.against_week | found.against_month)),
-        float(np.mean(found.episode)),
-        float(np.mean(found.episode_month)),
-    )
+    found = _together([_kind_of_days(kind, n, rng) for _ in range(0, agents, FLEET)])
+    return {
+        "unchanged, days": kind,
+        "traces": n,
+        "agent-days": found.episode.size,
+        "falling": np.mean(found.against_week | found.against_month),
+        "by the week alone": np.mean(found.against_week),
+        "episode": np.mean(found.episode),
+        "of 30 days": np.mean(found.episode_month),
+    }
 
 
 def _kind_of_days(kind: str, n: int, rng: np.random.Generator) -> Raised:
     of = _agents(n, rng)
-    rates = of.behaviour.rates
+    behaviour = of.behaviour
+    rates = behaviour.rates
     if kind == WEEKLY:  # two days of seven are worse and quieter, on the whole as usual
         weekend = np.arange(DAYS) % 7 >= 5
-        rates = np.minimum(rates * np.where(weekend, 2.0, 0.6)[:, None], 1)
+        behaviour = behaviour._replace(rates=np.minimum(rates * np.where(weekend, 2.0, 0.6)[:, None], 1))
         n_traces = rng.binomial(of.facts.n_traces, np.where(weekend, 0.5, 1.0))
         of = of._replace(facts=only_traces(n_traces, rng.binomial(n_traces, CORROBORATED)))
     if kind == HALF_BAD:  # half of the day's traces have one thing wrong, each agent's own
         bad = (rng.random(rates.shape[:2]) < 1 / 30)[..., None]
         wrong = np.array([RATES.index(name) for name in GOES_WRONG])[rng.integers(0, len(GOES_WRONG), FLEET)]
         is_wrong = (np.arange(len(RATES)) == wrong[:, None])[:, None]
-        rates = np.where(bad & is_wrong, np.maximum(rates, 0.5), rates)
+        behaviour = behaviour._replace(rates=np.where(bad & is_wrong, np.maximum(rates, 0.5), rates))
     if kind == RARE:
-        rates = rates.copy()
-        for rate, p in RARE_EVENTS.items():
-            rates[..., RATES.index(rate)] = p
-    of = of._replace(behaviour=of.behaviour._replace(rates=rates))
+        for name, p in RARE_EVENTS.items():
+            behaviour = behaviour.with_rate(name, p)
     differ = kind in (DIFFERING, WEEKLY, WANDERING)
     icc = rng.uniform(0, MOST_ICC, FLEET) if differ else np.zeros(FLEET)
-    return _watch(of, DayEffects(icc, 5 if kind == CLUSTERED else 1, kind == WANDERING), rng)
+    effects = DayEffects(icc, 5 if kind == CLUSTERED else 1, kind == WANDERING)
+    return _raised(of._replace(behaviour=behaviour), effects, rng)
 
 
 # --- Changes -------------------------------------------------------------------------------------------------------
@@ -125,32 +110,21 @@ Change = Callable[[Agents, Floats], Agents]
 
 def rate(name: str, before: float, after: float) -> Change:
     """Make a change of a rate from one value to another."""
-
-    def change(of: Agents, extent: Floats) -> Agents:
-        rates = of.behaviour.rates.copy()
-        rates[..., RATES.index(name)] = before + (after - before) * extent
-        return of._replace(behaviour=of.behaviour._replace(rates=rates))
-
-    return change
+    return lambda of, extent: of._replace(
+        behaviour=of.behaviour.with_rate(name, before + (after - before) * extent)
+    )
 
 
-def gap(before: float, after: float) -> Change:
-    """Make a change of how far confidence lies above success."""
-
-    def change(of: Agents, extent: Floats) -> Agents:
-        success = CONFIDENCE_IN_BIN - (before + (after - before) * extent)[:, None]
-        every = np.broadcast_to(np.clip(success, 0.02, 0.98), of.behaviour.success.shape)
-        return of._replace(behaviour=of.behaviour._replace(success=every))
-
-    return change
+def more_confident(of: Agents, extent: Floats) -> Agents:
+    """Confidence moves from 0.02 above success to 0.15."""
+    return of._replace(behaviour=of.behaviour.miscalibrated(0.02 + (0.15 - 0.02) * extent))
 
 
 def a_little_worse(of: Agents, extent: Floats) -> Agents:
     """Everything gets a little worse."""
-    more = {"overridden": 0.01, "chain_broken": 0.03, "poor": 0.03, "unsafe": 0.02, "incoherent": 0.05}
-    by = np.array([more.get(name, 0.0) for name in RATES])
+    more = more_of(overridden=0.01, chain_broken=0.03, poor=0.03, unsafe=0.02, incoherent=0.05)
+    rates = np.minimum(of.behaviour.rates + more * extent[:, None], 1)
     success = np.clip(of.behaviour.success - 0.03 * extent[:, None], 0.02, 0.99)
-    rates = np.minimum(of.behaviour.rates + by * extent[:, None], 1)
     return of._replace(behaviour=of.behaviour._replace(rates=rates, success=success))
 
 
@@ -158,11 +132,9 @@ def broken_links(of: Agents, extent: Floats) -> Agents:
     """So many links break that the score falls by 0.2, or by all but a tenth of it."""
     score = truth(of.behaviour, of.facts, WINDOWS[7], PARAMETERS, BEFORE).capacity
     left = np.maximum(score - 0.2, 0.1 * score) / score
-    rates = of.behaviour.rates.copy()
-    chain = RATES.index("chain_broken")
-    kept = 1 - rates[..., chain]
-    rates[..., chain] = 1 - kept * (1 + (left[:, None] - 1) * extent)
-    return of._replace(behaviour=of.behaviour._replace(rates=rates))
+    kept = 1 - of.behaviour.rates[..., RATES.index("chain_broken")]
+    broken = 1 - kept * (1 + (left[:, None] - 1) * extent)
+    return of._replace(behaviour=of.behaviour.with_rate("chain_broken", broken))
 
 
 def events(**times: float) -> Change:
@@ -191,7 +163,7 @@ PLANTED = (
     Planted("0.2 lost by broken links", 600, broken_links),
     Planted("overrides 1 to 3 %", 600, rate("overridden", 0.01, 0.03)),
     Planted("overrides 1 to 8 %, over four weeks", 600, rate("overridden", 0.01, 0.08), slowly=True),
-    Planted("confidence 0.02 to 0.15 too high", 600, gap(0.02, 0.15)),
+    Planted("confidence 0.02 to 0.15 too high", 600, more_confident),
     Planted("everything a little worse", 600, a_little_worse),
     Planted("overrides 1 to 5 %", 100, rate("overridden", 0.01, 0.05)),
     Planted("overrides 1 to 5 %, over four weeks", 100, rate("overridden", 0.01, 0.05), slowly=True),
@@ -202,74 +174,26 @@ PLANTED = (
 )
 
 
-class Seen(NamedTuple):
-    """When agents that changed raise an alert; shares of agents."""
-
-    name: str
-    n: int
-    days_differ: bool
-    agents: int
-    in_7_days: float
-    in_14_days: float
-    in_28_days: float
-    by_week_alone: float
-    """In 28 days, by ``falling`` against the week before."""
-    by_month: float
-    """In 28 days, by the alert ``episode`` of the window of 30 days."""
-    days: float
-    """Median of those that raise one in 28 days."""
-
-
-def seen(planted: Planted, days_differ: bool, agents: int, seed: int) -> Seen:
-    """Watch plausible agents from the day on which they change."""
+def seen(planted: Planted, days_differ: bool, agents: int, seed: int) -> dict[str, Any]:
+    """Watch plausible agents from the day on which they change; returned are the shares of agents with an alert."""
     rng = np.random.default_rng([seed, planted.n, days_differ, *planted.name.encode()])
     done = np.linspace(1 / DAYS_WATCHED, 1, DAYS_WATCHED) if planted.slowly else np.ones(DAYS_WATCHED)
     extent = np.concatenate([np.zeros(BEFORE), done])
-    parts = []
+    fleets = []
     for _ in range(0, agents, FLEET):
         changed = planted.change(_agents(planted.n, rng), extent)
         icc = rng.uniform(0, MOST_ICC if days_differ else 0.0, FLEET)
-        parts.append(_watch(changed, DayEffects(icc), rng))
-    found = Raised(*map(np.concatenate, zip(*parts, strict=True)))
+        fleets.append(_raised(changed, DayEffects(icc), rng))
+    found = _together(fleets)
     raised = found.against_week | found.against_month | found.episode
     first = np.argmax(raised, axis=1)[raised.any(axis=1)] + 1
-    in_7_days, in_14_days, in_28_days = (float(np.mean(raised[:, :days].any(axis=1))) for days in (7, 14, 28))
-    return Seen(
-        planted.name,
-        planted.n,
-        days_differ,
-        len(raised),
-        in_7_days,
-        in_14_days,
-        in_28_days,
-        float(np.mean(found.against_week.any(axis=1))),
-        float(np.mean(found.episode_month.any(axis=1))),
-        float(np.median(first)) if first.size else float("nan"),
-    )
-
-
-# --- Both ----------------------------------------------------------------------------------------------------------
-
-
-def _agents(n: int, rng: np.random.Generator) -> Agents:
-    """A fleet of plausible agents with n traces in 7 days, whose events come and go."""
-    n_traces = rng.poisson(n / 7 * rng.gamma(8.0, 1 / 8, (FLEET, DAYS)))
-    every = np.ones((FLEET, DAYS))
-    return Agents(
-        stationary(FLEET, DAYS, rng),
-        EventRates(
-            EPISODES_A_DAY * every,
-            10.0 ** rng.uniform(-1.5, 0.5, (FLEET, 1)) * every,
-            DEFERRALS_A_DAY * every,
-            rng.uniform(0.6, 1.0, (FLEET, 1)) * every,
-        ),
-        only_traces(n_traces, rng.binomial(n_traces, CORROBORATED)),
-    )
-
-
-def _watch(of: Agents, effects: DayEffects, rng: np.random.Generator) -> Raised:
-    happened = draw_events(of.rates, rng)
-    sums = draw(realised(of.behaviour, effects, rng), of.facts, effects, rng)
-    as_ofs = np.arange(BEFORE - 6, DAYS + 1)
-    fleet = scored(sums, happened, as_ofs)
-    return Raised(*falling(fleet), *(episode(fleet, happened, as_ofs, days)[:, 7:] for days in WINDOWS))
+    return {
+        "seen": planted.name,
+        "traces": planted.n,
+        "days": "differ" if days_differ else "alike",
+        "agents": len(raised),
+        **{f"in {days} days": np.mean(raised[:, :days].any(axis=1)) for days in (7, 14, 28)},
+        "by the week alone": np.mean(found.against_week.any(axis=1)),
+        "episode, 30 days": np.mean(found.episode_month.any(axis=1)),
+        "median day": np.median(first) if first.size else np.nan,
+    }

@@ -4,15 +4,15 @@ The long run is the mean score under an agent's present behaviour, over windows 
 (certainty.md §4b).
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.coverage.alarms import PARAMETERS, Scored, episode, falling, scored
-from benchmarks.coverage.behaviour import RATES, Behaviour, DayEffects, draw, only_traces, realised
-from benchmarks.coverage.cases import CORROBORATED, MOST_ICC, WINDOWS, stationary
+from benchmarks.coverage.alarms import PARAMETERS, watched
+from benchmarks.coverage.behaviour import RATES, Behaviour, DayEffects, only_traces
+from benchmarks.coverage.cases import CORROBORATED, MOST_ICC, WINDOWS, plausible
 from benchmarks.coverage.events import MODES, EventRates, draw_events, durations
 from benchmarks.coverage.truth import truth
 from ciris_scoring.statistics.inputs import Booleans, Floats, Integers, Window
@@ -51,39 +51,21 @@ class Lives(NamedTuple):
 
 
 class Standing(NamedTuple):
-    """A score over the year, (agents, days), and its long run."""
+    """A score over the year, (agents, days) each."""
 
     score: Floats
     low: Floats
     high: Floats
     long_run: Floats
-
-
-class Outcome(NamedTuple):
-    """What a way to decide comes to; shares are of agent-days."""
-
-    policy: str
-    wrong_grants: float
-    wrong_denials: float
-    changes: float
-    """Of the permission, per agent and year."""
-    days_to_take_away: float
-    """Median, after the long run has fallen below the bound."""
-
-
-class Year(NamedTuple):
-    """A fleet's year."""
-
-    standings: dict[str, Standing]
-    """By name of the score."""
     stretch: Integers
+    """Which one it is of the agent's."""
     alarm: Booleans
-    """(agents, days): ``falling`` or ``episode`` is raised."""
+    """Whether ``falling`` or ``episode`` is raised."""
 
 
 def live(agents: int, days: int, rng: np.random.Generator) -> Lives:
     """Draw agents and their changes: at each one some of what they do is drawn anew."""
-    drawn = stationary(agents * STRETCHES, 1, rng)
+    drawn = plausible(agents * STRETCHES, 1, 0, rng)
     n_changes = np.minimum(rng.poisson(CHANGES, agents), STRETCHES - 1)
     day_of_change = np.where(
         np.arange(STRETCHES - 1) < n_changes[:, None], rng.integers(1, days, (agents, STRETCHES - 1)), days
@@ -136,107 +118,71 @@ def long_run(lives: Lives, window: Window, rng: np.random.Generator) -> Floats:
         modes |= np.where(k < episodes, 1 << rng.integers(0, MODES, episodes.shape), 0)
     distinct = sum((modes >> mode) & 1 for mode in range(MODES))
     some = np.maximum(episodes, 1)
-    r = resilience_score(
-        np.zeros(episodes.shape),
-        hours / some,
-        (episodes - distinct) / some,
-        PARAMETERS.mttr_scale_hours,
-        PARAMETERS.norm_k,
-        PARAMETERS.norm_x0,
-    ).mean(axis=1)
+    of_resilience = PARAMETERS.mttr_scale_hours, PARAMETERS.norm_k, PARAMETERS.norm_x0
+    no_drift, rho = np.zeros(episodes.shape), (episodes - distinct) / some
+    r = resilience_score(no_drift, hours / some, rho, *of_resilience).mean(axis=1)
     no_deferral = np.exp(-rates.deferrals * window.window_days)
     worth = no_deferral + (1 - no_deferral) * rates.good
     result: Floats = usual[:, 0] * usual[:, 1] * r * usual[:, 3] * worth * usual[:, 4]
     return result.reshape(shape)
 
 
-def a_year(seed: int, number: int) -> Year:
-    """Simulate and score one fleet."""
+def a_year(seed: int, number: int) -> dict[str, Standing]:
+    """Simulate and score one fleet; returned are the standings by name of the score."""
     rng = np.random.default_rng([seed, number])
-    days = BEFORE + DAYS
-    lives = live(AGENTS, days, rng)
+    lives = live(AGENTS, BEFORE + DAYS, rng)
     agent = np.arange(AGENTS)[:, None]
     of_day = (agent, lives.stretch)
     behaviour = Behaviour(*(values[of_day] for values in lives.behaviour))
     events = draw_events(EventRates(*(values[of_day] for values in lives.rates)), rng)
     per_week = np.clip(600 * np.exp(rng.normal(size=(AGENTS, 1))), 60, 6000)
-    n_traces = rng.poisson(per_week / 7 * rng.gamma(8.0, 1 / 8, (AGENTS, days)))
+    n_traces = rng.poisson(per_week / 7 * rng.gamma(8.0, 1 / 8, lives.stretch.shape))
     facts = only_traces(n_traces, rng.binomial(n_traces, CORROBORATED))
     effects = DayEffects(rng.uniform(0, MOST_ICC, AGENTS))
-    sums = draw(realised(behaviour, effects, rng), facts, effects, rng)
-    as_ofs = np.arange(BEFORE - 6, days + 1)
-    fleet = scored(sums, events, as_ofs)
-    against_week, against_month = falling(fleet)
-    alarm = against_week | against_month | episode(fleet, events, as_ofs, 7)[:, 7:]
-    stretch = lives.stretch[:, as_ofs[7:] - 1]
-    return Year(_standings(fleet, lives, stretch, rng), stretch, alarm)
-
-
-def _standings(
-    fleet: Scored, lives: Lives, stretch: Integers, rng: np.random.Generator
-) -> dict[str, Standing]:
-    agent = np.arange(AGENTS)[:, None]
+    week, month, raised = watched(behaviour, events, facts, effects, BEFORE + 1, rng)
+    alarm = raised.against_week | raised.against_month | raised.episode
+    stretch = lives.stretch[:, BEFORE:]
     weekly, monthly = (long_run(lives, window, rng)[agent, stretch] for window in WINDOWS.values())
-
-    week, month = fleet.week, fleet.month
-    steady = week.capacity_score_steady, week.capacity_score_steady_low, week.capacity_score_steady_high
-    limits = {
-        "week": (week.capacity_score, week.capacity_score_low, week.capacity_score_high, weekly),
-        "30 days": (month.capacity_score, month.capacity_score_low, month.capacity_score_high, monthly),
-        "steady": (*steady, weekly),
-    }
     return {
-        name: Standing(score[:, 7:], low[:, 7:], high[:, 7:], expected)
-        for name, (score, low, high, expected) in limits.items()
+        "week": Standing(*week[:3], weekly, stretch, alarm),
+        "30 days": Standing(*month[:3], monthly, stretch, alarm),
+        "steady": Standing(*week[3:6], weekly, stretch, alarm),
     }
 
 
-class Accuracy(NamedTuple):
-    """What a score says of the long run."""
-
-    name: str
-    coverage: float
-    """Share of agent-days whose interval holds it."""
-    median_width: float
-    error: float
-    """Root mean square distance from it."""
-    jumps: float
-    """Standard deviation within unchanged behaviour."""
-    decided: float
-    """Share of agent-days whose interval lies on one side of the bound."""
+def together(years: Sequence[dict[str, Standing]]) -> dict[str, Standing]:
+    """The standings of several fleets as those of one."""
+    return {
+        name: Standing(*map(np.concatenate, zip(*(year[name] for year in years), strict=True)))
+        for name in years[0]
+    }
 
 
-def accuracies(years: list[Year]) -> Iterator[Accuracy]:
-    """Each score against the long run."""
-    for name in years[0].standings:
-        standings = [year.standings[name] for year in years]
-        score, low, high, expected = (np.concatenate(values) for values in zip(*standings, strict=True))
-        stretch = np.concatenate([year.stretch for year in years])
-        there = ~np.isnan(score)
-        of_stretch = (np.arange(len(score))[:, None] * STRETCHES + stretch)[there]
-        n, total = np.bincount(of_stretch), np.bincount(of_stretch, score[there])
-        within = score[there] - (total / np.maximum(n, 1))[of_stretch]
-        yield Accuracy(
-            name,
-            float(np.mean(((low <= expected) & (expected <= high))[there])),
-            float(np.median((high - low)[there])),
-            float(np.sqrt(np.mean((score - expected)[there] ** 2))),
-            float(np.sqrt(np.mean(within**2))),
-            float(np.mean(((low >= BOUND) | (high < BOUND))[there])),
-        )
+def accuracy(name: str, of: Standing) -> dict[str, Any]:
+    """What a score says of the long run; shares are of agent-days."""
+    there = ~np.isnan(of.score)
+    score, low, high, expected = (values[there] for values in of[:4])
+    of_stretch = (np.arange(len(of.score))[:, None] * STRETCHES + of.stretch)[there]
+    n, total = np.bincount(of_stretch), np.bincount(of_stretch, score)
+    within = score - (total / np.maximum(n, 1))[of_stretch]
+    return {
+        "score": name,
+        "coverage": np.mean((low <= expected) & (expected <= high)),
+        "median width": np.median(high - low),
+        "error": np.sqrt(np.mean((score - expected) ** 2)),
+        "jumps": np.sqrt(np.mean(within**2)),
+        "decided at 0.6": np.mean((low >= BOUND) | (high < BOUND)),
+    }
 
 
-def outcomes(years: list[Year]) -> Iterator[Outcome]:
-    """Six ways to decide about a permission, each against the long run of its own window."""
-    for name in years[0].standings:
-        standings = [year.standings[name] for year in years]
-        score, low, high, expected = (np.concatenate(values) for values in zip(*standings, strict=True))
-        alarm = np.concatenate([year.alarm for year in years])
-        yield _outcome(f"{name}, point", score >= BOUND, expected)
-        if name == "steady":
-            yield _outcome(f"{name}, interval, review", held_by_interval(low, high, alarm), expected)
-        else:
-            yield _outcome(f"{name}, interval", held_by_interval(low, high), expected)
+def outcomes(name: str, of: Standing) -> Iterator[dict[str, Any]]:
+    """Two ways to decide about a permission by a score, each against the long run of its own window."""
+    yield _outcome(f"{name}, point", of.score >= BOUND, of.long_run)
+    if name == "steady":
+        held = held_by_interval(of.low, of.high, of.alarm)
+        yield _outcome(f"{name}, interval, review", held, of.long_run)
+    else:
+        yield _outcome(f"{name}, interval", held_by_interval(of.low, of.high), of.long_run)
 
 
 def held_by_interval(low: Floats, high: Floats, alarm: Booleans | None = None) -> Booleans:
@@ -253,17 +199,17 @@ def held_by_interval(low: Floats, high: Floats, alarm: Booleans | None = None) -
     return held
 
 
-def _outcome(policy: str, held: Booleans, expected: Floats) -> Outcome:
+def _outcome(policy: str, held: Booleans, expected: Floats) -> dict[str, Any]:
     deserved = expected >= BOUND
     days = []
     for agent, day in np.argwhere(deserved[:, :-1] & ~deserved[:, 1:]):
         if held[agent, day]:
             gone = ~held[agent, day + 1 :]
             days.append(int(np.argmax(gone)) if gone.any() else gone.size)
-    return Outcome(
-        policy,
-        float(np.mean(held & ~deserved)),
-        float(np.mean(~held & deserved)),
-        float(np.mean(np.sum(held[:, 1:] != held[:, :-1], axis=1)) * 365 / held.shape[1]),
-        float(np.median(days)) if days else float("nan"),
-    )
+    return {
+        "decided by": policy,
+        "wrong grants": np.mean(held & ~deserved),
+        "wrong denials": np.mean(~held & deserved),
+        "changes a year": np.mean(np.sum(held[:, 1:] != held[:, :-1], axis=1)) * 365 / held.shape[1],
+        "days to take away": np.median(days) if days else np.nan,
+    }

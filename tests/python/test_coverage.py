@@ -13,25 +13,18 @@ from benchmarks.coverage.alarms import (
     WEEK,
     is_falling,
 )
-from benchmarks.coverage.behaviour import Behaviour
-from benchmarks.coverage.cases import WINDOWS, Case, cells, edge_agents, simulated, special_cases
-from benchmarks.coverage.command import (
-    judge_calm,
-    judge_cells,
-    judge_edges,
-    judge_seen,
-    judge_special,
-    judge_year,
-)
+from benchmarks.coverage.behaviour import CONFIDENCE_IN_BIN, Behaviour, Facts
+from benchmarks.coverage.cases import PERFECT, WINDOWS, Case, cells, special_cases
+from benchmarks.coverage.command import judge_calm, judge_cells, judge_seen, judge_special, judge_year
 from benchmarks.coverage.events import EventRates, Events, compared, draw_events, row_facts
-from benchmarks.coverage.measure import Measured, measure
+from benchmarks.coverage.measure import measure
 from benchmarks.coverage.truth import truth
-from benchmarks.coverage.watch import KINDS, PLANTED, Seen, Unchanged
-from benchmarks.coverage.year import Accuracy, Lives, Outcome, Standing, Year, held_by_interval
+from benchmarks.coverage.watch import KINDS, PLANTED
+from benchmarks.coverage.year import Lives, Standing, held_by_interval
 from ciris_scoring.statistics.behaviour import PARTS, behaviour
 from ciris_scoring.statistics.behaviour import Behaviour as BehaviourLosses
 from ciris_scoring.statistics.episodes import Episodes, chance_of_as_many, longer, share_rose
-from ciris_scoring.statistics.intervals import COMPONENTS, GOOD_SHARES, Intervals
+from ciris_scoring.statistics.intervals import COMPONENTS, FACTORS, GOOD_SHARES, Intervals
 
 ROWS = 400
 SEED = 11
@@ -44,28 +37,30 @@ EVERY_THIRD_CELL = cells()[::3]
 @pytest.mark.parametrize("case", EVERY_THIRD_CELL, ids=lambda case: case.name)
 def test_intervals_of_plausible_agents_hold_the_truth(case):
     measured = measure(case, ROWS, SEED)
-    assert measured.rows == ROWS
-    assert measured.coverage >= LEAST_COVERAGE
-    assert min(measured.factor_coverage) >= LEAST_FACTOR_COVERAGE
-    assert 0.15 < measured.median_width < 0.7
+    assert measured["rows"] == ROWS
+    assert measured["score"] >= LEAST_COVERAGE
+    assert min(measured[factor] for factor in FACTORS) >= LEAST_FACTOR_COVERAGE
+    assert 0.15 < measured["width"] < 0.7
 
 
 def test_more_traces_make_narrower_intervals():
     window = WINDOWS[7]
-    widths = [measure(Case("width", n, window), ROWS, SEED).median_width for n in (30, 100, 600)]
+    widths = [measure(Case("width", n, window), ROWS, SEED)["width"] for n in (30, 100, 600)]
     assert widths[0] > widths[1] + 0.05 > widths[2] + 0.05
 
 
-@pytest.mark.parametrize("case", [*special_cases()[2:9:2], *edge_agents()[2:6]], ids=lambda case: case.name)
+@pytest.mark.parametrize(
+    "case", [*special_cases()[2:9:2], *special_cases()[-3:-1]], ids=lambda case: case.name
+)
 def test_intervals_of_special_agents_hold_the_truth(case):
-    assert measure(case, ROWS, SEED).coverage >= 0.85
+    assert measure(case, ROWS, SEED)["score"] >= 0.85
 
 
 def test_the_perfect_agents_interval_ends_at_the_best_score():
-    perfect = measure(edge_agents()[0], 100, SEED)
-    assert perfect.name == "all perfect"
-    assert perfect.ends_at_best == perfect.coverage == 1.0
-    assert perfect.median_score > 0.92
+    perfect = measure(special_cases()[-1], 100, SEED)
+    assert perfect["case"] == PERFECT
+    assert perfect["at best"] == perfect["score"] == 1.0
+    assert perfect["median"] > 0.92
 
 
 def test_the_same_seed_gives_the_same_figures():
@@ -73,10 +68,18 @@ def test_the_same_seed_gives_the_same_figures():
     assert measure(case, 100, 3) == measure(case, 100, 3) != measure(case, 100, 4)
 
 
+def good_agent(days: int) -> Behaviour:
+    """One good agent, the same on each of so many days."""
+    rates = np.array([0.0, 0.01, 0.0, 0.01, 0.01, 0.01, 0.005, 0.05])
+    each = (rates, np.full((3, 10), 0.1), CONFIDENCE_IN_BIN - 0.02)
+    return Behaviour(*(np.broadcast_to(values, (1, days, *values.shape)) for values in each))
+
+
 def test_the_truth_of_an_agent_worked_out_by_hand():
-    case = Case("good", 700, WINDOWS[7], benign=True)
-    behaviour, facts, _ = simulated(case, 1, np.random.default_rng(1))
-    expected = truth(behaviour, facts, case.window, PARAMETERS, facts.n_traces.shape[1])
+    window = WINDOWS[7]
+    n = np.full((1, window.memory_days), 100)
+    facts = Facts(n, n * 4 // 5, *np.zeros((4, 1)), np.zeros((1, 3)))
+    expected = truth(good_agent(window.memory_days), facts, window, PARAMETERS, window.memory_days)
     c = np.exp(-10 * 0.01)
     i_int = (1 - 0.0) * (1 - (0.01 * 0.5 + (1 - 0.01 * 0.5) * 0.01)) * (1 - 0.01)
     r = 1 / (1 + np.exp(-2.5))  # no drift, no episode
@@ -87,26 +90,26 @@ def test_the_truth_of_an_agent_worked_out_by_hand():
 
 def test_a_planted_drop_is_seen_and_unchanged_agents_seldom_raise_it():
     broken = watch.seen(PLANTED[0], True, 100, SEED)
-    assert (broken.agents, broken.n) == (100, 600)
-    assert broken.in_28_days >= broken.in_14_days >= broken.in_7_days >= 0.75
-    assert broken.by_week_alone <= broken.in_28_days and 1 <= broken.days <= 7
+    assert (broken["agents"], broken["traces"]) == (100, 600)
+    assert broken["in 28 days"] >= broken["in 14 days"] >= broken["in 7 days"] >= 0.75
+    assert broken["by the week alone"] <= broken["in 28 days"] and 1 <= broken["median day"] <= 7
     quiet = watch.unchanged(KINDS[0], 600, 100, SEED)
-    assert quiet.agent_days == 2800
-    assert quiet.against_week <= quiet.falling <= 0.02 and quiet.episode <= 0.02
+    assert quiet["agent-days"] == 2800
+    assert quiet["by the week alone"] <= quiet["falling"] <= 0.02 and quiet["episode"] <= 0.02
 
 
 @pytest.mark.parametrize("kind", KINDS[2:])
 def test_every_kind_of_days_can_be_watched(kind, monkeypatch):
     monkeypatch.setattr(watch, "FLEET", 20)
     found = watch.unchanged(kind, 600, 20, SEED)
-    assert (found.kind, found.agent_days) == (kind, 20 * 28)
-    assert found.falling <= 0.2
+    assert (found["unchanged, days"], found["agent-days"]) == (kind, 20 * 28)
+    assert found["falling"] <= 0.2
 
 
 @pytest.mark.parametrize("planted", PLANTED[1:], ids=lambda planted: planted.name)
 def test_every_change_raises_more_than_no_change(planted, monkeypatch):
     monkeypatch.setattr(watch, "FLEET", 60)
-    assert watch.seen(planted, False, 60, SEED).in_28_days >= 0.1
+    assert watch.seen(planted, False, 60, SEED)["in 28 days"] >= 0.1
 
 
 def behaviour_of(rows: list[dict[str, tuple[float, float, float]]]) -> BehaviourLosses:
@@ -141,12 +144,6 @@ def test_falling_by_hand():
     assert WEEK < MONTH
     unmeasured = np.where(np.array(PARTS) == "k_contradiction", np.nan, after.loss)
     assert not is_falling(before, after._replace(loss=unmeasured)).any()
-
-
-def measured_as(name: str, **changes) -> Measured:
-    return Measured(name, 100, 0.95, 0.95, 0.03, 0.02, (0.95,) * 5, (0.95,) * 11, 0.3, 0.5, 1.0)._replace(
-        **changes
-    )
 
 
 def test_a_share_rises_beyond_chance_by_hand():
@@ -190,13 +187,12 @@ def rng() -> np.random.Generator:
 
 def test_the_long_run_by_hand():
     """The good agent: its usual score without events, and with deferrals of half the worth as many windows have one."""
-    usual = simulated(Case("good", 700, WINDOWS[7], benign=True), 1, rng())[0]
     one = np.ones((1, 1))
 
     def lives(episodes: float, hours: float, deferrals: float) -> Lives:
         rates = EventRates(episodes * one, hours * one, deferrals * one, 0.5 * one)
         stretch = np.zeros((1, 1), dtype=np.int64)
-        return Lives(stretch, Behaviour(*(values[:, :1] for values in usual)), rates)
+        return Lives(stretch, good_agent(1), rates)
 
     r = 1 / (1 + np.exp(-2.5))
     score = np.exp(-0.1) * (1 - (0.005 + 0.995 * 0.01)) * 0.99 * r * 0.98 * 0.995 * 0.95
@@ -222,25 +218,26 @@ def test_a_year_by_hand():
     """Two days of 0.7 and two of 0.5, and what is held."""
     expected = np.array([[0.7, 0.7, 0.5, 0.5]])
     score = np.array([[0.7, 0.5, 0.6, 0.5]])
-    standing = Standing(score, score - 0.05, score + 0.15, expected)
-    found = Year(
-        {"week": standing, "steady": standing}, np.array([[0, 0, 1, 1]]), np.zeros((1, 4), dtype=bool)
+    standing = Standing(
+        score, score - 0.05, score + 0.15, expected, np.array([[0, 0, 1, 1]]), np.zeros((1, 4), dtype=bool)
     )
-    week, _ = year.accuracies([found])
-    assert (week.coverage, week.median_width, week.decided) == (0.5, pytest.approx(0.2), 0.25)
-    assert week.error == pytest.approx(np.sqrt((0.04 + 0.01) / 4))
-    assert week.jumps == pytest.approx(np.sqrt((2 * 0.01 + 2 * 0.0025) / 4))
-    point, interval, *_ = year.outcomes([found])
-    assert point[:4] == ("week, point", 0.25, 0.25, 3 * 365 / 4)
-    assert interval[:3] == ("week, interval", 0.5, 0.0) and interval.days_to_take_away == 2
-    assert np.isnan(point.days_to_take_away)  # it was not held on the day before
+    [found] = year.together([{"week": standing}]).values()
+    week = year.accuracy("week", found)
+    assert (week["coverage"], week["decided at 0.6"]) == (0.5, 0.25)
+    assert week["median width"] == pytest.approx(0.2)
+    assert week["error"] == pytest.approx(np.sqrt((0.04 + 0.01) / 4))
+    assert week["jumps"] == pytest.approx(np.sqrt((2 * 0.01 + 2 * 0.0025) / 4))
+    point, interval = (list(outcome.values()) for outcome in year.outcomes("week", found))
+    assert point[:4] == ["week, point", 0.25, 0.25, 3 * 365 / 4]
+    assert interval[:3] == ["week, interval", 0.5, 0.0] and interval[-1] == 2
+    assert np.isnan(point[-1])  # it was not held on the day before
 
 
 def test_a_steady_score_that_misses_is_said():
-    good = Accuracy("steady", 0.95, 0.2, 0.05, 0.05, 0.6)
-    policies = [Outcome(name, grants, 0.1, 1.0, 7.0) for name, grants in (("week", 0.1), ("steady", 0.04))]
+    good = {"score": "steady", "coverage": 0.95, "error": 0.05}
+    policies = [{"wrong grants": share} for share in (0.1, 0.04)]
     assert all(verdict.met for verdict in judge_year([good], policies))
-    missed = judge_year([good._replace(coverage=0.9, error=0.1)], policies[::-1])
+    missed = judge_year([good | {"coverage": 0.9, "error": 0.1}], policies[::-1])
     assert [verdict.met for verdict in missed] == [False] * 3
 
 
@@ -262,54 +259,41 @@ def test_episodes_that_last_longer_and_come_more_often_by_hand():
 
 
 def test_what_is_missed_is_said():
-    cell = cells()[3].name
-    good = [verdict.met for verdict in judge_cells([measured_as(cell)])]
-    assert good == [True] * 5
-    for change in (
-        {"coverage": 0.92},
-        {"coverage": 0.99},
-        {"factor_coverage": (0.95, 0.95, 0.91, 0.95, 0.95)},
-        {"component_coverage": (0.99,) * 7 + (0.92,) + (0.99,) * 3},
-        {"median_width": 0.68},
-    ):
-        assert not all(verdict.met for verdict in judge_cells([measured_as(cell, **change)])), change
-    assert [
-        v.met for v in judge_special([measured_as("a", coverage=0.86), measured_as("b", coverage=0.88)])
-    ] == [
-        False,
-        True,
-    ]
-    assert [v.met for v in judge_edges([measured_as("all perfect", ends_at_best=0.99)])] == [False]
-    quiet = Unchanged(KINDS[0], 100, 2800, 0.0, 0.005, 0.004, 0.006)
-    assert all(verdict.met for verdict in judge_calm([quiet, quiet._replace(kind=KINDS[-1], falling=0.5)]))
-    noisy = quiet._replace(falling=0.0051, episode=0.0041, episode_month=0.0061)
+    cell = dict.fromkeys((*FACTORS, "score", "ece"), 0.95) | {"case": "a cell", "traces": 600}
+    assert [verdict.met for verdict in judge_cells([cell])] == [True] * 3
+    for missed in ({"score": 0.92}, {"score": 0.99}, {"R": 0.91}, {"ece": 0.92}):
+        assert [verdict.met for verdict in judge_cells([cell | missed])].count(False) == 1, missed
+    special = [{"case": "a", "score": 0.86}, {"case": PERFECT, "score": 0.88, "at best": 0.99}]
+    assert [verdict.met for verdict in judge_special(special)] == [False, True, False]
+    quiet = {
+        "unchanged, days": KINDS[0],
+        "traces": 100,
+        "falling": 0.005,
+        "episode": 0.004,
+        "of 30 days": 0.006,
+    }
+    assert [one.met for one in judge_calm([quiet, {"unchanged, days": KINDS[-1], "traces": 9}])] == [True] * 3
+    noisy = quiet | {"falling": 0.0051, "episode": 0.0041, "of 30 days": 0.0061}
     assert [verdict.met for verdict in judge_calm([noisy])] == [False] * 3
-    found = Seen(PLANTED[0].name, 600, False, 100, 0.7, 0.7, 0.74, 0.7, 0.0, 5.0)
-    assert [v.met for v in judge_seen([found, found._replace(name="another", in_28_days=0.1)])] == [False]
+    found = {"seen": PLANTED[0].name, "days": "alike", "in 28 days": 0.74}
+    assert [verdict.met for verdict in judge_seen([found, found | {"seen": "another"}])] == [False]
 
 
 def test_the_command_prints_tables_and_says_what_it_missed(monkeypatch):
     case = cells()[0]
     monkeypatch.setattr(command, "cells", lambda: [case])
-    monkeypatch.setattr(command, "special_cases", lambda: [])
-    monkeypatch.setattr(command, "edge_agents", lambda: edge_agents()[:1])
-    monkeypatch.setattr(command, "KINDS", KINDS[:1])
-    monkeypatch.setattr(command, "PLANTED", PLANTED[:1])
+    monkeypatch.setattr(command, "special_cases", lambda: special_cases()[-1:])
+    monkeypatch.setattr(watch, "KINDS", KINDS[:1])
+    monkeypatch.setattr(watch, "PLANTED", PLANTED[:1])
     monkeypatch.setattr(
-        command, "seen", lambda planted, *_: Seen(planted.name, 600, False, 9, *[0.7] * 5, 3.0)
+        watch, "seen", lambda planted, *_: {"seen": planted.name, "days": "alike", "in 28 days": 0.7}
     )
     monkeypatch.setattr(year, "AGENTS", 5)
     monkeypatch.setattr(year, "DAYS", 30)
     result = CliRunner().invoke(main, ["coverage", "--rows", "100"])
     assert result.exit_code == 1, result.output
-    for line in (case.name, "all perfect", "steady, interval, review", "plain", PLANTED[0].name):
+    for line in (case.name, PERFECT, "steady, interval, review", "plain", PLANTED[0].name):
         assert any(row.startswith(line) for row in result.stdout.splitlines()), line
-    assert "measured: year of fleet 1 of 1" in result.stderr
-    assert "found within 28 days, 0.2 lost" in result.stdout and "MISSED" in result.stdout
-    assert "Missed " in result.stdout.splitlines()[-1]
-
-
-def test_options_of_the_benchmark_itself_do_not_go_with_coverage():
-    result = CliRunner().invoke(main, ["--agents", "5", "coverage"])
-    assert result.exit_code == 2
-    assert "--agents belongs to the benchmark of scoring" in result.stderr
+    assert "Measuring the year." in result.stderr
+    assert "Missed: found within 28 days, 0.2 lost" in result.stdout
+    assert result.stdout.splitlines()[-1].endswith(" stated figures are met.")
