@@ -4,13 +4,6 @@ from dataclasses import dataclass
 
 FACTORS = {"C": "c_score", "I_int": "i_int_score", "R": "r_score", "I_inc": "i_inc_score", "S": "s_score"}
 """Column of each factor in fct_capacity_scores; limits are in the same with _low and _high behind it."""
-FACTOR_NAMES = {
-    "C": "Core identity",
-    "I_int": "Integrity",
-    "R": "Resilience",
-    "I_inc": "Incompleteness awareness",
-    "S": "Sustained coherence",
-}
 
 
 @dataclass(frozen=True, slots=True)

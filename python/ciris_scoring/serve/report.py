@@ -96,7 +96,7 @@ def _fleet(marts: Marts, as_of: datetime, window_days: int) -> dict[str, Any]:
     }
     histories = history.histories(marts, hashes, window_days, last=as_of)
     by_agent: dict[str, dict[str, list[Any]]] = {
-        one: {**{name: [] for name in behind}, "history": _rows(histories.get(one, []))} for one in hashes
+        one: {**{name: [] for name in behind}, "history": _rows(histories[one])} for one in hashes
     }
     for name, found in behind.items():
         for row in found:

@@ -10,7 +10,6 @@ from ciris_scoring.reading import fleet as fleet_reading
 from ciris_scoring.reading import history as history_reading
 from ciris_scoring.reading.agents import Unscored, unscored
 from ciris_scoring.reading.fleet import FleetCapacity, Score, Spread
-from ciris_scoring.reading.history import Capacities
 from ciris_scoring.reading.marts import Marts
 from ciris_scoring.reading.verdict import Verdict
 from ciris_scoring.serve.pages import charts
@@ -39,7 +38,8 @@ class FleetView:
     without_trace: list[Unscored]
     """Agents that had begun before and sent none in the window."""
     over_time: list[FleetCapacity]
-    capacities: dict[str, Capacities]
+    capacities: Mapping[str, list[tuple[datetime, float | None]]]
+    """Steady scores over time."""
     frame: charts.Frame
 
     @property
@@ -79,9 +79,7 @@ class FleetView:
 
     def sparkline(self, agent_id_hash: str) -> str:
         """Path of an agent's steady score over time."""
-        found = self.capacities.get(agent_id_hash)
-        points = [] if found is None else list(zip(found.as_ofs, found.capacities, strict=True))
-        return charts.line(self.frame, points, charts.FINE)
+        return charts.line(self.frame, self.capacities.get(agent_id_hash, []), charts.FINE)
 
 
 def read_fleet(

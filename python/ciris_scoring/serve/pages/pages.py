@@ -26,11 +26,10 @@ from ciris_scoring.reading.fleet import Neighbours, Score
 from ciris_scoring.reading.marts import Marts
 from ciris_scoring.reading.parameters import parameters, windows
 from ciris_scoring.reading.quality import issues
-from ciris_scoring.reading.run_state import Unfinished, attempts, unfinished
+from ciris_scoring.reading.run_state import Attempt, attempts, unfinished
 from ciris_scoring.reading.signs import signs
 from ciris_scoring.reading.verdict import BOUND
 from ciris_scoring.reading.words import nearest, published_words
-from ciris_scoring.serve.pages import charts
 from ciris_scoring.serve.pages.agent_view import AgentView, read_agents
 from ciris_scoring.serve.pages.compare_view import both_told, compared
 from ciris_scoring.serve.pages.evidence_view import Evidence
@@ -134,7 +133,7 @@ class _Page:
     window_days: int
     windows: list[int]
     categories: list[Any]
-    unfinished: Unfinished | None
+    unfinished: Attempt | None
     links: Links
     now: datetime
     days: int
@@ -207,18 +206,9 @@ class _Page:
     def values(self) -> dict[str, Any]:
         """Values of the layout."""
         return {
-            "as_of": self.as_of,
-            "window_days": self.window_days,
-            "windows": self.windows,
-            "categories": self.categories,
-            "unfinished": self.unfinished,
-            "links": self.links,
-            "now": self.now,
+            **vars(self),
             "frame": None,
-            "days": self.days,
             "ranges_offered": RANGES,
-            "bound": self.bound,
-            "neighbours": self.neighbours,
             "is_old": self.now - self.neighbours.newest > 2 * self.neighbours.period(self.as_of),
         }
 
@@ -322,26 +312,6 @@ def _score_of(page: _Page, asked: str) -> Score:
     return scores[0]
 
 
-def _view_of(page: _Page, scores: Sequence[Score]) -> list[AgentView]:
-    """Read what is behind scores of one as-of, with the history before it."""
-    hashes = [score.agent_id_hash for score in scores]
-    as_of = scores[0].as_of
-    histories = history.histories(
-        page.marts,
-        hashes,
-        page.window_days,
-        first=as_of - timedelta(days=page.days),
-        last=as_of,
-        daily_at=as_of,
-    )
-    as_ofs = sorted({point.as_of for points in histories.values() for point in points})
-    key = (page.as_of, page.window_days)
-    raised = [alert for agent in hashes for alert in alerts(page.marts, *key, agent_id_hash=agent)]
-    marks = [sign for agent in hashes for sign in signs(page.marts, as_of, page.window_days, agent)]
-    frame = charts.Frame.of(as_ofs)
-    return read_agents(page.marts, list(scores), raised, marks, page.bound, page.as_of, histories, frame)
-
-
 @_of_scores
 def agent_page(page: _Page, agent: str) -> str:
     """Render an agent: a message where several are meant, or none.
@@ -349,7 +319,7 @@ def agent_page(page: _Page, agent: str) -> str:
     :param agent: hash, the beginning of one, a name or a label.
     """
     score = _score_of(page, agent)
-    [view] = _view_of(page, [score])
+    [view] = read_agents(page.marts, [score], page.bound, page.as_of, page.days)
     others = (
         one
         for window in page.windows
@@ -388,7 +358,7 @@ def compare_page(page: _Page, agent: str, other: str | None = None) -> str:
             "compare_with.html", score=score, choices=choices, nearest=nearest[:NEAREST], link=link
         )
     beside = _score_of(page, other)
-    views = _view_of(page, [score, beside] if beside != score else [score, score])
+    views = read_agents(page.marts, [score, beside], page.bound, page.as_of, page.days)
     return page.render(
         "compare.html",
         views=views,
@@ -455,7 +425,9 @@ def signs_page(page: _Page, agent: str | None = None) -> str:
     score = None if agent is None else _score_of(page, agent)
     as_of = page.as_of if score is None else score.as_of
     agent_id_hash = None if score is None else score.agent_id_hash
-    found = signs(page.marts, as_of, page.window_days, agent_id_hash)
+    found = signs(
+        page.marts, as_of, page.window_days, agents=None if score is None else [score.agent_id_hash]
+    )
     link = partial(page.served.signs, agent_id_hash=agent_id_hash)
     return page.render(
         "signs.html",
@@ -539,37 +511,16 @@ def report_page(page: _Page) -> str:
     view = read_fleet(page.marts, page.as_of, page.window_days, page.bound, MAX_AGENTS)
     if len(view.scores) > TOLD_EVERY:
         say(f"Reading what is behind the scores of {len(view.scores)} agents.")
-    histories = history.histories(
-        page.marts,
-        [score.agent_id_hash for score in view.scores],
-        page.window_days,
-        first=view.frame.first,
-        last=page.as_of,
-        daily_at=page.as_of,
-    )
-    views = read_agents(
-        page.marts,
-        view.scores,
-        alerts(page.marts, page.as_of, page.window_days),
-        signs(page.marts, page.as_of, page.window_days),
-        page.bound,
-        page.as_of,
-        histories,
-        view.frame,
-    )
+    views = read_agents(page.marts, view.scores, page.bound, page.as_of, page.days, view.frame)
     links = ReportLinks.to([score.agent_id_hash for score in view.scores])
-    values = {
-        **page.values(),
-        "links": links,
-        "windows": [],
-        "now": None,
-        "frame": view.frame,
-        "days": None,
-        "is_old": False,
-    }
-    return render(
+    return page.render(
         "report.html",
-        **values,
+        links=links,
+        windows=[],
+        now=None,
+        frame=view.frame,
+        days=None,
+        is_old=False,
         view=view,
         agents=_told(views),
         parameters=parameters(page.marts),
@@ -587,14 +538,14 @@ def _told(views: list[AgentView]) -> Iterator[AgentView]:
         yield view
 
 
-def _unpublished(begun: Unfinished | None) -> list[str]:
+def _unpublished(begun: Attempt | None) -> list[str]:
     """Why nothing is published, as far as the database tells."""
     if begun is None:
         return ["Score the fleet with: ciris-scoring run"]
     since = f"{begun.started_at:%Y-%m-%d %H:%M} UTC"
     if begun.is_at_work:
         return [f"A run is at work since {since}. Its scores appear when it has ended."]
-    if begun.outcome:
+    if begun.outcome in OUTCOMES:
         said = [line for line in (begun.message, begun.remedy) if line]
         return [f"The run that began on {since} {OUTCOMES[begun.outcome]}.", *said]
     return [

@@ -17,9 +17,8 @@ from ciris_scoring.basics import as_of as as_of_time
 from ciris_scoring.basics import decimals
 from ciris_scoring.basics.terminal import fitted, plural
 from ciris_scoring.reading.agents import HASH_SHOWN
-from ciris_scoring.reading.factors import FACTOR_NAMES
 from ciris_scoring.reading.glossary import glossary, signs_explained
-from ciris_scoring.reading.words import COMPONENT_WORDS, PART_WORDS, named
+from ciris_scoring.reading.words import COMPONENT_WORDS, FACTOR_NAMES, PART_WORDS, named
 from ciris_scoring.serve.pages import words
 from ciris_scoring.serve.pages.charts import percent
 from ciris_scoring.serve.pages.words import NO_NUMBER
