@@ -7,7 +7,7 @@ import hashlib
 import json
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -16,7 +16,6 @@ from typing import Any
 import psycopg
 import pytest
 from click.testing import Result
-from psycopg.rows import dict_row
 
 import command_line
 from ciris_scoring.basics.decimals import cut
@@ -37,10 +36,10 @@ from ciris_scoring.serve.pages.links import ReportLinks, ServedLinks
 from conftest import Database, copy_of
 from html_text import Parsed
 from pipeline import MARTS
+from serving import LINK, read, visited
 
 AS_OF = datetime.fromisoformat(sample_info()["as_of"])
 NOW = AS_OF + timedelta(hours=3)
-LINK = "4107c26fee8baae4"
 FACTORS = ("c_score", "i_int_score", "r_score", "i_inc_score", "s_score")
 HOSTILE = [
     "</script><script>document.title='owned'</script>",
@@ -89,11 +88,6 @@ def invoke(command: str, database: Database, *arguments: str | Path) -> Result:
 
 
 NEWEST = "as_of = (select max(as_of) from fct_fleet_capacity)"
-
-
-def read(connection: psycopg.Connection, query: str, *values: Any) -> list[dict[str, Any]]:
-    with connection.cursor(row_factory=dict_row) as cursor:
-        return cursor.execute(query, values).fetchall()
 
 
 def shown(value: float | None) -> str:
@@ -753,19 +747,9 @@ def hostile(scored: Scored, tmp_path_factory: pytest.TempPathFactory) -> dict[st
     return {name: folder / f"{name}.html" for name in texts}
 
 
-@contextmanager
-def opened(browser: Any, file: Path, fragment: str = "", **options: Any) -> Iterator[Any]:
-    """A page of a file, offline; fails when the browser complains of anything."""
-    context = browser.new_context(offline=True, **options)
-    page = context.new_page()
-    complaints: list[str] = []
-    page.on("console", lambda message: complaints.append(message.text))
-    page.on("pageerror", lambda error: complaints.append(str(error)))
-    page.on("request", lambda request: complaints.extend([request.url] if "file:" not in request.url else []))
-    page.goto(file.as_uri() + fragment)
-    yield page
-    context.close()
-    assert complaints == []
+def opened(browser: Any, file: Path, fragment: str = "", **options: Any) -> AbstractContextManager[Any]:
+    """A page of a file, offline."""
+    return visited(browser, file.as_uri() + fragment, offline=True, **options)
 
 
 def column(page: Any, number: int) -> list[str]:

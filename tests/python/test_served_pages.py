@@ -9,7 +9,6 @@ import html
 import io
 import re
 from collections.abc import Iterator
-from typing import Any
 
 import psycopg
 import pytest
@@ -19,18 +18,15 @@ from ciris_scoring.lab.embedded import SCHEMA
 from ciris_scoring.reading.evidence import RULES
 from ciris_scoring.reading.verdict import RAISED_WORDS
 from ciris_scoring.reading.words import COMPONENT_WORDS
-from ciris_scoring.serve.api.app import create_app
 from ciris_scoring.serve.api.database import Database as ServedDatabase
-from ciris_scoring.serve.api.settings import Settings
 from ciris_scoring.serve.pages import pages, words
 from ciris_scoring.serve.pages.charts import Frame, told
 from ciris_scoring.serve.pages.compare_view import Compared, Value
 from conftest import Database
 from html_text import cells
 from pipeline import MARTS
-from serving import running
+from serving import LINK, asking, running, visited
 
-LINK = "4107c26fee8baae4"
 PAGES = {
     "fleet": "./",
     "agent": "agent?agent_id=Link",
@@ -52,9 +48,9 @@ PAGES = {
 
 @pytest.fixture(scope="module")
 def client(served: ServedDatabase) -> Iterator[TestClient]:
-    with TestClient(create_app(served, Settings()), "http://localhost") as asking:
-        asking.headers["accept"] = "text/html"
-        yield asking
+    with asking(served) as client:
+        client.headers["accept"] = "text/html"
+        yield client
 
 
 @pytest.fixture
@@ -339,21 +335,6 @@ def test_a_chart_says_what_its_points_are(marts):
 def address(client: TestClient) -> Iterator[str]:
     with running(client.app) as port:
         yield f"http://127.0.0.1:{port}/"
-
-
-@contextlib.contextmanager
-def visited(browser: Any, address: str, **options: Any) -> Iterator[Any]:
-    """A page of the server; fails when the browser complains of anything, or asks anybody else."""
-    context = browser.new_context(**options)
-    page = context.new_page()
-    complaints: list[str] = []
-    page.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
-    page.on("pageerror", lambda error: complaints.append(str(error)))
-    page.on("request", lambda asked: complaints.append(asked.url) if "127.0.0.1" not in asked.url else None)
-    page.goto(address)
-    yield page
-    context.close()
-    assert [one for one in complaints if not one.startswith("data:") and "404" not in one] == []
 
 
 def test_a_chart_answers_to_mouse_touch_and_keyboard(browser, address):
