@@ -141,19 +141,17 @@ def test_an_interval_that_is_not_published_is_said(project):
 
 
 @pytest.mark.parametrize(
-    "agent", [LINK, "4107", "Link", "Link (4107c26f)", "Link 4107c26f", f"Link ({LINK})"]
+    ("agent", "meant"),
+    [
+        *(
+            (one, LINK)
+            for one in (LINK, "4107", "Link", "Link (4107c26f)", "Link 4107c26f", f"Link ({LINK})")
+        ),
+        *((one, MORPHEUS) for one in ("Proteus", "Morpheus (da3f0851)", "Haven (da3f0851)")),
+    ],
 )
-def test_an_agent_is_a_hash_or_its_beginning_a_name_or_a_label(project, agent):
-    assert explain(project, agent, None, None, None)["score"]["agent_id_hash"] == LINK
-
-
-def test_a_former_name_will_do(project):
-    assert explain(project, "Proteus", None, None, None)["score"]["agent_id_hash"] == MORPHEUS
-
-
-@pytest.mark.parametrize("label", ["Morpheus (da3f0851)", "Haven (da3f0851)"])
-def test_a_label_will_do_before_and_after_a_rename(project, label):
-    assert explain(project, label, None, None, None)["score"]["agent_id_hash"] == MORPHEUS
+def test_an_agent_is_a_hash_or_its_beginning_a_name_also_a_former_one_or_a_label(project, agent, meant):
+    assert explain(project, agent, None, None, None)["score"]["agent_id_hash"] == meant
 
 
 def test_a_name_that_another_bore_is_ambiguous(scored_sample):

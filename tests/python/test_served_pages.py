@@ -16,12 +16,13 @@ from starlette.testclient import TestClient
 
 from ciris_scoring.lab.embedded import SCHEMA
 from ciris_scoring.reading.evidence import RULES
+from ciris_scoring.reading.factors import Estimate
 from ciris_scoring.reading.verdict import RAISED_WORDS
 from ciris_scoring.reading.words import COMPONENT_WORDS
 from ciris_scoring.serve.api.database import Database as ServedDatabase
 from ciris_scoring.serve.pages import pages, words
 from ciris_scoring.serve.pages.charts import Frame, told
-from ciris_scoring.serve.pages.compare_view import Compared, Value
+from ciris_scoring.serve.pages.compare_view import Compared
 from conftest import Database
 from html_text import cells
 from pipeline import MARTS
@@ -294,11 +295,11 @@ def test_two_agents_lie_beside_each_other(client, marts):
 @pytest.mark.parametrize(
     ("left", "right", "difference", "is_apart"),
     [
-        (Value(0.5, 0.4, 0.6), Value(0.8, 0.7, 0.9), 0.3, True),
-        (Value(0.8, 0.7, 0.9), Value(0.5, 0.4, 0.6), -0.3, True),
-        (Value(0.5, 0.4, 0.6), Value(0.6, 0.6, 0.7), 0.1, False),
-        (Value(0.5, None, None), Value(0.6, 0.6, 0.7), 0.1, None),
-        (Value(None, None, None), Value(0.6, 0.6, 0.7), None, None),
+        (Estimate(0.5, 0.4, 0.6), Estimate(0.8, 0.7, 0.9), 0.3, True),
+        (Estimate(0.8, 0.7, 0.9), Estimate(0.5, 0.4, 0.6), -0.3, True),
+        (Estimate(0.5, 0.4, 0.6), Estimate(0.6, 0.6, 0.7), 0.1, False),
+        (Estimate(0.5, None, None), Estimate(0.6, 0.6, 0.7), 0.1, None),
+        (Estimate(None, None, None), Estimate(0.6, 0.6, 0.7), None, None),
     ],
 )
 def test_intervals_are_apart_where_they_have_nothing_in_common(left, right, difference, is_apart):

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from ciris_scoring.reading import verdict as verdicts
-from ciris_scoring.reading.factors import FACTORS, Factor
+from ciris_scoring.reading.factors import FACTORS, Estimate
 from ciris_scoring.reading.marts import Marts
 from ciris_scoring.reading.verdict import Raised, Verdict
 
@@ -79,12 +79,9 @@ class Score:
         return verdicts.verdict(bound, *limits, self.score_status, self.raised)
 
     @property
-    def factors(self) -> tuple[Factor, ...]:
+    def factors(self) -> dict[str, Estimate]:
         """The five factors, in their usual order."""
-        return tuple(
-            Factor(name, *(getattr(self, column + end) for end in ("", "_low", "_high")))
-            for name, column in FACTORS.items()
-        )
+        return {name: Estimate.of(self, column) for name, column in FACTORS.items()}
 
 
 def scores(

@@ -162,7 +162,7 @@ def _window(publication: Publication, window_days: int | None) -> int:
         raise Problem(
             "no-score",
             f"No score with a window of {window_days} days is published; the published windows are {published}.",
-            allowed=list(publication.window_days),
+            allowed=publication.window_days,
         )
     return window_days
 

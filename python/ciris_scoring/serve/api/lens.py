@@ -96,15 +96,15 @@ class Lens:
                 "missing_traces": self._missing(score.n_traces),
                 "unmeasured_components": [lens_name(name) for name in score.unmeasured_components],
                 "factors": {
-                    factor.name: {
-                        "score": factor.score,
+                    name: {
+                        "score": factor.value,
                         "score_low": factor.low,
                         "score_high": factor.high,
-                        "components": parts[score.agent_id_hash, factor.name],
+                        "components": parts[score.agent_id_hash, name],
                         "trace_count": score.n_traces,
                         "confidence": score.confidence,
                     }
-                    for factor in score.factors
+                    for name, factor in score.factors.items()
                 },
                 "metadata": {
                     **_alike(score, models.Metadata),

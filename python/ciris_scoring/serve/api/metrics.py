@@ -128,7 +128,7 @@ def _read(marts: Marts, gauge: Callable[..., Gauge]) -> None:
             became.labels(outcome).set(outcome == run.outcome)
 
 
-def _read_fleet(marts: Marts, as_of: datetime, windows: tuple[int, ...], gauge: Callable[..., Gauge]) -> None:
+def _read_fleet(marts: Marts, as_of: datetime, windows: list[int], gauge: Callable[..., Gauge]) -> None:
     agents = gauge(
         "ciris_scoring_agents",
         "Agents at the newest as-of, by category (none: too few traces) and window.",

@@ -61,24 +61,13 @@ NO_SCORE_THEN = "No score was published at this time"
 NO_TRACES = "No agent has sent a trace"
 
 
-class Message(str):
-    """A page that says something in place of scores, with the status of HTTP that fits it."""
+class Instead(Exception):
+    """A page of HTML says something in place of what was asked for, with the status of HTTP that fits it."""
 
-    status: int
-
-    def __new__(cls, html: str, status: int) -> "Message":
-        """Make one of its HTML."""
-        message = super().__new__(cls, html)
-        message.status = status
-        return message
-
-
-class _Instead(Exception):
-    """A message takes the place of the page."""
-
-    def __init__(self, message: Message):
-        super().__init__(message.status)
-        self.message = message
+    def __init__(self, html: str, status: int = 200):
+        super().__init__(status)
+        self.html = html
+        self.status = status
 
 
 def message_page(
@@ -90,19 +79,17 @@ def message_page(
     window_days: int | None = None,
     as_of: datetime | None = None,
     links: Links | None = None,
-    status: int = 200,
     way_back: str | None = None,
-) -> Message:
+) -> str:
     """Render a page that says something in place of scores; it reads nothing, so the database may be away.
 
     :param lines: paragraphs.
     :param choices: agents to link to.
     :param ways: other links by their words.
     :param as_of: of the scores that the navigation leads to; None without scores.
-    :param status: status of HTTP, for a server.
     :param way_back: where the page of the fleet is; None for no link.
     """
-    html = _without_scores(
+    return _without_scores(
         "message.html",
         links,
         heading=heading,
@@ -113,7 +100,6 @@ def message_page(
         as_of=as_of,
         way_back=way_back,
     )
-    return Message(html, status)
 
 
 def _without_scores(template: str, links: Links | None, **values: Any) -> str:
@@ -157,19 +143,19 @@ class _Page:
     ) -> "_Page":
         """Read it.
 
-        :raises _Instead: nothing is published, or not what was asked for.
+        :raises Instead: nothing is published, or not what was asked for.
         """
         if marts.missing():
-            raise _Instead(message_page(NO_SCORES, _unpublished(unfinished(marts)), links=links))
+            raise Instead(message_page(NO_SCORES, _unpublished(unfinished(marts)), links=links))
         newest = fleet.newest(marts, window_days)
         if newest is None and window_days is not None and fleet.newest(marts) is not None:
             published = " or ".join(str(window.window_days) for window in windows(marts))
             lines = [f"Scores are published for windows of {published} days."]
-            raise _Instead(message_page("No such window", lines, links=links, status=404, way_back="./"))
+            raise Instead(message_page("No such window", lines, links=links, way_back="./"), 404)
         if newest is None:
             begun = unfinished(marts)
             lines = ["The last run found nothing to score.", *(_unpublished(begun) if begun else [])]
-            raise _Instead(message_page(NO_TRACES, lines, links=links))
+            raise Instead(message_page(NO_TRACES, lines, links=links))
         if asked is not None and fleet.capacity(marts, asked, newest.window_days) is None:
             as_ofs = [row.as_of for row in fleet.capacity_over_time(marts, newest.window_days)]
             to = links if isinstance(links, ServedLinks) else ServedLinks()
@@ -178,9 +164,7 @@ class _Page:
                 f"The fleet as of {near:%Y-%m-%d %H:%M} UTC": to.at(near).fleet(newest.window_days)
                 for near in nearest(as_ofs, asked)
             }
-            raise _Instead(
-                message_page(NO_SCORE_THEN, lines, ways=ways, links=links, status=404, way_back="./")
-            )
+            raise Instead(message_page(NO_SCORE_THEN, lines, ways=ways, links=links, way_back="./"), 404)
         as_of = asked or newest.as_of
         return cls(
             marts,
@@ -216,7 +200,7 @@ class _Page:
         """Render a page of scores."""
         return render(template, **{**self.values(), **values})
 
-    def instead(self, heading: str, lines: Sequence[str], status: int, **more: Any) -> _Instead:
+    def instead(self, heading: str, lines: Sequence[str], status: int, **more: Any) -> Instead:
         """A message in place of scores.
 
         :param more: choices and ways of :func:`message_page`.
@@ -228,7 +212,7 @@ class _Page:
             "links": self.links,
             "way_back": fleet_link,
         }
-        return _Instead(message_page(heading, lines, status=status, **more))
+        return Instead(message_page(heading, lines, **more), status)
 
 
 def _of_scores(show: Callable[..., str], own_links: Links | None = None) -> Callable[..., str]:
@@ -236,7 +220,8 @@ def _of_scores(show: Callable[..., str], own_links: Links | None = None) -> Call
 
     Such a page is called with a connection and the relations, and besides what it shows may be told the window (the
     shortest by default), the as-of (the newest), the days of history, the bound of the verdicts, the links (those of a
-    server) and the time that "ago" counts from (the present). It raises psycopg.Error where the database fails.
+    server) and the time that "ago" counts from (the present). It raises psycopg.Error where the database fails, and
+    Instead where what was asked for is not there, or several things are meant.
     """
 
     @wraps(show)
@@ -256,8 +241,10 @@ def _of_scores(show: Callable[..., str], own_links: Links | None = None) -> Call
         try:
             found = _Page.read(marts, window_days, links or own_links, now, as_of, days, bound)
             return show(found, *arguments, **shown)
-        except _Instead as instead:
-            return instead.message
+        except Instead as instead:
+            if instead.status != 200:
+                raise
+            return instead.html
 
     return page
 
@@ -278,7 +265,7 @@ def fleet_page(page: _Page) -> str:
 def _score_of(page: _Page, asked: str) -> Score:
     """Score of the one agent that is meant at the page's as-of, the agent's newest by default.
 
-    :raises _Instead: several are meant, or none, or it has no such score.
+    :raises Instead: several are meant, or none, or it has no such score.
     """
     found = agents_reading.find(page.marts, asked)
     if not found:
@@ -446,8 +433,8 @@ def runs_page(connection: psycopg.Connection, relations: Relations, *, links: Li
         return _Page.read(Marts(connection, relations), None, links, None, None).render(
             "runs.html", runs=runs
         )
-    except _Instead as instead:
-        return _without_scores("runs.html", links, runs=runs) if runs else instead.message
+    except Instead as instead:
+        return _without_scores("runs.html", links, runs=runs) if runs else instead.html
 
 
 @_of_scores
