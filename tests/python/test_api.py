@@ -1349,16 +1349,16 @@ def test_an_answer_made_while_a_run_is_at_work_is_of_no_other_moment(served, cli
     assert identity() not in {built, *seen}
 
 
-def test_answers_at_hand_are_those_that_were_made(served):
-    """The way without routing: recognised for a second, compressed or not, with a problem never kept."""
+def test_kept_answers_are_those_that_were_made(served):
+    """Compressed or not, and a problem is never kept."""
     with asking(served, Settings(version_seconds=60)) as client:
         plain = {"Accept-Encoding": "identity"}
         made = client.get(f"{SCORING}/history/Link?days=5", headers=plain)
-        at_hand = client.get(f"{SCORING}/history/Link?days=5", headers=plain)
-        assert at_hand.json()["cache"] == {"cached": True, "ttl_seconds": 60}
+        kept = client.get(f"{SCORING}/history/Link?days=5", headers=plain)
+        assert kept.json()["cache"] == {"cached": True, "ttl_seconds": 60}
         compressed = client.get(f"{SCORING}/history/Link?days=5")
         assert compressed.headers["content-encoding"] == "gzip"
-        assert compressed.json() == at_hand.json() == {**made.json(), "cache": at_hand.json()["cache"]}
+        assert compressed.json() == kept.json() == {**made.json(), "cache": kept.json()["cache"]}
         as_csv = client.get(f"{SCORING}/history/Link?days=5", headers={"Accept": "text/csv"})
         assert as_csv.headers["content-type"].startswith("text/csv")
         for _ in range(2):
