@@ -4,7 +4,7 @@ A page takes a connection that may read the marts, and their relations. What it 
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial, wraps
@@ -14,7 +14,6 @@ from typing import Any
 import psycopg
 
 from ciris_scoring.basics.relations import Relations
-from ciris_scoring.basics.terminal import say
 from ciris_scoring.reading import agents as agents_reading
 from ciris_scoring.reading import fleet, history
 from ciris_scoring.reading.agents import Agent
@@ -30,7 +29,7 @@ from ciris_scoring.reading.run_state import Attempt, attempts, unfinished
 from ciris_scoring.reading.signs import signs
 from ciris_scoring.reading.verdict import BOUND
 from ciris_scoring.reading.words import nearest, published_words
-from ciris_scoring.serve.pages.agent_view import AgentView, read_agents
+from ciris_scoring.serve.pages.agent_view import read_agents
 from ciris_scoring.serve.pages.compare_view import both_told, compared
 from ciris_scoring.serve.pages.evidence_view import Evidence
 from ciris_scoring.serve.pages.fleet_view import HISTORY_DAYS, RANGES, read_fleet
@@ -41,8 +40,6 @@ from ciris_scoring.serve.pages.words import OUTCOMES, natural
 
 MAX_AGENTS = 500
 """Agents in a report: those that need attention most."""
-TOLD_EVERY = 100
-"""Agents after which a report says how far it is."""
 MAX_CHOICES = 50
 NEAREST = 10
 """Agents that are offered to compare with."""
@@ -496,8 +493,6 @@ def report_page(page: _Page) -> str:
     Of more than ``MAX_AGENTS`` agents it shows those that need attention most, and says so.
     """
     view = read_fleet(page.marts, page.as_of, page.window_days, page.bound, MAX_AGENTS)
-    if len(view.scores) > TOLD_EVERY:
-        say(f"Reading what is behind the scores of {len(view.scores)} agents.")
     views = read_agents(page.marts, view.scores, page.bound, page.as_of, page.days, view.frame)
     links = ReportLinks.to([score.agent_id_hash for score in view.scores])
     return page.render(
@@ -509,20 +504,12 @@ def report_page(page: _Page) -> str:
         days=None,
         is_old=False,
         view=view,
-        agents=_told(views),
+        agents=views,
         parameters=parameters(page.marts),
         score_windows=windows(page.marts),
         version=version("ciris-scoring"),
         written_at=page.now,
     )
-
-
-def _told(views: list[AgentView]) -> Iterator[AgentView]:
-    """Tell whoever waits for a large report how far it is."""
-    for n_written, view in enumerate(views):
-        if n_written and n_written % TOLD_EVERY == 0:
-            say(f"The report holds {n_written} of {len(views)} agents.")
-        yield view
 
 
 def _unpublished(begun: Attempt | None) -> list[str]:

@@ -10,7 +10,6 @@ from importlib.resources import files
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from jinja2.ext import Extension
 from markupsafe import Markup, escape
 
 from ciris_scoring.basics import as_of as as_of_time
@@ -42,13 +41,6 @@ UNSEEN = ("Cc", "Cf", "Zl", "Zp")
 """Kinds of characters that have no shape, and may change that of others, turn their direction, or end a line."""
 JOINERS = "\u200c\u200d"
 """Of such a kind, but emoji and some scripts are written with them."""
-
-
-class _NoIndentation(Extension):
-    """Takes the indentation out of templates, not out of what is put into them: it is a fifth of a report."""
-
-    def preprocess(self, source: str, name: str | None, filename: str | None = None) -> str:
-        return re.sub(r"^[ \t]+", "", source, flags=re.MULTILINE)
 
 
 def render(template: str, **values: Any) -> str:
@@ -90,7 +82,6 @@ def _environment() -> Environment:
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
-        extensions=[_NoIndentation],
     )
     environment.filters |= {
         "ago": words.ago,
