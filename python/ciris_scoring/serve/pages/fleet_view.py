@@ -25,8 +25,6 @@ RANGES = (30, 60, 180, 365)
 class FleetView:
     """The fleet at an as-of in a window."""
 
-    as_of: datetime
-    window_days: int
     capacity: FleetCapacity
     scores: list[Score]
     """Who needs attention first; all of them, or as many as were asked for."""
@@ -113,8 +111,6 @@ def read_fleet(
     names = {score.agent_name for score in scores}
     spreads = fleet_reading.spreads(marts, as_of, window_days)
     return FleetView(
-        as_of=as_of,
-        window_days=window_days,
         capacity=over_time[-1],
         scores=scores,
         verdicts=verdicts,
