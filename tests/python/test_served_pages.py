@@ -16,13 +16,11 @@ from starlette.testclient import TestClient
 
 from ciris_scoring.lab.embedded import SCHEMA
 from ciris_scoring.reading.evidence import RULES
-from ciris_scoring.reading.factors import Estimate
 from ciris_scoring.reading.verdict import RAISED_WORDS
 from ciris_scoring.reading.words import COMPONENT_WORDS
 from ciris_scoring.serve.api.database import Database as ServedDatabase
 from ciris_scoring.serve.pages import pages, words
 from ciris_scoring.serve.pages.charts import Frame, told
-from ciris_scoring.serve.pages.compare_view import Compared
 from conftest import Database
 from html_text import cells
 from pipeline import MARTS
@@ -277,8 +275,12 @@ def test_what_a_role_may_not_read_is_said(marts):
 def test_two_agents_lie_beside_each_other(client, marts):
     choices = client.get("/compare?agent_id=Link").text
     assert choices.count("<option") == 13 and choices.count("&amp;other_id=") == 10
-    beside = cells(client.get("/compare?agent_id=Link&other_id=Latch").text)
-    rows = {row[0].split()[-1]: row for row in beside if row[0]}
+
+    def beside(page: str) -> dict[str, list[str]]:
+        return {row[0].split()[-1]: row for row in cells(page) if row[0]}
+
+    rows = beside(client.get("/compare?agent_id=Link&other_id=Latch").text)
+    turned = beside(client.get("/compare?agent_id=Latch&other_id=Link").text)
     expected = marts.execute(
         "select capacity_score, i_chain from fct_capacity_scores where agent_id_hash in (%s, 'cabddd70814e3253')"
         " and window_days = 7 and as_of = (select max(as_of) from fct_capacity_scores) order by agent_id_hash",
@@ -287,25 +289,20 @@ def test_two_agents_lie_beside_each_other(client, marts):
     for place, name in enumerate(("days", "i_chain")):
         shown = [float(cell.split()[0]) for cell in rows[name][1:3]]
         assert shown == pytest.approx([row[place] for row in expected], abs=1e-3)
-        assert rows[name][4] == "apart"
+        assert rows[name][4] == turned[name][4] == "apart"
+        left, right = (row[place] for row in expected)
+        assert [float(row[name][3].replace("−", "-")) for row in (rows, turned)] == pytest.approx(
+            [right - left, left - right], abs=1e-3
+        )
     assert rows["d_identity"][4] == "overlap"
+    marts.execute(
+        "update fct_capacity_scores set capacity_score_low = null, capacity_score_high = null,"
+        " capacity_score_steady = null where agent_id_hash = %s",
+        [LINK],
+    )
+    without = beside(pages.compare_page(marts, MARTS, "Link", "Latch"))
+    assert (without["days"][3:], without["score"][3:]) == ([rows["days"][3], "–"], ["–", rows["score"][4]])
     assert client.get("/compare?agent_id=Link&other_id=nobody").status_code == 404
-
-
-@pytest.mark.parametrize(
-    ("left", "right", "difference", "is_apart"),
-    [
-        (Estimate(0.5, 0.4, 0.6), Estimate(0.8, 0.7, 0.9), 0.3, True),
-        (Estimate(0.8, 0.7, 0.9), Estimate(0.5, 0.4, 0.6), -0.3, True),
-        (Estimate(0.5, 0.4, 0.6), Estimate(0.6, 0.6, 0.7), 0.1, False),
-        (Estimate(0.5, None, None), Estimate(0.6, 0.6, 0.7), 0.1, None),
-        (Estimate(None, None, None), Estimate(0.6, 0.6, 0.7), None, None),
-    ],
-)
-def test_intervals_are_apart_where_they_have_nothing_in_common(left, right, difference, is_apart):
-    found = Compared("Score of 7 days", "score", left, right)
-    assert found.difference == (None if difference is None else pytest.approx(difference))
-    assert found.is_apart is is_apart
 
 
 def test_every_component_has_words(client, marts):

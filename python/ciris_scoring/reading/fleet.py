@@ -287,38 +287,3 @@ def neighbours(marts: Marts, as_of: datetime, window_days: int) -> Neighbours:
         as_of=as_of,
         window_days=window_days,
     )[0]
-
-
-@dataclass(frozen=True, slots=True)
-class Spread:
-    """The agents of one name at an as-of, in a window, and how far their steady scores lie apart."""
-
-    agent_name: str
-    n_agents: int
-    n_scored: int
-    lowest: float | None
-    median: float | None
-    highest: float | None
-
-
-def spreads(marts: Marts, as_of: datetime, window_days: int) -> list[Spread]:
-    """Read the names that several agents bear, with the spread of their steady scores; the most borne first."""
-    return marts.rows(
-        Spread,
-        """
-        select
-            agent_name,
-            count(*)::integer as n_agents,
-            count(capacity_score_steady)::integer as n_scored,
-            min(capacity_score_steady) as lowest,
-            percentile_cont(0.5) within group (order by capacity_score_steady) as median,
-            max(capacity_score_steady) as highest
-        from {fct_capacity_scores}
-        where as_of = %(as_of)s and window_days = %(window_days)s and agent_name is not null
-        group by agent_name
-        having count(*) > 1
-        order by count(*) desc, agent_name collate "C"
-        """,
-        as_of=as_of,
-        window_days=window_days,
-    )

@@ -1,7 +1,7 @@
 """What the page of the fleet shows, read from the marts."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -9,7 +9,7 @@ from ciris_scoring.basics.terminal import plural
 from ciris_scoring.reading import fleet as fleet_reading
 from ciris_scoring.reading import history as history_reading
 from ciris_scoring.reading.agents import Unscored, unscored
-from ciris_scoring.reading.fleet import FleetCapacity, Score, Spread
+from ciris_scoring.reading.fleet import FleetCapacity, Score
 from ciris_scoring.reading.marts import Marts
 from ciris_scoring.reading.verdict import Verdict
 from ciris_scoring.serve.pages import charts
@@ -19,6 +19,31 @@ HISTORY_DAYS = 60
 """Of the charts, where nothing else is asked for."""
 RANGES = (30, 60, 180, 365)
 """Days of history that the pages of a server offer."""
+
+
+@dataclass(frozen=True)
+class Spread:
+    """The agents of one name, and their steady scores, the lowest first."""
+
+    agent_name: str
+    n_agents: int
+    steady: list[float]
+
+
+def spreads_of(scores: Iterable[Score]) -> list[Spread]:
+    """The names that several agents bear; the most borne first."""
+    by_name: dict[str, list[Score]] = {}
+    for score in scores:
+        if score.agent_name is not None:
+            by_name.setdefault(score.agent_name, []).append(score)
+    spreads = (
+        Spread(
+            name, len(of), sorted(s.capacity_score_steady for s in of if s.capacity_score_steady is not None)
+        )
+        for name, of in by_name.items()
+        if len(of) > 1
+    )
+    return sorted(spreads, key=lambda spread: (-spread.n_agents, spread.agent_name))
 
 
 @dataclass(frozen=True)
@@ -105,11 +130,11 @@ def read_fleet(
         )
         for kind, is_sign in (("alerts", False), ("signs", True))
     }
+    spreads = spreads_of(scores)
     scores.sort(key=lambda score: fleet_reading.attention(score, bound))
     scores = scores[:limit]
     hashes = [score.agent_id_hash for score in scores]
     names = {score.agent_name for score in scores}
-    spreads = fleet_reading.spreads(marts, as_of, window_days)
     return FleetView(
         capacity=over_time[-1],
         scores=scores,

@@ -7,6 +7,7 @@ import unicodedata
 from datetime import UTC, datetime
 from functools import cache
 from importlib.resources import files
+from statistics import median
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -94,6 +95,7 @@ def _environment() -> Environment:
         "coded": _coded,
         "component": _component,
         "limit": _limit,
+        "median": median,
         "date": lambda moment: f"{moment.astimezone(UTC):%Y-%m-%d}",
         "iso": as_of_time.text,
         "name": _name,
