@@ -3,13 +3,15 @@
 A page takes a connection that may read the marts, and their relations. What it cannot show, a message says instead.
 """
 
+import csv
+import io
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial, wraps
 from importlib.metadata import version
-from typing import Any
+from typing import Any, NamedTuple
 
 import psycopg
 
@@ -20,7 +22,7 @@ from ciris_scoring.reading.agents import Agent
 from ciris_scoring.reading.alerts import Alert, alerts
 from ciris_scoring.reading.categories import categories
 from ciris_scoring.reading.deferrals import judged_deferrals
-from ciris_scoring.reading.evidence import RULES
+from ciris_scoring.reading.evidence import RULES, count_evidence, read_evidence
 from ciris_scoring.reading.fleet import Neighbours, Score
 from ciris_scoring.reading.marts import Marts
 from ciris_scoring.reading.parameters import parameters, windows
@@ -31,12 +33,12 @@ from ciris_scoring.reading.verdict import BOUND
 from ciris_scoring.reading.words import nearest, published_words
 from ciris_scoring.serve.pages.agent_view import read_agents
 from ciris_scoring.serve.pages.compare_view import both_told, compared
-from ciris_scoring.serve.pages.evidence_view import Evidence
 from ciris_scoring.serve.pages.fleet_view import HISTORY_DAYS, RANGES, read_fleet
 from ciris_scoring.serve.pages.links import Links, ReportLinks, ServedLinks
 from ciris_scoring.serve.pages.render import now as current_time
 from ciris_scoring.serve.pages.render import render
 from ciris_scoring.serve.pages.words import OUTCOMES, natural
+from ciris_scoring.serve.spreadsheet import csv_cell
 
 MAX_AGENTS = 500
 """Agents in a report: those that need attention most."""
@@ -44,6 +46,12 @@ MAX_CHOICES = 50
 NEAREST = 10
 """Agents that are offered to compare with."""
 EVIDENCE_ON_A_PAGE = 50
+EVIDENCE_AT_ONCE = 10_000
+"""Traces that are read at once for a CSV."""
+EVIDENCE_COLUMNS = (
+    *("traced_at", "trace_id", "selected_action", "audit_sequence_number", "recorded", "counts_because"),
+    *("lowered_by", "unit"),
+)
 ALERTS_OF_A_KIND = 8
 ALERTS_ON_A_PAGE = 50
 RUNS_SHOWN = 100
@@ -367,19 +375,22 @@ def evidence_page(page: _Page, agent: str, component: str, after: str | None = N
     """
     if component == DEFERRALS:
         score = _score_of(page, agent)
-        key = (score.agent_id_hash, score.as_of, score.window_start)
-        return page.render("deferrals.html", score=score, deferrals=judged_deferrals(page.marts, *key))
-    found = _evidence_of(page, agent, component)
-    traces, more = found.page(after, EVIDENCE_ON_A_PAGE)
-    link = partial(page.served.evidence, found.score.agent_id_hash, component, found.score.as_of)
+        deferrals = judged_deferrals(page.marts, score.agent_id_hash, score.as_of, score.window_start)
+        return page.render("deferrals.html", score=score, deferrals=deferrals)
+    score, key = _evidence_of(page, agent, component)
+    traces = read_evidence(*key, after=after, limit=EVIDENCE_ON_A_PAGE + 1)
+    shown = traces[:EVIDENCE_ON_A_PAGE]
+    link = partial(page.served.evidence, score.agent_id_hash, component, score.as_of)
     return page.render(
         "evidence.html",
-        evidence=found,
-        traces=traces,
-        n_traces=found.count(),
+        component=component,
+        score=score,
+        unit=RULES[key.part].unit,
+        traces=shown,
+        n_traces=count_evidence(*key),
         after=after,
         first_link=link(page.window_days),
-        next_link=link(page.window_days, after=traces[-1].trace.key) if more else None,
+        next_link=link(page.window_days, after=shown[-1].key) if len(traces) > len(shown) else None,
         csv_link=link(page.window_days, page="evidence.csv"),
     )
 
@@ -387,17 +398,45 @@ def evidence_page(page: _Page, agent: str, component: str, after: str | None = N
 @_of_scores
 def evidence_csv(page: _Page, agent: str, component: str) -> str:
     """Write all traces that lowered a component as CSV; arguments are those of the page."""
-    return _evidence_of(page, agent, component).as_csv()
+    _, key = _evidence_of(page, agent, component)
+    written = io.StringIO()
+    writer = csv.writer(written)
+    writer.writerow(EVIDENCE_COLUMNS)
+    after = None
+    while traces := read_evidence(*key, after=after, limit=EVIDENCE_AT_ONCE):
+        for one in traces:
+            cells = (
+                one.traced_at,
+                one.trace_id,
+                one.selected_action,
+                one.audit_sequence_number,
+                one.recorded,
+            )
+            writer.writerow(map(csv_cell, (*cells, one.because, one.lowered_by, RULES[key.part].unit)))
+        after = traces[-1].key
+    return written.getvalue()
 
 
-def _evidence_of(page: _Page, agent: str, component: str) -> Evidence:
+class _EvidenceOf(NamedTuple):
+    """Whose evidence the readers of `ciris_scoring.reading.evidence` read."""
+
+    marts: Marts
+    part: str
+    """Of RULES; a component may be made of another one's traces."""
+    agent_id_hash: str
+    as_of: datetime
+    window_start: datetime
+
+
+def _evidence_of(page: _Page, agent: str, component: str) -> tuple[Score, _EvidenceOf]:
     part = OF_PARTS.get(component, component)
     if part not in RULES:
         lines = [
             f"Single traces lower {', '.join(RULES)}; the other components are made of many traces together."
         ]
         raise page.instead("No single trace is behind it", lines, 404)
-    return Evidence(page.marts, _score_of(page, agent), component, part)
+    score = _score_of(page, agent)
+    return score, _EvidenceOf(page.marts, part, score.agent_id_hash, score.as_of, score.window_start)
 
 
 @_of_scores
