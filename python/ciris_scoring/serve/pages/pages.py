@@ -6,7 +6,7 @@ A page takes a connection that may read the marts, and their relations. What it 
 import csv
 import io
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial, wraps
@@ -18,7 +18,6 @@ import psycopg
 from ciris_scoring.basics.relations import Relations
 from ciris_scoring.reading import agents as agents_reading
 from ciris_scoring.reading import fleet, history
-from ciris_scoring.reading.agents import Agent
 from ciris_scoring.reading.alerts import Alert, alerts
 from ciris_scoring.reading.categories import categories
 from ciris_scoring.reading.deferrals import judged_deferrals
@@ -75,36 +74,15 @@ class Instead(Exception):
         self.status = status
 
 
-def message_page(
-    heading: str,
-    lines: Sequence[str],
-    *,
-    choices: Sequence[Agent] = (),
-    ways: Mapping[str, str] | None = None,
-    window_days: int | None = None,
-    as_of: datetime | None = None,
-    links: Links | None = None,
-    way_back: str | None = None,
-) -> str:
+def message_page(heading: str, lines: Sequence[str], links: Links | None = None, **more: Any) -> str:
     """Render a page that says something in place of scores; it reads nothing, so the database may be away.
 
     :param lines: paragraphs.
-    :param choices: agents to link to.
-    :param ways: other links by their words.
-    :param as_of: of the scores that the navigation leads to; None without scores.
-    :param way_back: where the page of the fleet is; None for no link.
+    :param more: choices, agents to link to; ways, other links by their words; way_back, where the page of the fleet is;
+        as_of and window_days of the scores that the navigation leads to.
     """
-    return _without_scores(
-        "message.html",
-        links,
-        heading=heading,
-        lines=lines,
-        choices=choices,
-        ways=ways or {},
-        window_days=window_days,
-        as_of=as_of,
-        way_back=way_back,
-    )
+    values: dict[str, Any] = {"choices": (), "ways": {}, "way_back": None, **more}
+    return _without_scores("message.html", links, heading=heading, lines=lines, **values)
 
 
 def _without_scores(template: str, links: Links | None, **values: Any) -> str:
