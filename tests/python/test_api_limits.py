@@ -46,7 +46,7 @@ async def hold(port: int, sent: bytes, until: float) -> None:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(reader.read(), until - time.monotonic())
             writer.close()
-        await asyncio.sleep(5)
+        await asyncio.sleep(max(0, min(5, until - time.monotonic())))
 
 
 def attack(port: int, n_idle: int, n_half: int, until: float) -> None:
