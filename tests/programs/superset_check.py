@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import socket
 import subprocess
 import sys
@@ -33,7 +32,7 @@ from ciris_scoring.lab import embedded
 from ciris_scoring.lab.embedded import SCHEMA
 from ciris_scoring.lab.simulation.sample import load_sample, sample_info
 from ciris_scoring.reading.words import PART_WORDS, named
-from conftest import REPOSITORY, Database, fresh_database
+from conftest import CHROMIUM, FLAGS, REPOSITORY, Database, fresh_database
 from pipeline import score
 
 HOME = REPOSITORY / ".bi"
@@ -81,7 +80,6 @@ BY_SQL = {
     f" from {SCHEMA}.fct_scoring_runs",
 }
 """What each chart has to show, in the order of its columns."""
-FLAGS = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"]
 
 
 class Superset:
@@ -200,11 +198,10 @@ def take_picture(superset: Superset) -> list[str]:
     """Photograph the dashboard; return what charts complain of."""
     from playwright.sync_api import sync_playwright
 
-    chromium = shutil.which("chromium") or shutil.which("chromium-browser")
-    if chromium is None:
+    if CHROMIUM is None:
         sys.exit("No Chromium is installed on the system (Debian: apt-get install chromium).")
     with sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=chromium, args=FLAGS)
+        browser = driver.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
         page = browser.new_page(viewport={"width": 1500, "height": 1900})
         page.goto(f"{superset.url}/login/")
         page.fill("#username", USER)
@@ -279,7 +276,8 @@ def main() -> None:
         superset = Superset(Path(name))
         print("Superset makes its own tables", flush=True)
         superset.command("db", "upgrade")
-        superset.command("fab", "create-admin", *_admin())
+        admin = f"--username {USER} --password {PASSWORD} --firstname A --lastname B --email a@example.org"
+        superset.command("fab", "create-admin", *admin.split())
         superset.command("init")
         file = bundle(database, Path(name))
         for _ in range(2):
@@ -301,17 +299,6 @@ def main() -> None:
     print(f"{time.monotonic() - started:.0f} s after Superset was installed.")
     if wrong or complaints:
         sys.exit(f"{wrong} charts differ; the page says: {complaints}")
-
-
-def _admin() -> list[str]:
-    names = {
-        "username": USER,
-        "firstname": "A",
-        "lastname": "B",
-        "email": "a@example.org",
-        "password": PASSWORD,
-    }
-    return [word for name, value in names.items() for word in (f"--{name}", value)]
 
 
 if __name__ == "__main__":

@@ -9,19 +9,16 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from starlette.testclient import TestClient
-
 from ciris_scoring.basics.project import STATE_FOLDER, load_project
 from ciris_scoring.reading.agents import Agent, find
 from ciris_scoring.reading.marts import Marts
 from ciris_scoring.serve.api import endpoints
-from ciris_scoring.serve.api.app import create_app
 from ciris_scoring.serve.api.database import Database
 from ciris_scoring.serve.api.settings import Settings
+from serving import SCORING, asking, opened
 
 ROOT = Path(__file__).parents[2]
 FILE = ROOT / "python/ciris_scoring/serve/api/examples.json"
-SCORING = "/api/v1/scoring"
 ENDPOINTS = {
     "fleet": f"{SCORING}/capacity/fleet",
     "factors": f"{SCORING}/factors/Link",
@@ -44,7 +41,7 @@ LONG_LISTS = ("agents", "alerts", "signs", "published", "parts", "history")
 
 def examples(database: Database) -> dict[str, Any]:
     """All examples, as servers of the sample answer now."""
-    with served(database, Settings()) as client:
+    with asking(database) as client:
         found: dict[str, Any] = {name: _cut(client.get(path).json()) for name, path in ENDPOINTS.items()}
         found["history.csv"] = client.get(ENDPOINTS["history"], headers={"Accept": "text/csv"}).text
     found["problems"] = {
@@ -57,10 +54,6 @@ def examples(database: Database) -> dict[str, Any]:
     return found
 
 
-def served(database: Database, settings: Settings) -> TestClient:
-    return TestClient(create_app(database, settings), base_url="http://localhost")
-
-
 def _both_called_link(marts: Marts, text: str) -> list[Agent]:
     found = [agent for name in ("Bravo", "Link") for agent in find(marts, name)]
     return [replace(agent, agent_name="Link") for agent in found]
@@ -68,7 +61,7 @@ def _both_called_link(marts: Marts, text: str) -> list[Agent]:
 
 def _problem(database: Database, path: str, settings: Settings) -> dict[str, Any]:
     """What a problem says beside its kind: the answer to the first request that is refused."""
-    with served(database, settings) as client:
+    with asking(database, settings) as client:
         answers = (client.get(path) for _ in range(2_000))
         response = next(answer for answer in answers if answer.status_code != 200)
     return {name: value for name, value in response.json().items() if name not in ("type", "title", "status")}
@@ -86,10 +79,8 @@ def _cut(answer: Any) -> Any:
 
 def _main() -> None:
     project = load_project(ROOT, ROOT / STATE_FOLDER)
-    database = Database(project, 2, 15)
-    database.open()
-    FILE.write_text(json.dumps(examples(database), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    database.close()
+    with opened(project) as database:
+        FILE.write_text(json.dumps(examples(database), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

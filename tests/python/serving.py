@@ -1,15 +1,32 @@
-"""What a server reads a project's marts through, and an application on a real socket."""
+"""What a server reads a project's marts through, an application on a real socket, and its pages in a browser."""
 
 import contextlib
 import threading
 from collections.abc import Iterator
+from typing import Any
+from urllib.parse import urlsplit
 
+import psycopg
 from fastapi import FastAPI
+from psycopg.rows import dict_row
+from starlette.testclient import TestClient
 
 from ciris_scoring.basics.project import Project
+from ciris_scoring.serve.api.app import create_app
 from ciris_scoring.serve.api.connections import LimitedServer
 from ciris_scoring.serve.api.database import Database
 from ciris_scoring.serve.api.server import listen
+from ciris_scoring.serve.api.settings import Settings
+
+SCORING = "/api/v1/scoring"
+KEY = "0123456789abcdef0123456789abcdef"
+LINK = "4107c26fee8baae4"
+
+
+def read(connection: psycopg.Connection, query: str, *values: Any, **named: Any) -> list[dict[str, Any]]:
+    """The rows of a query, by column."""
+    with connection.cursor(row_factory=dict_row) as cursor:
+        return cursor.execute(query, named or values).fetchall()
 
 
 @contextlib.contextmanager
@@ -18,6 +35,11 @@ def opened(project: Project, connections: int = 2, statement_timeout: float = 15
     database.open()
     with contextlib.closing(database):
         yield database
+
+
+def asking(database: Database, settings: Settings | None = None, **options: Any) -> TestClient:
+    """A client of a server on this machine."""
+    return TestClient(create_app(database, settings or Settings()), base_url="http://localhost", **options)
 
 
 @contextlib.contextmanager
@@ -33,3 +55,21 @@ def running(app: FastAPI) -> Iterator[int]:
         serving.should_exit = True
         thread.join()
         listening.close()
+
+
+@contextlib.contextmanager
+def visited(browser: Any, address: str, **options: Any) -> Iterator[Any]:
+    """A page in a browser; fails when the browser complains of anything but a page's own 404, or asks anybody else."""
+    context = browser.new_context(**options)
+    page = context.new_page()
+    complaints: list[str] = []
+    page.on("console", lambda message: complaints.append(message.text))
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    ours = (urlsplit(address)[:2], ("data", ""))
+    page.on(
+        "request", lambda asked: complaints.extend([asked.url] if urlsplit(asked.url)[:2] not in ours else [])
+    )
+    page.goto(address)
+    yield page
+    context.close()
+    assert [one for one in complaints if "404" not in one] == []

@@ -10,20 +10,18 @@ from prometheus_client.parser import text_string_to_metric_families
 from starlette.testclient import TestClient
 
 from ciris_scoring.lab.embedded import SCHEMA
-from ciris_scoring.serve.api.app import create_app
 from ciris_scoring.serve.api.database import Database as ServedDatabase
 from ciris_scoring.serve.api.settings import Settings
 from conftest import Database
+from serving import KEY, SCORING, asking
 
-KEY = "0123456789abcdef0123456789abcdef"
-SCORING = "/api/v1/scoring"
 Samples = dict[tuple[str, ...], float]
 
 
 @pytest.fixture
 def client(served: ServedDatabase) -> Iterator[TestClient]:
-    with TestClient(create_app(served, Settings()), base_url="http://localhost") as asking:
-        yield asking
+    with asking(served) as client:
+        yield client
 
 
 @pytest.fixture(scope="module")
@@ -90,9 +88,9 @@ def test_requests_are_counted_by_route_and_status(client):
 
 
 def test_the_key_is_demanded(served):
-    with TestClient(create_app(served, Settings(key=KEY, local_names_only=False))) as asking:
-        assert asking.get("/metrics").status_code == 401
-        assert asking.get("/metrics", headers={"Authorization": f"Bearer {KEY}"}).status_code == 200
+    with asking(served, Settings(key=KEY)) as client:
+        assert client.get("/metrics").status_code == 401
+        assert client.get("/metrics", headers={"Authorization": f"Bearer {KEY}"}).status_code == 200
 
 
 def test_without_its_database_the_server_still_tells_of_itself(client, monkeypatch):

@@ -203,9 +203,9 @@ def bundled(folder: Path, *arguments: str | Path) -> dict[str, Any]:
         return {name: yaml.safe_load(bundle.read(name)) for name in bundle.namelist()}
 
 
-@pytest.fixture
-def datasets(manifest: Path, tmp_path: Path) -> dict[str, dict[str, Any]]:
-    found = bundled(tmp_path, "--manifest", manifest)
+@pytest.fixture(scope="module")
+def datasets(manifest: Path) -> dict[str, dict[str, Any]]:
+    found = bundled(manifest.parent, "--manifest", manifest)
     return {text["table_name"]: text for name, text in found.items() if "/datasets/" in name}
 
 

@@ -212,19 +212,15 @@ def test_every_link_leads_somewhere(document):
         assert not anchor or anchor in anchors(goal), target
 
 
-def test_every_file_that_a_document_names_is_there():
+def test_every_file_and_model_that_a_document_names_is_there():
     folders = "analyses|dashboards|integration_tests|macros|models|python|seeds|tests"
     text = "".join(document.read_text() for document in DOCUMENTS if document.name != "CHANGELOG.md")
-    named = set(re.findall(rf"`((?:{folders})/[\w./]+)`", text))
-    assert named
-    assert [name for name in sorted(named) if not (REPOSITORY / name).exists()] == []
-
-
-def test_every_model_that_a_document_names_is_there():
-    text = "".join(document.read_text() for document in DOCUMENTS if document.name != "CHANGELOG.md")
-    named = set(re.findall(r"`((?:stg|int|fct|dim)_\w+)`", text))
-    assert named > {"int_trace_verdicts", "fct_capacity_scores"}
-    assert named <= {path.stem for path in (REPOSITORY / "models").rglob("*.*")}
+    files = set(re.findall(rf"`((?:{folders})/[\w./]+)`", text))
+    assert files
+    assert [name for name in sorted(files) if not (REPOSITORY / name).exists()] == []
+    models = set(re.findall(r"`((?:stg|int|fct|dim)_\w+)`", text))
+    assert models > {"int_trace_verdicts", "fct_capacity_scores"}
+    assert models <= {path.stem for path in (REPOSITORY / "models").rglob("*.*")}
 
 
 def test_every_document_that_a_file_names_is_there():

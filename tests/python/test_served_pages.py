@@ -9,7 +9,6 @@ import html
 import io
 import re
 from collections.abc import Iterator
-from typing import Any
 
 import psycopg
 import pytest
@@ -19,18 +18,14 @@ from ciris_scoring.lab.embedded import SCHEMA
 from ciris_scoring.reading.evidence import RULES
 from ciris_scoring.reading.verdict import RAISED_WORDS
 from ciris_scoring.reading.words import COMPONENT_WORDS
-from ciris_scoring.serve.api.app import create_app
 from ciris_scoring.serve.api.database import Database as ServedDatabase
-from ciris_scoring.serve.api.settings import Settings
 from ciris_scoring.serve.pages import pages, words
 from ciris_scoring.serve.pages.charts import Frame, told
-from ciris_scoring.serve.pages.compare_view import Compared, Value
 from conftest import Database
 from html_text import cells
 from pipeline import MARTS
-from serving import running
+from serving import LINK, asking, running, visited
 
-LINK = "4107c26fee8baae4"
 PAGES = {
     "fleet": "./",
     "agent": "agent?agent_id=Link",
@@ -52,9 +47,9 @@ PAGES = {
 
 @pytest.fixture(scope="module")
 def client(served: ServedDatabase) -> Iterator[TestClient]:
-    with TestClient(create_app(served, Settings()), "http://localhost") as asking:
-        asking.headers["accept"] = "text/html"
-        yield asking
+    with asking(served) as client:
+        client.headers["accept"] = "text/html"
+        yield client
 
 
 @pytest.fixture
@@ -280,8 +275,12 @@ def test_what_a_role_may_not_read_is_said(marts):
 def test_two_agents_lie_beside_each_other(client, marts):
     choices = client.get("/compare?agent_id=Link").text
     assert choices.count("<option") == 13 and choices.count("&amp;other_id=") == 10
-    beside = cells(client.get("/compare?agent_id=Link&other_id=Latch").text)
-    rows = {row[0].split()[-1]: row for row in beside if row[0]}
+
+    def beside(page: str) -> dict[str, list[str]]:
+        return {row[0].split()[-1]: row for row in cells(page) if row[0]}
+
+    rows = beside(client.get("/compare?agent_id=Link&other_id=Latch").text)
+    turned = beside(client.get("/compare?agent_id=Latch&other_id=Link").text)
     expected = marts.execute(
         "select capacity_score, i_chain from fct_capacity_scores where agent_id_hash in (%s, 'cabddd70814e3253')"
         " and window_days = 7 and as_of = (select max(as_of) from fct_capacity_scores) order by agent_id_hash",
@@ -290,25 +289,20 @@ def test_two_agents_lie_beside_each_other(client, marts):
     for place, name in enumerate(("days", "i_chain")):
         shown = [float(cell.split()[0]) for cell in rows[name][1:3]]
         assert shown == pytest.approx([row[place] for row in expected], abs=1e-3)
-        assert rows[name][4] == "apart"
+        assert rows[name][4] == turned[name][4] == "apart"
+        left, right = (row[place] for row in expected)
+        assert [float(row[name][3].replace("−", "-")) for row in (rows, turned)] == pytest.approx(
+            [right - left, left - right], abs=1e-3
+        )
     assert rows["d_identity"][4] == "overlap"
+    marts.execute(
+        "update fct_capacity_scores set capacity_score_low = null, capacity_score_high = null,"
+        " capacity_score_steady = null where agent_id_hash = %s",
+        [LINK],
+    )
+    without = beside(pages.compare_page(marts, MARTS, "Link", "Latch"))
+    assert (without["days"][3:], without["score"][3:]) == ([rows["days"][3], "–"], ["–", rows["score"][4]])
     assert client.get("/compare?agent_id=Link&other_id=nobody").status_code == 404
-
-
-@pytest.mark.parametrize(
-    ("left", "right", "difference", "is_apart"),
-    [
-        (Value(0.5, 0.4, 0.6), Value(0.8, 0.7, 0.9), 0.3, True),
-        (Value(0.8, 0.7, 0.9), Value(0.5, 0.4, 0.6), -0.3, True),
-        (Value(0.5, 0.4, 0.6), Value(0.6, 0.6, 0.7), 0.1, False),
-        (Value(0.5, None, None), Value(0.6, 0.6, 0.7), 0.1, None),
-        (Value(None, None, None), Value(0.6, 0.6, 0.7), None, None),
-    ],
-)
-def test_intervals_are_apart_where_they_have_nothing_in_common(left, right, difference, is_apart):
-    found = Compared("Score of 7 days", "score", left, right)
-    assert found.difference == (None if difference is None else pytest.approx(difference))
-    assert found.is_apart is is_apart
 
 
 def test_every_component_has_words(client, marts):
@@ -339,21 +333,6 @@ def test_a_chart_says_what_its_points_are(marts):
 def address(client: TestClient) -> Iterator[str]:
     with running(client.app) as port:
         yield f"http://127.0.0.1:{port}/"
-
-
-@contextlib.contextmanager
-def visited(browser: Any, address: str, **options: Any) -> Iterator[Any]:
-    """A page of the server; fails when the browser complains of anything, or asks anybody else."""
-    context = browser.new_context(**options)
-    page = context.new_page()
-    complaints: list[str] = []
-    page.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
-    page.on("pageerror", lambda error: complaints.append(str(error)))
-    page.on("request", lambda asked: complaints.append(asked.url) if "127.0.0.1" not in asked.url else None)
-    page.goto(address)
-    yield page
-    context.close()
-    assert [one for one in complaints if not one.startswith("data:") and "404" not in one] == []
 
 
 def test_a_chart_answers_to_mouse_touch_and_keyboard(browser, address):

@@ -1,5 +1,6 @@
 """The alerts at an as-of, and since when they stand."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -25,34 +26,31 @@ class Alert:
 
 
 def alerts(
-    marts: Marts, as_of: datetime, window_days: int | None = None, *, agent_id_hash: str | None = None
+    marts: Marts, as_of: datetime, window_days: int | None = None, *, agents: Sequence[str] | None = None
 ) -> list[Alert]:
     """Read the alerts, the critical ones first.
 
     :param as_of: at which they stand.
     :param window_days: only those of this window.
-    :param agent_id_hash: only this agent's.
+    :param agents: only those of these hashes.
     """
     found = marts.rows(
         Alert,
         f"""
         with {AS_OF_MEANT}
 
-        select
-            agent_id_hash, agent_name, as_of, window_days, kind, severity, value, threshold, message,
-            null::timestamptz as since
+        select {{columns}}
         from {{fct_capacity_alerts}}
         where
             as_of = (select meant.as_of from meant)
             and (%(window_days)s::integer is null or window_days = %(window_days)s)
-            and (%(agent_id_hash)s::text is null or agent_id_hash = %(agent_id_hash)s)
+            and (%(agents)s::text[] is null or agent_id_hash = any(%(agents)s))
         order by severity, kind, agent_name collate "C" nulls last, agent_id_hash, window_days
         """,
         as_of=as_of,
         window_days=window_days,
-        agent_id_hash=agent_id_hash,
+        agents=agents,
     )
-    agents = [agent_id_hash] if agent_id_hash else None
     since = {
         (window, one.agent_id_hash, one.name): one.since
         for window in {alert.window_days for alert in found}

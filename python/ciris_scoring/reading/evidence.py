@@ -1,7 +1,7 @@
 """The traces that lowered the parts of a score, and by how much each did: one table of rules, from the marts alone."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -146,6 +146,7 @@ class Trace:
     trace_verdict_id: UUID
     trace_id: str | None
     traced_at: datetime
+    part: str
     lowered_by: float
     """In the unit of the rule."""
     agent_name: str | None
@@ -166,6 +167,36 @@ class Trace:
     action_success: bool | None
     failure_mode: str | None
     """Of the fragile episode that it began; None where it began none."""
+
+    @property
+    def because(self) -> str:
+        """Why it counts."""
+        return described(asdict(self), self.part)
+
+    @property
+    def recorded(self) -> str:
+        """What it recorded that the part looks at."""
+        verified = "verified" if self.is_signature_verified else "not verified"
+        if self.part == "d_identity":
+            return f"{self.previous_agent_name} → {self.agent_name}"
+        if self.part == "k_contradiction":
+            return "action_was_overridden: true"
+        if self.part == "i_chain":
+            before = self.previous_audit_sequence_number
+            number = "no number" if self.audit_sequence_number is None else f"{self.audit_sequence_number}"
+            after = "" if before is None else f" after {before}"
+            registered = "registered" if self.is_key_registered else "not registered"
+            return f"{number}{after}; signature {verified}, key {registered}"
+        if self.part == "i_coverage":
+            without = f", without {', '.join(self.missing_fields)}" if self.missing_fields else ""
+            return f"{self.n_fields_present} of 10 fields{without}"
+        if self.part == "i_replay":
+            return f"does not follow: {', '.join(self.failed_comparisons)}"
+        if self.part == "u_unsafe":
+            return f"entropy {self.entropy_level}, action {'succeeded' if self.action_success else 'failed'}"
+        if self.part == "s_score":
+            return f"signature {verified}"
+        return f"failure mode {self.failure_mode}"
 
     @property
     def key(self) -> str:
@@ -210,7 +241,7 @@ def read_evidence(
         Trace,
         f"""
         with {lowered([part])}
-        select {_TRACE}, failure_mode, amount as lowered_by
+        select {_TRACE}, failure_mode, part, amount as lowered_by
         from lowered
         where
             %(after_id)s::uuid is null

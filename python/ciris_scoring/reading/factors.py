@@ -1,23 +1,19 @@
-"""The five factors: their names and columns in the marts."""
+"""The five factors and their columns in the marts, and numbers with their limits."""
 
-from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 FACTORS = {"C": "c_score", "I_int": "i_int_score", "R": "r_score", "I_inc": "i_inc_score", "S": "s_score"}
 """Column of each factor in fct_capacity_scores; limits are in the same with _low and _high behind it."""
-FACTOR_NAMES = {
-    "C": "Core identity",
-    "I_int": "Integrity",
-    "R": "Resilience",
-    "I_inc": "Incompleteness awareness",
-    "S": "Sustained coherence",
-}
 
 
-@dataclass(frozen=True, slots=True)
-class Factor:
-    """A factor of a score, in [0, 1], with its 95 % interval; the limits are null in rows older than intervals."""
+class Estimate(NamedTuple):
+    """A number with its 95 % interval; nulls are those of the marts."""
 
-    name: str
-    score: float
+    value: float | None
     low: float | None
     high: float | None
+
+    @classmethod
+    def of(cls, row: Any, column: str) -> "Estimate":
+        """That of a row of a mart, whose limits are in the same column with _low and _high behind it."""
+        return cls(*(getattr(row, column + end) for end in ("", "_low", "_high")))

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from ciris_scoring.reading import verdict as verdicts
-from ciris_scoring.reading.factors import Factor
+from ciris_scoring.reading.factors import FACTORS, Estimate
 from ciris_scoring.reading.marts import Marts
 from ciris_scoring.reading.verdict import Raised, Verdict
 
@@ -79,15 +79,9 @@ class Score:
         return verdicts.verdict(bound, *limits, self.score_status, self.raised)
 
     @property
-    def factors(self) -> tuple[Factor, ...]:
+    def factors(self) -> dict[str, Estimate]:
         """The five factors, in their usual order."""
-        return (
-            Factor("C", self.c_score, self.c_score_low, self.c_score_high),
-            Factor("I_int", self.i_int_score, self.i_int_score_low, self.i_int_score_high),
-            Factor("R", self.r_score, self.r_score_low, self.r_score_high),
-            Factor("I_inc", self.i_inc_score, self.i_inc_score_low, self.i_inc_score_high),
-            Factor("S", self.s_score, self.s_score_low, self.s_score_high),
-        )
+        return {name: Estimate.of(self, column) for name, column in FACTORS.items()}
 
 
 def scores(
@@ -111,19 +105,7 @@ def scores(
         Score,
         """
         with chosen as materialized (
-            select
-                agent_id_hash, agent_name, as_of, window_days, window_start, n_traces, capacity_score,
-                capacity_score_low, capacity_score_high, capacity_score_geometric, fragility_index, category,
-                category_low, category_high, category_certainty, interval_driver, score_status, confidence,
-                weakest_factor, unmeasured_components,
-                c_score, c_score_low, c_score_high,
-                i_int_score, i_int_score_low, i_int_score_high,
-                r_score, r_score_low, r_score_high,
-                i_inc_score, i_inc_score_low, i_inc_score_high,
-                s_score, s_score_low, s_score_high,
-                capacity_score_steady, capacity_score_steady_low, capacity_score_steady_high, category_steady,
-                category_steady_certainty, mttr_hours_steady_minus_weekly, q_deferral_steady_minus_weekly,
-                steady_missing_because, parameter_set_id, scored_at
+            select *
             from {fct_capacity_scores}
             where
                 as_of = %(as_of)s
@@ -138,27 +120,32 @@ def scores(
             select parameter_value::numeric::integer as n
             from {dim_scoring_parameters}
             where parameter_name = 'min_traces'
+        ),
+
+        described as (
+            select
+                chosen.*,
+                case
+                    when chosen.capacity_score is null then greatest((select n from min_traces) - chosen.n_traces, 0)
+                end as missing_traces,
+                compared.compared_as_of,
+                compared.score_before,
+                compared.change,
+                compared.not_comparable_because,
+                case when agents.last_traced_at < chosen.as_of then agents.last_traced_at end as last_traced_at
+            from chosen
+            left join {dim_agents} as agents on chosen.agent_id_hash = agents.agent_id_hash
+            left join {fct_score_comparisons} as compared
+                on
+                    chosen.agent_id_hash = compared.agent_id_hash
+                    and compared.as_of = %(as_of)s
+                    and compared.window_days = %(window_days)s
+                    and compared.compared_with = 'window'
         )
 
-        select
-            chosen.*,
-            case
-                when chosen.capacity_score is null then greatest((select n from min_traces) - chosen.n_traces, 0)
-            end as missing_traces,
-            compared.compared_as_of,
-            compared.score_before,
-            compared.change,
-            compared.not_comparable_because,
-            case when agents.last_traced_at < chosen.as_of then agents.last_traced_at end as last_traced_at
-        from chosen
-        left join {dim_agents} as agents on chosen.agent_id_hash = agents.agent_id_hash
-        left join {fct_score_comparisons} as compared
-            on
-                chosen.agent_id_hash = compared.agent_id_hash
-                and compared.as_of = %(as_of)s
-                and compared.window_days = %(window_days)s
-                and compared.compared_with = 'window'
-        order by chosen.capacity_score nulls last, chosen.agent_id_hash
+        select {columns}
+        from described
+        order by capacity_score nulls last, agent_id_hash
         """,
         as_of=as_of,
         window_days=window_days,
@@ -168,10 +155,7 @@ def scores(
     )
     agents = [score.agent_id_hash for score in found] if agent_id_hash or below or limit else None
     raised = verdicts.raised(marts, window_days, raised_at or as_of, agents=agents)
-    return [
-        replace(score, raised=raised[score.agent_id_hash]) if score.agent_id_hash in raised else score
-        for score in found
-    ]
+    return [replace(score, raised=raised[score.agent_id_hash]) for score in found]
 
 
 def attention(score: Score, bound: float) -> tuple[object, ...]:
@@ -303,38 +287,3 @@ def neighbours(marts: Marts, as_of: datetime, window_days: int) -> Neighbours:
         as_of=as_of,
         window_days=window_days,
     )[0]
-
-
-@dataclass(frozen=True, slots=True)
-class Spread:
-    """The agents of one name at an as-of, in a window, and how far their steady scores lie apart."""
-
-    agent_name: str
-    n_agents: int
-    n_scored: int
-    lowest: float | None
-    median: float | None
-    highest: float | None
-
-
-def spreads(marts: Marts, as_of: datetime, window_days: int) -> list[Spread]:
-    """Read the names that several agents bear, with the spread of their steady scores; the most borne first."""
-    return marts.rows(
-        Spread,
-        """
-        select
-            agent_name,
-            count(*)::integer as n_agents,
-            count(capacity_score_steady)::integer as n_scored,
-            min(capacity_score_steady) as lowest,
-            percentile_cont(0.5) within group (order by capacity_score_steady) as median,
-            max(capacity_score_steady) as highest
-        from {fct_capacity_scores}
-        where as_of = %(as_of)s and window_days = %(window_days)s and agent_name is not null
-        group by agent_name
-        having count(*) > 1
-        order by count(*) desc, agent_name collate "C"
-        """,
-        as_of=as_of,
-        window_days=window_days,
-    )

@@ -1,10 +1,10 @@
 """Scores over time, and the events that a person looks for behind a step in them."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from ciris_scoring.reading.marts import Marts
+from ciris_scoring.reading.marts import Marts, by_agent
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,12 +43,12 @@ def histories(
     first: datetime | None = None,
     last: datetime | None = None,
     daily_at: datetime | None = None,
-) -> dict[str, list[Point]]:
+) -> Mapping[str, list[Point]]:
     """Read the scores of agents, from as-of first to last, both included; None for no limit.
 
     :param agents: hashes.
     :param daily_at: only the as-ofs at this time of the day (UTC).
-    :returns: by hash, in the order of time; agents without a row there are left out.
+    :returns: by hash, in the order of time.
     """
     found = marts.rows(
         Point,
@@ -72,31 +72,19 @@ def histories(
         last=last,
         daily_at=daily_at,
     )
-    by_agent: dict[str, list[Point]] = {}
-    for point in found:
-        by_agent.setdefault(point.agent_id_hash, []).append(point)
-    return by_agent
-
-
-@dataclass(frozen=True, slots=True)
-class Capacities:
-    """The steady score of an agent over time, for a line of which there are hundreds."""
-
-    agent_id_hash: str
-    as_ofs: list[datetime]
-    capacities: list[float | None]
-    """As many; null as in the mart."""
+    return by_agent(found)
 
 
 def capacities(
     marts: Marts, agents: Sequence[str], window_days: int, first: datetime, last: datetime
-) -> dict[str, Capacities]:
+) -> dict[str, list[tuple[datetime, float | None]]]:
     """Read the steady scores of agents at the as-ofs from first to last that are whole days before the last.
 
-    :returns: by hash; agents without a row there are left out.
+    It reads arrays, not rows: a fleet has hundreds of lines.
+
+    :returns: as-ofs and scores by hash; agents without a row there are left out.
     """
-    found = marts.rows(
-        Capacities,
+    found = marts.dicts(
         """
         select
             agent_id_hash,
@@ -111,12 +99,9 @@ def capacities(
             and mod(extract(epoch from %(last)s::timestamptz - as_of), 86400) = 0
         group by agent_id_hash
         """,
-        agents=list(agents),
-        window_days=window_days,
-        first=first,
-        last=last,
+        {"agents": list(agents), "window_days": window_days, "first": first, "last": last},
     )
-    return {one.agent_id_hash: one for one in found}
+    return {row["agent_id_hash"]: list(zip(row["as_ofs"], row["capacities"], strict=True)) for row in found}
 
 
 def as_ofs(marts: Marts, agent_id_hash: str) -> dict[int, list[datetime]]:
@@ -155,12 +140,12 @@ def events(
     window_days: int,
     first: datetime,
     last: datetime,
-) -> dict[str, list[Event]]:
+) -> Mapping[str, list[Event]]:
     """Read what happened to agents in a span, which is half-open.
 
     :param agents: hashes.
     :param window_days: of the scores whose parameters are compared.
-    :returns: by hash, in the order of time; agents without an event are left out.
+    :returns: by hash, in the order of time.
     """
     found = marts.rows(
         Event,
@@ -252,7 +237,4 @@ def events(
         first=first,
         last=last,
     )
-    by_agent: dict[str, list[Event]] = {}
-    for event in found:
-        by_agent.setdefault(event.agent_id_hash, []).append(event)
-    return by_agent
+    return by_agent(found)

@@ -1,9 +1,11 @@
 """The published marts: rows as dataclasses, and the state of the database that they are read in."""
 
 import contextlib
-from collections.abc import Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from inspect import signature
+from operator import attrgetter
 from typing import Any, TypeVar
 
 import psycopg
@@ -36,10 +38,12 @@ class Marts:
     def rows(self, kind: type[Kind], query: str, **values: Any) -> list[Kind]:
         """Return the rows of a query.
 
-        :param kind: class with a field for each column of the query, whose names are ``{columns}`` there.
+        :param kind: class with a field for each column of the query, whose names are ``{columns}`` there; a field with
+            a default is filled in later.
         :param values: of the placeholders.
         """
-        columns = sql.SQL(", ").join(map(sql.Identifier, signature(kind).parameters))
+        fields = [name for name, field in signature(kind).parameters.items() if field.default is field.empty]
+        columns = sql.SQL(", ").join(map(sql.Identifier, fields))
         composed = sql.SQL(query).format(**self.relations, columns=columns)
         with self.connection.cursor(row_factory=class_row(kind)) as cursor:
             return cursor.execute(composed, values).fetchall()
@@ -71,6 +75,14 @@ class Marts:
                 f"There is no {self.relations.places[missing[0]]}: no score is published there.",
                 "Score the fleet first with ciris-scoring run, or name another --target.",
             )
+
+
+def by_agent(rows: Iterable[Kind]) -> Mapping[str, list[Kind]]:
+    """Group rows by their agent_id_hash, in their order; an agent without a row has none."""
+    found: dict[str, list[Kind]] = defaultdict(list)
+    for row in rows:
+        found[attrgetter("agent_id_hash")(row)].append(row)
+    return found
 
 
 @contextlib.contextmanager

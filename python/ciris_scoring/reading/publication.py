@@ -18,7 +18,7 @@ class Publication:
     as_of: datetime | None
     """The newest as-of; None where there is no score."""
     parameter_set_id: str
-    window_days: tuple[int, ...]
+    window_days: list[int]
     """The published windows, the shortest, which is the reference, first."""
     min_traces: int
     low_capacity_threshold: float
@@ -55,14 +55,5 @@ def read_publication(marts: Marts) -> Publication:
     """
     identity = marts.value(IDENTITY) if marts.may_read("fct_scoring_runs") else None
     [row] = marts.dicts(PUBLICATION, {})
-    scored_at, as_of, parameter_set_id, window_days, min_traces, threshold = row.values()
-    return Publication(
-        # Marts are written one after the other: what is read meanwhile may be no other reading's.
-        identity=identity or str(uuid4()),
-        scored_at=scored_at,
-        as_of=as_of,
-        parameter_set_id=parameter_set_id,
-        window_days=tuple(window_days),
-        min_traces=min_traces,
-        low_capacity_threshold=threshold,
-    )
+    # Marts are written one after the other: what is read meanwhile may be no other reading's.
+    return Publication(identity or str(uuid4()), **row)

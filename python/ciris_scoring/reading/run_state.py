@@ -1,41 +1,11 @@
 """How far the last run came, when it has not published its scores: the newest row of the log of runs."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from ciris_scoring.basics.connection import has_right
 from ciris_scoring.basics.run_lock import RUN_LOCK, is_held
 from ciris_scoring.reading.marts import Marts
-
-
-@dataclass(frozen=True, slots=True)
-class Unfinished:
-    """A run that has not published its scores."""
-
-    as_of: datetime
-    started_at: datetime
-    is_at_work: bool
-    """Whether somebody holds the lock of a run; if not, the run was refused, failed or was stopped."""
-    outcome: str | None = None
-    """refused, failed or interrupted, where the run could say so."""
-    message: str | None = None
-    """What it said of the cause."""
-    remedy: str | None = None
-    """What it said to do about it."""
-
-
-def unfinished(marts: Marts) -> Unfinished | None:
-    """Read what the last run left unfinished; None when that is nothing, or the role may not know.
-
-    :raises psycopg.Error: the database cannot be read.
-    """
-    run = next(iter(attempts(marts, 1) or []), None)
-    if run is None or run.outcome in ("published", "built"):
-        return None
-    is_at_work = is_held(marts.connection, RUN_LOCK, marts.relations.target_schema)
-    outcome = None if run.outcome == "unfinished" else run.outcome
-    return Unfinished(run.as_of, run.started_at, is_at_work, outcome, run.message, run.remedy)
-
 
 OUTCOMES = ("published", "failed", "interrupted", "unfinished")
 """What may become of a run. One that was refused never was one; one that built a part was to publish nothing."""
@@ -54,6 +24,8 @@ class Attempt:
     n_late_traces: int | None
     message: str | None
     remedy: str | None
+    is_at_work: bool = False
+    """Whether somebody holds the lock of a run; asked of an unfinished run alone."""
 
 
 def attempts(marts: Marts, limit: int) -> list[Attempt] | None:
@@ -78,6 +50,17 @@ def attempts(marts: Marts, limit: int) -> list[Attempt] | None:
         f"select {{columns}} from {log} order by coalesce(ended_at, started_at) desc limit %(limit)s",
         limit=limit,
     )
+
+
+def unfinished(marts: Marts) -> Attempt | None:
+    """Read what the last run left unfinished; None when that is nothing, or the role may not know.
+
+    :raises psycopg.Error: the database cannot be read.
+    """
+    run = next(iter(attempts(marts, 1) or []), None)
+    if run is None or run.outcome in ("published", "built"):
+        return None
+    return replace(run, is_at_work=is_held(marts.connection, RUN_LOCK, marts.relations.target_schema))
 
 
 def last_run(marts: Marts) -> Attempt | None:

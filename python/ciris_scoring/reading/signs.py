@@ -1,5 +1,6 @@
 """Signs of a polished record: reasons to look, part of no score."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -18,10 +19,12 @@ class Sign:
     message: str
 
 
-def signs(marts: Marts, as_of: datetime, window_days: int, agent_id_hash: str | None = None) -> list[Sign]:
+def signs(
+    marts: Marts, as_of: datetime, window_days: int, *, agents: Sequence[str] | None = None
+) -> list[Sign]:
     """Read the signs that are raised at an as-of, by agent.
 
-    :param agent_id_hash: only this agent's.
+    :param agents: only those of these hashes.
     """
     return marts.rows(
         Sign,
@@ -31,10 +34,10 @@ def signs(marts: Marts, as_of: datetime, window_days: int, agent_id_hash: str | 
         where
             as_of = %(as_of)s
             and window_days = %(window_days)s
-            and (%(agent_id_hash)s::text is null or agent_id_hash = %(agent_id_hash)s)
+            and (%(agents)s::text[] is null or agent_id_hash = any(%(agents)s))
         order by agent_name collate "C" nulls last, agent_id_hash, sign, field
         """,
         as_of=as_of,
         window_days=window_days,
-        agent_id_hash=agent_id_hash,
+        agents=agents,
     )

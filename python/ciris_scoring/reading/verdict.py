@@ -1,12 +1,12 @@
 """What to do about a permission: one function, and one query for what stands against an agent (certainty.md §4b)."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, get_args
 
 from ciris_scoring.basics import decimals
-from ciris_scoring.reading.marts import Marts
+from ciris_scoring.reading.marts import Marts, by_agent
 
 VerdictName = Literal["review", "withhold", "keep", "wait", "grant"]
 VERDICTS: tuple[VerdictName, ...] = get_args(VerdictName)
@@ -142,7 +142,7 @@ def raised(
     *,
     first: datetime | None = None,
     agents: Sequence[str] | None = None,
-) -> dict[str, list[Raised]]:
+) -> Mapping[str, list[Raised]]:
     """Read the alerts and signs of agents: critical alerts first, then warnings, then signs.
 
     :param as_of: at which they stand; what a later run raised that scored nobody stands at the newest as-of too.
@@ -212,7 +212,4 @@ def raised(
         agents=None if agents is None else list(agents),
         as_ofs=AS_OFS,
     )
-    by_agent: dict[str, list[Raised]] = {}
-    for one in found:
-        by_agent.setdefault(one.agent_id_hash, []).append(one)
-    return by_agent
+    return by_agent(found)

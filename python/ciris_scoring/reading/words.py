@@ -62,6 +62,8 @@ FACTOR_WORDS = {
     ),
 }
 
+FACTOR_NAMES = {factor: words.name.capitalize() for factor, words in FACTOR_WORDS.items()}
+
 PART_WORDS: Mapping[str, str] = {one.component: one.part_words for one in COMPONENT_ROWS if one.part_words}
 """The parts that a score loses points to, by their names in the marts."""
 

@@ -23,7 +23,7 @@ from ciris_scoring.reading import agents, fleet, history
 from ciris_scoring.reading.evidence import EPISODES, RULES, described, lowered
 from ciris_scoring.reading.factors import FACTORS
 from ciris_scoring.reading.marts import Marts, read_only
-from ciris_scoring.reading.verdict import BOUND, raised, verdict
+from ciris_scoring.reading.verdict import BOUND
 from ciris_scoring.reading.words import PART_WORDS, named, nearest
 
 PAGE_WIDTH = 100
@@ -181,8 +181,12 @@ def _find_score(
             f"--window-days is {window}, and agent {agent_id_hash} has no score in a window of so many days.",
             f"It has scores in windows of {' and '.join(map(str, as_ofs))} days.",
         )
-    at = moment or as_ofs[window][-1]
-    key = {"agent_id_hash": agent_id_hash, "window_days": window, "as_of": at}
+    key = {"agent_id_hash": agent_id_hash, "window_days": window, "as_of": moment or as_ofs[window][-1]}
+    return _score_at(marts, key, as_ofs[window], "--as-of")
+
+
+def _score_at(marts: Marts, key: Row, as_ofs: Sequence[datetime], option: str) -> Row:
+    """The row of fct_capacity_scores with a key; where there is none, say which as-ofs are nearest to the option's."""
     found = marts.dicts(
         """
         select *
@@ -192,17 +196,12 @@ def _find_score(
         key,
     )
     if not found:
-        raise _no_score(key, at, as_ofs[window], "--as-of")
+        raise InputError(
+            f"{option} is {as_of_time.text(key['as_of'])}, where agent {key['agent_id_hash']} has no row with a window "
+            f"of {key['window_days']} days.",
+            f"Its nearest as-ofs are: {' and '.join(map(as_of_time.text, nearest(as_ofs, key['as_of'])))}.",
+        )
     return found[0]
-
-
-def _no_score(key: Row, moment: datetime, as_ofs: Sequence[datetime], option: str) -> InputError:
-    """Say that the agent has no row at an as-of, and which ones are nearest."""
-    return InputError(
-        f"{option} is {as_of_time.text(moment)}, where agent {key['agent_id_hash']} has no row with a window of "
-        f"{key['window_days']} days.",
-        f"Its nearest as-ofs are: {' and '.join(map(as_of_time.text, nearest(as_ofs, moment)))}.",
-    )
 
 
 def _key(score: Row) -> tuple[list[str], datetime, int]:
@@ -257,40 +256,21 @@ def _since(marts: Marts, score: Row, earlier: datetime, as_ofs: Sequence[datetim
             f"--since is {as_of_time.text(earlier)}, which is not before the as-of {as_of_time.text(score['as_of'])}.",
             "Give an earlier as-of.",
         )
-    differences = ", ".join(f"later.{column} - earlier.{column} as {column}" for column in FACTORS.values())
-    found = marts.dicts(
-        f"""
-        select
-            earlier.capacity_score as score_before,
-            later.capacity_score as score_now,
-            case
-                when earlier.parameter_set_id = later.parameter_set_id
-                    then later.capacity_score - earlier.capacity_score
-            end as change,
-            case
-                when earlier.parameter_set_id <> later.parameter_set_id then 'other_parameter_set'
-                when earlier.capacity_score is null or later.capacity_score is null then 'no_score'
-            end as not_comparable_because,
-            {differences}
-        from {{fct_capacity_scores}} as later
-        join {{fct_capacity_scores}} as earlier
-            on earlier.agent_id_hash = later.agent_id_hash and earlier.window_days = later.window_days
-        where
-            later.agent_id_hash = %(agent_id_hash)s and later.as_of = %(as_of)s
-            and later.window_days = %(window_days)s and earlier.as_of = %(earlier)s
-        """,
-        {**score, "earlier": earlier},
-    )
-    if not found:
-        raise _no_score(score, earlier, as_ofs, "--since")
-    [compared] = found
-    factors = {column: compared.pop(column) for column in FACTORS.values()}
+    before = _score_at(marts, {**score, "as_of": earlier}, as_ofs, "--since")
+    is_alike = before["parameter_set_id"] == score["parameter_set_id"]
+    has_scores = None not in (before["capacity_score"], score["capacity_score"])
+    reason = None if is_alike and has_scores else "no_score" if is_alike else "other_parameter_set"
     published = [row for row in _comparisons(marts, score) if row["compared_as_of"] == earlier]
     return {
         "compared_with": "since",
         "compared_as_of": earlier,
-        **compared,
-        "factors": None if compared["not_comparable_because"] == "other_parameter_set" else factors,
+        "score_before": before["capacity_score"],
+        "score_now": score["capacity_score"],
+        "change": None if reason else score["capacity_score"] - before["capacity_score"],
+        "not_comparable_because": reason,
+        "factors": {column: score[column] - before[column] for column in FACTORS.values()}
+        if is_alike
+        else None,
         "parts": published[0]["parts"] if published else None,
     }
 
@@ -363,12 +343,11 @@ def _verdict(marts: Marts, score: Row, bound: float, *, is_newest: bool) -> Row:
     """What to do about a permission, and the alerts and signs that stand."""
     newest = fleet.newest(marts, score["window_days"])
     at = newest.as_of if newest and is_newest else score["as_of"]
-    standing = raised(marts, score["window_days"], at, agents=[score["agent_id_hash"]])
-    found = standing.get(score["agent_id_hash"], [])
-    low, high = (score[f"capacity_score_steady_{end}"] for end in ("low", "high"))
+    key = (score["as_of"], score["window_days"])
+    [found] = fleet.scores(marts, *key, agent_id_hash=score["agent_id_hash"], raised_at=at)
     return {
-        "verdict": asdict(verdict(bound, low, high, score["score_status"], found)),
-        "raised": [{**asdict(one), "reviews": one.reviews} for one in found],
+        "verdict": asdict(found.verdict(bound)),
+        "raised": [{**asdict(one), "reviews": one.reviews} for one in found.raised],
     }
 
 

@@ -13,7 +13,7 @@ from ciris_scoring.basics.terminal import aligned, columns, fitted, printable, w
 from ciris_scoring.reading import fleet
 from ciris_scoring.reading.agents import HASH_SHOWN
 from ciris_scoring.reading.alerts import Alert, alerts
-from ciris_scoring.reading.factors import FACTORS
+from ciris_scoring.reading.factors import FACTORS, Estimate
 from ciris_scoring.reading.fleet import Score
 from ciris_scoring.reading.marts import Marts
 from ciris_scoring.reading.parameters import windows
@@ -131,11 +131,11 @@ def _listed(items: list[str]) -> str:
 
 def _limited(score: Score, column: str) -> str:
     """A score and its 95 % interval."""
-    value, low, high = (getattr(score, column + end) for end in ("", "_low", "_high"))
+    value, low, high = Estimate.of(score, column)
     if value is None:
         return "-"
     return decimals.score(value) + (
-        "" if low is None else f" [{decimals.limit(low)}, {decimals.limit(high)}]"
+        "" if low is None or high is None else f" [{decimals.limit(low)}, {decimals.limit(high)}]"
     )
 
 

@@ -3,7 +3,7 @@
 import json
 import os
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -21,7 +21,7 @@ from ciris_scoring.basics.relations import Relations
 from ciris_scoring.reading import agent, fleet, history
 from ciris_scoring.reading.alerts import alerts
 from ciris_scoring.reading.categories import categories
-from ciris_scoring.reading.marts import Marts, read_only
+from ciris_scoring.reading.marts import Marts, by_agent, read_only
 from ciris_scoring.reading.parameters import parameters, windows
 from ciris_scoring.reading.verdict import BOUND
 from ciris_scoring.serve.pages.pages import MAX_AGENTS, report_page
@@ -89,22 +89,20 @@ def _fleet(marts: Marts, as_of: datetime, window_days: int) -> dict[str, Any]:
     scores = fleet.scores(marts, as_of, window_days, limit=MAX_AGENTS)
     hashes = [score.agent_id_hash for score in scores]
     key = (marts, hashes, as_of, window_days)
-    behind: dict[str, Sequence[Any]] = {
-        "parts": agent.attribution(*key),
-        "changes": agent.changes(*key),
-        "components": agent.components(*key),
+    behind: dict[str, Mapping[str, Sequence[Any]]] = {
+        "parts": by_agent(agent.attribution(*key)),
+        "changes": by_agent(agent.changes(*key)),
+        "components": by_agent(agent.components(*key)),
+        "history": history.histories(marts, hashes, window_days, last=as_of),
     }
-    histories = history.histories(marts, hashes, window_days, last=as_of)
-    by_agent: dict[str, dict[str, list[Any]]] = {
-        one: {**{name: [] for name in behind}, "history": _rows(histories.get(one, []))} for one in hashes
-    }
-    for name, found in behind.items():
-        for row in found:
-            by_agent[row.agent_id_hash][name] += _rows([row])
     return {
         "fleet": capacity and asdict(capacity),
         "agents": [
-            {**asdict(score), "verdict": asdict(score.verdict(BOUND)), **by_agent[score.agent_id_hash]}
+            {
+                **asdict(score),
+                "verdict": asdict(score.verdict(BOUND)),
+                **{name: _rows(found[score.agent_id_hash]) for name, found in behind.items()},
+            }
             for score in scores
         ],
         "agents_left_out": capacity.n_agents - len(scores) if capacity else 0,

@@ -6,14 +6,13 @@ import hashlib
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from dataclasses import dataclass
+from typing import TypeVar
 
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ciris_scoring.reading.marts import Marts
 from ciris_scoring.reading.publication import Publication, read_publication
@@ -38,8 +37,6 @@ class Kept:
     """The body for clients that take it compressed; None where it is too short for that."""
     headers: dict[str, str]
     media_type: str
-    route: Any = None
-    """Of the request that it was made for."""
 
     @property
     def n_bytes(self) -> int:
@@ -55,29 +52,6 @@ class Kept:
         return Response(self.body, 200, self.headers, self.media_type)
 
 
-@dataclass(frozen=True)
-class Made:
-    """The answer to the request that it was made for, and to later ones."""
-
-    now: Kept
-    later: Kept
-
-
-class Shortcut:
-    """Answers what is at hand before anything is parsed or routed."""
-
-    def __init__(self, app: ASGIApp, answers: "Answers"):
-        self.app = app
-        self.answers = answers
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request."""
-        response = None
-        if scope["type"] == "http" and scope["method"] == "GET":
-            response = self.answers.at_hand(scope)
-        await (response or self.app)(scope, receive, send)
-
-
 class Answers:
     """Answers of one database, made once per publication."""
 
@@ -89,7 +63,7 @@ class Answers:
         self._checking: asyncio.Task[Publication] | None = None
         self._kept: OrderedDict[Hashable, Kept] = OrderedDict()
         self._n_bytes = 0
-        self._being_made: dict[Hashable, asyncio.Task[Made]] = {}
+        self._being_made: dict[Hashable, asyncio.Task[tuple[Kept, Kept]]] = {}
 
     def read(self, reading: Callable[[Marts], Read]) -> Read:
         """Carry out a reading of the marts, as `Database.read` does."""
@@ -120,20 +94,6 @@ class Answers:
         self._checked_at = time.monotonic()
         return self._publication
 
-    def at_hand(self, scope: Scope) -> Response | None:
-        """Answer a request as one like it was answered before, where the answer is kept and still stands."""
-        if self._publication is None or self.database.is_away:
-            return None
-        if time.monotonic() - self._checked_at > self.settings.version_seconds:
-            return None
-        key = _asked_of(scope)
-        kept = self._kept.get(key)
-        if kept is None:
-            return None
-        scope["route"] = kept.route
-        self._kept.move_to_end(key)
-        return kept.response(Headers(scope=scope))
-
     async def answer(
         self,
         request: Request,
@@ -148,33 +108,35 @@ class Answers:
         :param key: what the answer depends on beside the publication, where that is not path and query.
         :raises Problem: the database is away or busy, or build says so.
         """
-        key = _asked_of(request.scope) if key is None else key
+        key = _asked_of(request) if key is None else key
         kept = self._kept.get(key) if publication is self._publication else None
+        if kept is not None:
+            self._kept.move_to_end(key)
+            return kept.response(request.headers)
         etag = _etag(publication, key)
-        if kept is None and _matches(request.headers.get("if-none-match"), etag, any_tag=False):
+        if _matches(request.headers.get("if-none-match"), etag, any_tag=False):
             # Only whoever was given the answer has its tag; one too large to be kept is not made again for them.
             return Response(None, 304, self._headers(etag))
-        if kept is None:
-            task_key = (publication.identity, key)
-            task = self._being_made.get(task_key)
-            if task is None:
-                headers = self._headers(etag)
-                task = asyncio.create_task(run_in_threadpool(self._make, build, headers, media_type))
-                self._being_made[task_key] = task
-                task.add_done_callback(lambda _: self._being_made.pop(task_key, None))
-            made = await asyncio.shield(task)
-            self._keep(publication, key, replace(made.later, route=request.scope["route"]))
-            kept = made.now
-        return kept.response(request.headers)
+        task_key = (publication.identity, key)
+        task = self._being_made.get(task_key)
+        if task is None:
+            headers = self._headers(etag)
+            task = asyncio.create_task(run_in_threadpool(self._make, build, headers, media_type))
+            self._being_made[task_key] = task
+            task.add_done_callback(lambda _: self._being_made.pop(task_key, None))
+        now, later = await asyncio.shield(task)
+        self._keep(publication, key, later)
+        return now.response(request.headers)
 
-    def _make(self, build: Build, headers: dict[str, str], media_type: str) -> Made:
+    def _make(self, build: Build, headers: dict[str, str], media_type: str) -> tuple[Kept, Kept]:
+        """The answer to the request that it is made for, and to later ones."""
         answer = self.read(build)
         if isinstance(answer, bytes):
             kept = Kept(answer, _gzipped(answer), headers, media_type)
-            return Made(kept, kept)
+            return kept, kept
         now = answer.body()
         later = answer.model_copy(update={"cache": self.cache(cached=True)}).body()
-        return Made(Kept(now, None, headers, media_type), Kept(later, _gzipped(later), headers, media_type))
+        return Kept(now, None, headers, media_type), Kept(later, _gzipped(later), headers, media_type)
 
     def cache(self, *, cached: bool = False) -> Cache:
         """What an answer says of itself: whether it was made for an earlier request."""
@@ -235,10 +197,10 @@ def _gzipped(body: bytes) -> bytes | None:
     return gzip.compress(body, compresslevel=6, mtime=0) if len(body) >= SHORTEST_COMPRESSED else None
 
 
-def _asked_of(scope: Scope) -> Hashable:
+def _asked_of(request: Request) -> Hashable:
     """What a request asks for, whatever clients add against caches: path, query, and whether CSV is preferred."""
-    query = [one for one in scope["query_string"].split(b"&") if one and not one.startswith(b"_")]
-    return scope["path"], *query, prefers_csv(Headers(scope=scope).get("accept"))
+    query = [one for one in request.scope["query_string"].split(b"&") if one and not one.startswith(b"_")]
+    return request.scope["path"], *query, prefers_csv(request.headers.get("accept"))
 
 
 def _etag(publication: Publication, key: Hashable) -> str:

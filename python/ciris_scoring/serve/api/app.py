@@ -12,7 +12,7 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.responses import Response
 
 from ciris_scoring.serve.api import docs, metrics, models, pages
-from ciris_scoring.serve.api.answers import Answers, Shortcut
+from ciris_scoring.serve.api.answers import Answers
 from ciris_scoring.serve.api.database import Database
 from ciris_scoring.serve.api.endpoints import known_parameters, router
 from ciris_scoring.serve.api.guard import SECURITY_HEADERS, Guard, OriginForm, PlainRequests, SecurityHeaders
@@ -61,7 +61,7 @@ def create_app(database: Database, settings: Settings) -> FastAPI:
                 expose_headers=["ETag", "Retry-After", "X-RateLimit-Limit", "X-RateLimit-Remaining"],
             )
         )
-    middleware += [Middleware(Guard, settings=settings), Middleware(Shortcut, answers=answers)]
+    middleware.append(Middleware(Guard, settings=settings))
     app = FastAPI(
         title="CIRIS scoring",
         version=version("ciris-scoring"),

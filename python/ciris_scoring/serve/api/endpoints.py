@@ -162,7 +162,7 @@ def _window(publication: Publication, window_days: int | None) -> int:
         raise Problem(
             "no-score",
             f"No score with a window of {window_days} days is published; the published windows are {published}.",
-            allowed=list(publication.window_days),
+            allowed=publication.window_days,
         )
     return window_days
 
@@ -302,7 +302,8 @@ async def fleet(
 
     def fits(score: Score) -> bool:
         return (
-            category in (None, score.category)
+            score.capacity_score is not None
+            and category in (None, score.category)
             and status in (None, score.score_status)
             and (verdict is None or score.verdict(bound).verdict == verdict)
             and (raised is None or any(one.name == raised for one in score.raised))
@@ -311,13 +312,26 @@ async def fleet(
     def build(marts: Marts) -> models.Fleet:
         lens = asked.lens(marts, bound)
         at = _fleet_as_of(lens, asked)
+        scores = read_scores(marts, at, asked.window_days) if at else []
+        chosen = sorted(filter(fits, scores), key=lambda score: score.agent_id_hash)
+        chosen.sort(key=SORTED_BY[sort.removeprefix("-")], reverse=sort.startswith("-"))
+        page, after = _page(request, chosen, limit, offset)
         with_unscored = category is None and raised is None and verdict in (None, "wait")
-        found = lens.fleet(
-            at, asked.window_days, fits, status, sort, limit, offset, with_unscored=with_unscored
+        unscored = lens.unscored(at, asked.window_days) if with_unscored else []
+        return models.Fleet(
+            timestamp=datetime.now(UTC),
+            as_of=at,
+            window_days=asked.window_days,
+            agent_count=len(page),
+            total_agent_count=len(chosen),
+            offset=offset,
+            limit=limit,
+            next=after,
+            agents=[models.FleetScore.model_validate(members) for members in lens.members(page)],
+            unscored=[agent for agent in unscored if status in (None, agent.score_status)],
+            summary=lens.summary(at, asked.window_days, scores),
+            cache=lens.cache,
         )
-        after = offset + found.agent_count
-        more = limit is not None and after < found.total_agent_count
-        return found.model_copy(update={"next": _next(request, offset=after) if more else None})
 
     return await answers.answer(request, asked.publication, build)
 
@@ -436,15 +450,9 @@ async def history(
     def read(marts: Marts) -> tuple[Score, list[Point]]:
         score = _score(Lens(marts, publication, answers.cache()), agent_id, window)
         daily_at = MIDNIGHT if interval == "daily" else None
-        histories = read_histories(
-            marts,
-            [score.agent_id_hash],
-            window,
-            first=begin,
-            last=end,
-            daily_at=daily_at,
-        )
-        return score, histories.get(score.agent_id_hash, [])
+        agents = [score.agent_id_hash]
+        histories = read_histories(marts, agents, window, first=begin, last=end, daily_at=daily_at)
+        return score, histories[score.agent_id_hash]
 
     def build_json(marts: Marts) -> models.History:
         score, points = read(marts)

@@ -15,23 +15,16 @@ EXAMPLES: dict[str, Any] = json.loads(
 """Answers on the sample, long lists cut, by endpoint; and the detail of each problem."""
 EXAMPLES["capacity"] = {**EXAMPLES["fleet"]["agents"][0], "cache": EXAMPLES["fleet"]["cache"]}
 PROBLEM_SCHEMA = {"$ref": "#/components/schemas/ProblemDocument"}
-MEANINGS = {
-    401: "No API key, or a wrong one.",
-    404: "No such agent, or it has no such score.",
-    409: "Several agents may be meant; `agents` lists them.",
-    422: "A parameter is not acceptable; `errors` says which.",
-    429: "Too many requests of this client.",
-    503: "The database is away or busy, or nothing is published.",
+PROBLEMS = {
+    401: ("key-required", "No API key, or a wrong one."),
+    404: ("unknown-agent", "No such agent, or it has no such score."),
+    409: ("ambiguous-agent", "Several agents may be meant; `agents` lists them."),
+    422: ("bad-parameter", "A parameter is not acceptable; `errors` says which."),
+    429: ("too-many-requests", "Too many requests of this client."),
+    503: ("database-away", "The database is away or busy, or nothing is published."),
 }
-KINDS = {
-    401: "key-required",
-    404: "unknown-agent",
-    409: "ambiguous-agent",
-    422: "bad-parameter",
-    429: "too-many-requests",
-    503: "database-away",
-}
-SECONDS = {"schema": {"type": "integer"}, "description": "Seconds to wait."}
+"""Of each status, the kind of the example, and what it means."""
+SECONDS = {"schema": {"type": "integer"}, "description": "Seconds to wait.", "example": RETRY_SECONDS}
 HEADERS: Mapping[int, dict[str, Any]] = {
     401: {"WWW-Authenticate": {"schema": {"type": "string"}, "description": "How to send the key."}},
     429: {"Retry-After": SECONDS},
@@ -58,12 +51,10 @@ def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
 
 
 def _problem(status: int) -> dict[str, Any]:
-    kind = KINDS[status]
+    kind, meaning = PROBLEMS[status]
     example = {"type": TYPE + kind, "title": TITLES[kind][1], "status": status, **EXAMPLES["problems"][kind]}
-    if status == 503:
-        HEADERS[503]["Retry-After"]["example"] = RETRY_SECONDS
     return {
-        "description": MEANINGS[status],
+        "description": meaning,
         "headers": HEADERS.get(status, {}),
         "content": {MEDIA_TYPE: {"schema": PROBLEM_SCHEMA, "example": example}},
     }

@@ -3,7 +3,7 @@
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 from ciris_scoring.basics.components import COMPONENT_ROWS
@@ -46,33 +46,24 @@ def name_of(row: Any) -> str:
     return name
 
 
-def outline(row: Score | Point) -> dict[str, Any]:
-    """What every answer says of a score."""
-    return {
-        "agent_name": name_of(row),
-        "composite_score": row.capacity_score,
-        "capacity_score_low": row.capacity_score_low,
-        "capacity_score_high": row.capacity_score_high,
-        "capacity_score_steady": row.capacity_score_steady,
-        "capacity_score_steady_low": row.capacity_score_steady_low,
-        "capacity_score_steady_high": row.capacity_score_steady_high,
-        "fragility_index": row.fragility_index,
-        "category": row.category,
-        "score_status": row.score_status,
-        "weakest_factor": row.weakest_factor,
-    }
+def _alike(row: Score | Point, model: type[models.Described]) -> dict[str, Any]:
+    """The members of a model that the marts have under the same name."""
+    return {name: getattr(row, name) for name in model.model_fields if hasattr(row, name)}
 
 
-def judged(score: Score, bound: float) -> dict[str, Any]:
+def _outlined(row: Score | Point, model: type[models.Outline]) -> dict[str, Any]:
+    """The same of a model of a score, whose number has a name of the lens."""
+    return {**_alike(row, model), "agent_name": name_of(row), "composite_score": row.capacity_score}
+
+
+def judged(score: Score, bound: float, model: type[models.Judged]) -> dict[str, Any]:
     """The same, and what to do about a permission with a bound."""
     found = score.verdict(bound)
     return {
-        **outline(score),
-        "agent_id_hash": score.agent_id_hash,
+        **_outlined(score, model),
         "verdict": found.verdict,
         "verdict_reason": found.reason,
         "bound": bound,
-        "raised": score.raised,
     }
 
 
@@ -100,67 +91,32 @@ class Lens:
         non_exempt = agent_reading.non_exempt_traces(*key)
         for score in scores:
             yield {
-                **judged(score, self.bound),
-                "category_steady": score.category_steady,
-                "category_steady_certainty": score.category_steady_certainty,
-                "steady_missing_because": score.steady_missing_because,
-                "capacity_score_geometric": score.capacity_score_geometric,
-                "category_certainty": score.category_certainty,
+                **judged(score, self.bound, models.ScoreBase),
                 "interval_driver": score.interval_driver and lens_name(score.interval_driver),
-                "confidence": score.confidence,
                 "missing_traces": self._missing(score.n_traces),
                 "unmeasured_components": [lens_name(name) for name in score.unmeasured_components],
                 "factors": {
-                    factor.name: {
-                        "score": factor.score,
+                    name: {
+                        "score": factor.value,
                         "score_low": factor.low,
                         "score_high": factor.high,
-                        "components": parts[score.agent_id_hash, factor.name],
+                        "components": parts[score.agent_id_hash, name],
                         "trace_count": score.n_traces,
                         "confidence": score.confidence,
                     }
-                    for factor in score.factors
+                    for name, factor in score.factors.items()
                 },
                 "metadata": {
-                    "as_of": score.as_of,
-                    "window_days": score.window_days,
-                    "window_start": score.window_start,
+                    **_alike(score, models.Metadata),
                     "window_end": score.as_of,
                     "total_traces": score.n_traces,
                     "non_exempt_traces": non_exempt.get(score.agent_id_hash, 0),
-                    "parameter_set_id": score.parameter_set_id,
-                    "scored_at": score.scored_at,
                 },
             }
 
-    def fleet(
-        self,
-        as_of: datetime | None,
-        window_days: int,
-        fits: Callable[[Score], bool],
-        status: str | None,
-        sort: str,
-        limit: int | None,
-        offset: int,
-        *,
-        with_unscored: bool,
-    ) -> models.Fleet:
-        """Scores of all agents at an as-of; None while no score is published.
-
-        The summary is that of the whole fleet, whatever is filtered. Unscored are those with too few traces in the
-        window or none.
-
-        :param fits: whether a score is among those asked for.
-        :param sort: a member of SORTED_BY, with a minus in front for falling.
-        """
-        scores = fleet.scores(self.marts, as_of, window_days) if as_of else []
-        chosen = [score for score in scores if score.capacity_score is not None and fits(score)]
-        chosen.sort(key=lambda score: score.agent_id_hash)
-        chosen.sort(key=SORTED_BY[sort.removeprefix("-")], reverse=sort.startswith("-"))
-        shown = [
-            models.FleetScore.model_validate(members) for members in self.members(chosen[offset:][:limit])
-        ]
-        unscored = [
+    def unscored(self, as_of: datetime | None, window_days: int) -> list[models.Unscored]:
+        """Agents with too few traces in the window or none."""
+        return [
             models.Unscored.model_validate(
                 {
                     "agent_id_hash": agent.agent_id_hash,
@@ -171,28 +127,15 @@ class Lens:
                     "last_traced_at": agent.last_traced_at,
                 }
             )
-            for agent in (agents.unscored(self.marts, as_of, window_days) if with_unscored else [])
-            if status in (None, agent.score_status or NO_TRACES)
+            for agent in agents.unscored(self.marts, as_of, window_days)
         ]
-        return models.Fleet(
-            timestamp=datetime.now(UTC),
-            as_of=as_of,
-            window_days=window_days,
-            agent_count=len(shown),
-            total_agent_count=len(chosen),
-            offset=offset,
-            limit=limit,
-            next=None,
-            agents=shown,
-            unscored=unscored,
-            summary=self._summary(as_of, window_days, scores),
-            cache=self.cache,
-        )
 
-    def _summary(self, as_of: datetime | None, window_days: int, scores: Sequence[Score]) -> models.Summary:
-        found = None
-        if as_of is not None:
-            found = fleet.capacity(self.marts, as_of, window_days)
+    def summary(self, as_of: datetime | None, window_days: int, scores: Sequence[Score]) -> models.Summary:
+        """The whole fleet in numbers.
+
+        :param scores: all of them.
+        """
+        found = None if as_of is None else fleet.capacity(self.marts, as_of, window_days)
         judged_as = Counter(score.verdict(self.bound).verdict for score in scores)
         means = {name for name in models.Summary.model_fields if name.endswith("_capacity_score")}
         counted = models.Summary.model_fields.keys() - means - {"verdicts"}
@@ -213,8 +156,7 @@ class Lens:
         return [
             models.AlertedAgent.model_validate(
                 {
-                    **judged(score, self.bound),
-                    "category_certainty": score.category_certainty,
+                    **judged(score, self.bound, models.AlertedAgent),
                     "non_exempt_traces": non_exempt.get(score.agent_id_hash, 0),
                 }
             )
@@ -229,13 +171,8 @@ def point(row: Point) -> models.Point:
     """A score in a history."""
     return models.Point.model_validate(
         {
-            **outline(row),
-            "as_of": row.as_of,
-            "confidence": row.confidence,
-            "n_traces": row.n_traces,
+            **_outlined(row, models.Point),
             "factors": {factor: getattr(row, column) for factor, column in FACTORS.items()},
-            "parameter_set_id": row.parameter_set_id,
-            "scored_at": row.scored_at,
         }
     )
 

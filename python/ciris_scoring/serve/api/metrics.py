@@ -2,7 +2,9 @@
 
 import time
 from collections import Counter as Count
+from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import partial
 from importlib.metadata import version
 
 from fastapi import APIRouter, Request
@@ -86,9 +88,10 @@ class Counted:
 async def metrics(request: Request, answers: TheAnswers) -> Response:
     """The metrics; where the marts cannot be read, those of the server alone."""
     registry = CollectorRegistry()
-    readable = Gauge("ciris_scoring_marts_readable", "1 where the marts can be read.", registry=registry)
+    gauge = partial(Gauge, registry=registry)
+    readable = gauge("ciris_scoring_marts_readable", "1 where the marts can be read.")
     try:
-        await run_in_threadpool(answers.read, lambda marts: _read(marts, registry))
+        await run_in_threadpool(answers.read, lambda marts: _read(marts, gauge))
         readable.set(1)
     except Problem:
         readable.set(0)
@@ -97,47 +100,39 @@ async def metrics(request: Request, answers: TheAnswers) -> Response:
     return Response(body, media_type=CONTENT_TYPE_LATEST, headers=headers)
 
 
-def _read(marts: Marts, registry: CollectorRegistry) -> None:
+def _read(marts: Marts, gauge: Callable[..., Gauge]) -> None:
     publication = read_publication(marts)
+    now = datetime.now(UTC)
     if publication.scored_at is not None and publication.as_of is not None:
-        age = Gauge(
-            "ciris_scoring_publication_age_seconds",
-            "Seconds since the newest published score was computed.",
-            registry=registry,
+        age = gauge(
+            "ciris_scoring_publication_age_seconds", "Seconds since the newest published score was computed."
         )
-        age.set((datetime.now(UTC) - publication.scored_at).total_seconds())
-        data_age = Gauge(
-            "ciris_scoring_data_age_seconds", "Seconds since the newest as-of.", registry=registry
-        )
-        data_age.set((datetime.now(UTC) - publication.as_of).total_seconds())
-        _read_fleet(marts, publication.as_of, publication.window_days, registry)
-    raised = Gauge(
+        age.set((now - publication.scored_at).total_seconds())
+        data_age = gauge("ciris_scoring_data_age_seconds", "Seconds since the newest as-of.")
+        data_age.set((now - publication.as_of).total_seconds())
+        _read_fleet(marts, publication.as_of, publication.window_days, gauge)
+    raised = gauge(
         "ciris_scoring_alerts",
         "Alerts at the newest as-of, by kind, severity and window.",
         ["kind", "severity", "window_days"],
-        registry=registry,
     )
     standing = [] if publication.as_of is None else alerts(marts, publication.as_of)
     for labels, n in Count((a.kind, a.severity, a.window_days) for a in standing).items():
         raised.labels(*labels).set(n)
     run = last_run(marts)
     if run is not None:
-        became = Gauge(
-            "ciris_scoring_last_run",
-            "1 for what became of the last run, 0 for what did not.",
-            ["outcome"],
-            registry=registry,
+        became = gauge(
+            "ciris_scoring_last_run", "1 for what became of the last run, 0 for what did not.", ["outcome"]
         )
         for outcome in OUTCOMES:
             became.labels(outcome).set(outcome == run.outcome)
 
 
-def _read_fleet(marts: Marts, as_of: datetime, windows: tuple[int, ...], registry: CollectorRegistry) -> None:
-    agents = Gauge(
+def _read_fleet(marts: Marts, as_of: datetime, windows: list[int], gauge: Callable[..., Gauge]) -> None:
+    agents = gauge(
         "ciris_scoring_agents",
         "Agents at the newest as-of, by category (none: too few traces) and window.",
         ["category", "window_days"],
-        registry=registry,
     )
     names = [category.category for category in categories(marts)]
     for window_days in windows:

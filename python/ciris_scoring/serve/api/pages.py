@@ -26,14 +26,6 @@ POLICY = {"Content-Security-Policy": "frame-ancestors 'none'"}
 LINKS = ServedLinks(frozenset(RULES) | {"sigma", "q_deferral"})
 
 
-class _NotThere(Exception):
-    """What a page was asked for is not there, or several things are meant."""
-
-    def __init__(self, message: pages.Message):
-        super().__init__(message.status)
-        self.message = message
-
-
 router = APIRouter(include_in_schema=False)
 WindowDays = Annotated[int | None, Query(ge=1, le=10_000)]
 Days = Annotated[int | None, Query(ge=1, le=3_660)]
@@ -86,10 +78,7 @@ async def _answer(
     asked = {name: value for name, value in asked.items() if name != "days" or value is not None}
 
     def build(marts: Marts) -> bytes:
-        text = page(marts.connection, marts.relations, links=links, **asked)
-        if isinstance(text, pages.Message) and text.status != 200:
-            raise _NotThere(text)
-        return text.encode()
+        return page(marts.connection, marts.relations, links=links, **asked).encode()
 
     try:
         try:
@@ -103,8 +92,8 @@ async def _answer(
         minute = int(time.time() // KEPT_SECONDS)
         key = ("page", minute, name, *asked.values())
         response = await answers.answer(request, publication, build, media_type, key)
-    except _NotThere as found:
-        return Response(found.message, found.message.status, {"Cache-Control": "no-store", **POLICY}, HTML)
+    except pages.Instead as instead:
+        return Response(instead.html, instead.status, {"Cache-Control": "no-store", **POLICY}, HTML)
     except Problem as problem:
         return _problem_page(request, problem)
     response.headers.update(POLICY)

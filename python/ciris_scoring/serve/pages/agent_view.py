@@ -1,20 +1,18 @@
 """What the page of an agent shows, read from the marts, for one agent or for many at once."""
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
-from typing import Protocol, TypeVar
+from datetime import datetime, timedelta
 
 from ciris_scoring.basics.terminal import plural
 from ciris_scoring.reading import agent as reading
-from ciris_scoring.reading import history as history_reading
 from ciris_scoring.reading.agent import Component, PartChanged, PartLost
-from ciris_scoring.reading.alerts import Alert
+from ciris_scoring.reading.alerts import Alert, alerts
 from ciris_scoring.reading.factors import FACTORS
 from ciris_scoring.reading.fleet import Score
-from ciris_scoring.reading.history import Event, Point
-from ciris_scoring.reading.marts import Marts
-from ciris_scoring.reading.signs import Sign
+from ciris_scoring.reading.history import Event, Point, events, histories
+from ciris_scoring.reading.marts import Marts, by_agent
+from ciris_scoring.reading.signs import Sign, signs
 from ciris_scoring.reading.verdict import Raised, Verdict, raised
 from ciris_scoring.serve.pages import charts
 from ciris_scoring.serve.pages.words import interval, shown
@@ -135,61 +133,46 @@ class AgentView:
         return sorted(found, key=lambda component: component.component_low is None)
 
 
-class _OfAgent(Protocol):
-    @property
-    def agent_id_hash(self) -> str: ...
-
-
-OfAgent = TypeVar("OfAgent", bound=_OfAgent)
-
-
-def _by_agent(found: Iterable[OfAgent]) -> dict[str, list[OfAgent]]:
-    by_agent: dict[str, list[OfAgent]] = {}
-    for row in found:
-        by_agent.setdefault(row.agent_id_hash, []).append(row)
-    return by_agent
-
-
 def read_agents(
     marts: Marts,
-    scores: list[Score],
-    alerts: list[Alert],
-    signs: list[Sign],
+    scores: Sequence[Score],
     bound: float,
     raised_at: datetime,
-    histories: dict[str, list[Point]],
-    frame: charts.Frame,
+    days: int,
+    frame: charts.Frame | None = None,
 ) -> list[AgentView]:
     """Read what is behind scores of one as-of and window, in their order.
 
     :param scores: at least one.
-    :param alerts: of their agents, and maybe of others.
-    :param signs: likewise.
     :param bound: of the permission that the verdicts are about.
     :param raised_at: as-of whose alerts count.
-    :param histories: of their agents, within the frame.
-    :param frame: span of time of the charts; it ends at the as-of.
+    :param days: of history before the as-of.
+    :param frame: span of time of the charts; None for that of the history.
     """
     hashes = [score.agent_id_hash for score in scores]
     as_of, window_days = scores[0].as_of, scores[0].window_days
+    first = as_of - timedelta(days=days)
+    points = histories(marts, hashes, window_days, first=first, last=as_of, daily_at=as_of)
+    frame = frame or charts.Frame.of(sorted({one.as_of for of_agent in points.values() for one in of_agent}))
     key = (marts, hashes, as_of, window_days)
-    parts = _by_agent(reading.attribution(*key))
-    changes = _by_agent(reading.changes(*key))
-    components = _by_agent(reading.components(*key))
-    alerts_of, signs_of = _by_agent(alerts), _by_agent(signs)
+    parts = by_agent(reading.attribution(*key))
+    changes = by_agent(reading.changes(*key))
+    components = by_agent(reading.components(*key))
+    alerts_of = by_agent(alerts(marts, raised_at, window_days, agents=hashes))
+    signs_of = by_agent(signs(marts, as_of, window_days, agents=hashes))
     spans = raised(marts, window_days, raised_at, first=frame.first, agents=hashes)
-    events = history_reading.events(marts, hashes, window_days, frame.first, frame.last)
+    events_of = events(marts, hashes, window_days, frame.first, frame.last)
     return [
         AgentView(
             score=score,
-            points=histories.get(score.agent_id_hash, []),
-            events=events.get(score.agent_id_hash, []),
-            parts=parts.get(score.agent_id_hash, []),
-            changes=changes.get(score.agent_id_hash, []),
-            components=components.get(score.agent_id_hash, []),
-            alerts=alerts_of.get(score.agent_id_hash, []),
-            signs=signs_of.get(score.agent_id_hash, []),
-            raised=spans.get(score.agent_id_hash, []),
+            points=points[score.agent_id_hash],
+            events=events_of[score.agent_id_hash],
+            parts=parts[score.agent_id_hash],
+            changes=changes[score.agent_id_hash],
+            components=components[score.agent_id_hash],
+            alerts=alerts_of[score.agent_id_hash],
+            signs=signs_of[score.agent_id_hash],
+            raised=spans[score.agent_id_hash],
             verdict=score.verdict(bound),
             frame=frame,
         )

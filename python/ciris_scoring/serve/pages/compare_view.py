@@ -3,17 +3,9 @@
 from dataclasses import dataclass
 
 from ciris_scoring.basics.terminal import plural
+from ciris_scoring.reading.factors import FACTORS, Estimate
 from ciris_scoring.serve.pages import charts
 from ciris_scoring.serve.pages.agent_view import AgentView
-
-
-@dataclass(frozen=True)
-class Value:
-    """A number with its interval; nulls are those of the marts."""
-
-    value: float | None
-    low: float | None
-    high: float | None
 
 
 @dataclass(frozen=True)
@@ -23,8 +15,8 @@ class Compared:
     name: str
     kind: str
     """score, factor or component."""
-    left: Value
-    right: Value
+    left: Estimate
+    right: Estimate
 
     @property
     def difference(self) -> float | None:
@@ -55,33 +47,22 @@ def both_told(left: AgentView, right: AgentView) -> list[charts.Told]:
 
 def compared(left: AgentView, right: AgentView) -> list[Compared]:
     """Everything that both have, the score first."""
-    scores = [
-        Compared(
-            name,
-            "score",
-            *(
-                Value(
-                    getattr(view.score, column),
-                    getattr(view.score, f"{column}_low"),
-                    getattr(view.score, f"{column}_high"),
-                )
-                for view in (left, right)
-            ),
-        )
-        for name, column in (
-            ("Steady score", "capacity_score_steady"),
-            (f"Score of {plural(left.score.window_days, 'day')}", "capacity_score"),
-        )
+
+    def of_scores(name: str, kind: str, column: str) -> Compared:
+        return Compared(name, kind, *(Estimate.of(view.score, column) for view in (left, right)))
+
+    week = f"Score of {plural(left.score.window_days, 'day')}"
+    rows = [
+        of_scores("Steady score", "score", "capacity_score_steady"),
+        of_scores(week, "score", "capacity_score"),
     ]
-    rows = scores
-    for mine, theirs in zip(left.score.factors, right.score.factors, strict=True):
-        values = (Value(factor.score, factor.low, factor.high) for factor in (mine, theirs))
-        rows.append(Compared(mine.name, "factor", *values))
-        others = {component.component: component for component in right.components_of(mine.name)}
-        for component in left.components_of(mine.name):
+    for factor, column in FACTORS.items():
+        rows.append(of_scores(factor, "factor", column))
+        others = {component.component: component for component in right.components_of(factor)}
+        for component in left.components_of(factor):
             if component.component in others and component.component_low is not None:
                 values = (
-                    Value(one.component_value, one.component_low, one.component_high)
+                    Estimate(one.component_value, one.component_low, one.component_high)
                     for one in (component, others[component.component])
                 )
                 rows.append(Compared(component.component, "component", *values))

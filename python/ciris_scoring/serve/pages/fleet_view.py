@@ -1,7 +1,7 @@
 """What the page of the fleet shows, read from the marts."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -9,8 +9,7 @@ from ciris_scoring.basics.terminal import plural
 from ciris_scoring.reading import fleet as fleet_reading
 from ciris_scoring.reading import history as history_reading
 from ciris_scoring.reading.agents import Unscored, unscored
-from ciris_scoring.reading.fleet import FleetCapacity, Score, Spread
-from ciris_scoring.reading.history import Capacities
+from ciris_scoring.reading.fleet import FleetCapacity, Score
 from ciris_scoring.reading.marts import Marts
 from ciris_scoring.reading.verdict import Verdict
 from ciris_scoring.serve.pages import charts
@@ -23,11 +22,34 @@ RANGES = (30, 60, 180, 365)
 
 
 @dataclass(frozen=True)
+class Spread:
+    """The agents of one name, and their steady scores, the lowest first."""
+
+    agent_name: str
+    n_agents: int
+    steady: list[float]
+
+
+def spreads_of(scores: Iterable[Score]) -> list[Spread]:
+    """The names that several agents bear; the most borne first."""
+    by_name: dict[str, list[Score]] = {}
+    for score in scores:
+        if score.agent_name is not None:
+            by_name.setdefault(score.agent_name, []).append(score)
+    spreads = (
+        Spread(
+            name, len(of), sorted(s.capacity_score_steady for s in of if s.capacity_score_steady is not None)
+        )
+        for name, of in by_name.items()
+        if len(of) > 1
+    )
+    return sorted(spreads, key=lambda spread: (-spread.n_agents, spread.agent_name))
+
+
+@dataclass(frozen=True)
 class FleetView:
     """The fleet at an as-of in a window."""
 
-    as_of: datetime
-    window_days: int
     capacity: FleetCapacity
     scores: list[Score]
     """Who needs attention first; all of them, or as many as were asked for."""
@@ -39,7 +61,8 @@ class FleetView:
     without_trace: list[Unscored]
     """Agents that had begun before and sent none in the window."""
     over_time: list[FleetCapacity]
-    capacities: dict[str, Capacities]
+    capacities: Mapping[str, list[tuple[datetime, float | None]]]
+    """Steady scores over time."""
     frame: charts.Frame
 
     @property
@@ -79,9 +102,7 @@ class FleetView:
 
     def sparkline(self, agent_id_hash: str) -> str:
         """Path of an agent's steady score over time."""
-        found = self.capacities.get(agent_id_hash)
-        points = [] if found is None else list(zip(found.as_ofs, found.capacities, strict=True))
-        return charts.line(self.frame, points, charts.FINE)
+        return charts.line(self.frame, self.capacities.get(agent_id_hash, []), charts.FINE)
 
 
 def read_fleet(
@@ -109,14 +130,12 @@ def read_fleet(
         )
         for kind, is_sign in (("alerts", False), ("signs", True))
     }
+    spreads = spreads_of(scores)
     scores.sort(key=lambda score: fleet_reading.attention(score, bound))
     scores = scores[:limit]
     hashes = [score.agent_id_hash for score in scores]
     names = {score.agent_name for score in scores}
-    spreads = fleet_reading.spreads(marts, as_of, window_days)
     return FleetView(
-        as_of=as_of,
-        window_days=window_days,
         capacity=over_time[-1],
         scores=scores,
         verdicts=verdicts,

@@ -3,51 +3,54 @@
 A page takes a connection that may read the marts, and their relations. What it cannot show, a message says instead.
 """
 
+import csv
+import io
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial, wraps
 from importlib.metadata import version
-from typing import Any
+from typing import Any, NamedTuple
 
 import psycopg
 
 from ciris_scoring.basics.relations import Relations
-from ciris_scoring.basics.terminal import say
 from ciris_scoring.reading import agents as agents_reading
 from ciris_scoring.reading import fleet, history
-from ciris_scoring.reading.agents import Agent
 from ciris_scoring.reading.alerts import Alert, alerts
 from ciris_scoring.reading.categories import categories
 from ciris_scoring.reading.deferrals import judged_deferrals
-from ciris_scoring.reading.evidence import RULES
+from ciris_scoring.reading.evidence import RULES, count_evidence, read_evidence
 from ciris_scoring.reading.fleet import Neighbours, Score
 from ciris_scoring.reading.marts import Marts
 from ciris_scoring.reading.parameters import parameters, windows
 from ciris_scoring.reading.quality import issues
-from ciris_scoring.reading.run_state import Unfinished, attempts, unfinished
+from ciris_scoring.reading.run_state import Attempt, attempts, unfinished
 from ciris_scoring.reading.signs import signs
 from ciris_scoring.reading.verdict import BOUND
 from ciris_scoring.reading.words import nearest, published_words
-from ciris_scoring.serve.pages import charts
-from ciris_scoring.serve.pages.agent_view import AgentView, read_agents
+from ciris_scoring.serve.pages.agent_view import read_agents
 from ciris_scoring.serve.pages.compare_view import both_told, compared
-from ciris_scoring.serve.pages.evidence_view import Evidence
 from ciris_scoring.serve.pages.fleet_view import HISTORY_DAYS, RANGES, read_fleet
 from ciris_scoring.serve.pages.links import Links, ReportLinks, ServedLinks
 from ciris_scoring.serve.pages.render import now as current_time
 from ciris_scoring.serve.pages.render import render
 from ciris_scoring.serve.pages.words import OUTCOMES, natural
+from ciris_scoring.serve.spreadsheet import csv_cell
 
 MAX_AGENTS = 500
 """Agents in a report: those that need attention most."""
-TOLD_EVERY = 100
-"""Agents after which a report says how far it is."""
 MAX_CHOICES = 50
 NEAREST = 10
 """Agents that are offered to compare with."""
 EVIDENCE_ON_A_PAGE = 50
+EVIDENCE_AT_ONCE = 10_000
+"""Traces that are read at once for a CSV."""
+EVIDENCE_COLUMNS = (
+    *("traced_at", "trace_id", "selected_action", "audit_sequence_number", "recorded", "counts_because"),
+    *("lowered_by", "unit"),
+)
 ALERTS_OF_A_KIND = 8
 ALERTS_ON_A_PAGE = 50
 RUNS_SHOWN = 100
@@ -62,59 +65,24 @@ NO_SCORE_THEN = "No score was published at this time"
 NO_TRACES = "No agent has sent a trace"
 
 
-class Message(str):
-    """A page that says something in place of scores, with the status of HTTP that fits it."""
+class Instead(Exception):
+    """A page of HTML says something in place of what was asked for, with the status of HTTP that fits it."""
 
-    status: int
-
-    def __new__(cls, html: str, status: int) -> "Message":
-        """Make one of its HTML."""
-        message = super().__new__(cls, html)
-        message.status = status
-        return message
+    def __init__(self, html: str, status: int = 200):
+        super().__init__(status)
+        self.html = html
+        self.status = status
 
 
-class _Instead(Exception):
-    """A message takes the place of the page."""
-
-    def __init__(self, message: Message):
-        super().__init__(message.status)
-        self.message = message
-
-
-def message_page(
-    heading: str,
-    lines: Sequence[str],
-    *,
-    choices: Sequence[Agent] = (),
-    ways: Mapping[str, str] | None = None,
-    window_days: int | None = None,
-    as_of: datetime | None = None,
-    links: Links | None = None,
-    status: int = 200,
-    way_back: str | None = None,
-) -> Message:
+def message_page(heading: str, lines: Sequence[str], links: Links | None = None, **more: Any) -> str:
     """Render a page that says something in place of scores; it reads nothing, so the database may be away.
 
     :param lines: paragraphs.
-    :param choices: agents to link to.
-    :param ways: other links by their words.
-    :param as_of: of the scores that the navigation leads to; None without scores.
-    :param status: status of HTTP, for a server.
-    :param way_back: where the page of the fleet is; None for no link.
+    :param more: choices, agents to link to; ways, other links by their words; way_back, where the page of the fleet is;
+        as_of and window_days of the scores that the navigation leads to.
     """
-    html = _without_scores(
-        "message.html",
-        links,
-        heading=heading,
-        lines=lines,
-        choices=choices,
-        ways=ways or {},
-        window_days=window_days,
-        as_of=as_of,
-        way_back=way_back,
-    )
-    return Message(html, status)
+    values: dict[str, Any] = {"choices": (), "ways": {}, "way_back": None, **more}
+    return _without_scores("message.html", links, heading=heading, lines=lines, **values)
 
 
 def _without_scores(template: str, links: Links | None, **values: Any) -> str:
@@ -134,7 +102,7 @@ class _Page:
     window_days: int
     windows: list[int]
     categories: list[Any]
-    unfinished: Unfinished | None
+    unfinished: Attempt | None
     links: Links
     now: datetime
     days: int
@@ -158,19 +126,19 @@ class _Page:
     ) -> "_Page":
         """Read it.
 
-        :raises _Instead: nothing is published, or not what was asked for.
+        :raises Instead: nothing is published, or not what was asked for.
         """
         if marts.missing():
-            raise _Instead(message_page(NO_SCORES, _unpublished(unfinished(marts)), links=links))
+            raise Instead(message_page(NO_SCORES, _unpublished(unfinished(marts)), links=links))
         newest = fleet.newest(marts, window_days)
         if newest is None and window_days is not None and fleet.newest(marts) is not None:
             published = " or ".join(str(window.window_days) for window in windows(marts))
             lines = [f"Scores are published for windows of {published} days."]
-            raise _Instead(message_page("No such window", lines, links=links, status=404, way_back="./"))
+            raise Instead(message_page("No such window", lines, links=links, way_back="./"), 404)
         if newest is None:
             begun = unfinished(marts)
             lines = ["The last run found nothing to score.", *(_unpublished(begun) if begun else [])]
-            raise _Instead(message_page(NO_TRACES, lines, links=links))
+            raise Instead(message_page(NO_TRACES, lines, links=links))
         if asked is not None and fleet.capacity(marts, asked, newest.window_days) is None:
             as_ofs = [row.as_of for row in fleet.capacity_over_time(marts, newest.window_days)]
             to = links if isinstance(links, ServedLinks) else ServedLinks()
@@ -179,9 +147,7 @@ class _Page:
                 f"The fleet as of {near:%Y-%m-%d %H:%M} UTC": to.at(near).fleet(newest.window_days)
                 for near in nearest(as_ofs, asked)
             }
-            raise _Instead(
-                message_page(NO_SCORE_THEN, lines, ways=ways, links=links, status=404, way_back="./")
-            )
+            raise Instead(message_page(NO_SCORE_THEN, lines, ways=ways, links=links, way_back="./"), 404)
         as_of = asked or newest.as_of
         return cls(
             marts,
@@ -207,18 +173,9 @@ class _Page:
     def values(self) -> dict[str, Any]:
         """Values of the layout."""
         return {
-            "as_of": self.as_of,
-            "window_days": self.window_days,
-            "windows": self.windows,
-            "categories": self.categories,
-            "unfinished": self.unfinished,
-            "links": self.links,
-            "now": self.now,
+            **vars(self),
             "frame": None,
-            "days": self.days,
             "ranges_offered": RANGES,
-            "bound": self.bound,
-            "neighbours": self.neighbours,
             "is_old": self.now - self.neighbours.newest > 2 * self.neighbours.period(self.as_of),
         }
 
@@ -226,7 +183,7 @@ class _Page:
         """Render a page of scores."""
         return render(template, **{**self.values(), **values})
 
-    def instead(self, heading: str, lines: Sequence[str], status: int, **more: Any) -> _Instead:
+    def instead(self, heading: str, lines: Sequence[str], status: int, **more: Any) -> Instead:
         """A message in place of scores.
 
         :param more: choices and ways of :func:`message_page`.
@@ -238,7 +195,7 @@ class _Page:
             "links": self.links,
             "way_back": fleet_link,
         }
-        return _Instead(message_page(heading, lines, status=status, **more))
+        return Instead(message_page(heading, lines, **more), status)
 
 
 def _of_scores(show: Callable[..., str], own_links: Links | None = None) -> Callable[..., str]:
@@ -246,7 +203,8 @@ def _of_scores(show: Callable[..., str], own_links: Links | None = None) -> Call
 
     Such a page is called with a connection and the relations, and besides what it shows may be told the window (the
     shortest by default), the as-of (the newest), the days of history, the bound of the verdicts, the links (those of a
-    server) and the time that "ago" counts from (the present). It raises psycopg.Error where the database fails.
+    server) and the time that "ago" counts from (the present). It raises psycopg.Error where the database fails, and
+    Instead where what was asked for is not there, or several things are meant.
     """
 
     @wraps(show)
@@ -266,8 +224,10 @@ def _of_scores(show: Callable[..., str], own_links: Links | None = None) -> Call
         try:
             found = _Page.read(marts, window_days, links or own_links, now, as_of, days, bound)
             return show(found, *arguments, **shown)
-        except _Instead as instead:
-            return instead.message
+        except Instead as instead:
+            if instead.status != 200:
+                raise
+            return instead.html
 
     return page
 
@@ -288,7 +248,7 @@ def fleet_page(page: _Page) -> str:
 def _score_of(page: _Page, asked: str) -> Score:
     """Score of the one agent that is meant at the page's as-of, the agent's newest by default.
 
-    :raises _Instead: several are meant, or none, or it has no such score.
+    :raises Instead: several are meant, or none, or it has no such score.
     """
     found = agents_reading.find(page.marts, asked)
     if not found:
@@ -322,26 +282,6 @@ def _score_of(page: _Page, asked: str) -> Score:
     return scores[0]
 
 
-def _view_of(page: _Page, scores: Sequence[Score]) -> list[AgentView]:
-    """Read what is behind scores of one as-of, with the history before it."""
-    hashes = [score.agent_id_hash for score in scores]
-    as_of = scores[0].as_of
-    histories = history.histories(
-        page.marts,
-        hashes,
-        page.window_days,
-        first=as_of - timedelta(days=page.days),
-        last=as_of,
-        daily_at=as_of,
-    )
-    as_ofs = sorted({point.as_of for points in histories.values() for point in points})
-    key = (page.as_of, page.window_days)
-    raised = [alert for agent in hashes for alert in alerts(page.marts, *key, agent_id_hash=agent)]
-    marks = [sign for agent in hashes for sign in signs(page.marts, as_of, page.window_days, agent)]
-    frame = charts.Frame.of(as_ofs)
-    return read_agents(page.marts, list(scores), raised, marks, page.bound, page.as_of, histories, frame)
-
-
 @_of_scores
 def agent_page(page: _Page, agent: str) -> str:
     """Render an agent: a message where several are meant, or none.
@@ -349,7 +289,7 @@ def agent_page(page: _Page, agent: str) -> str:
     :param agent: hash, the beginning of one, a name or a label.
     """
     score = _score_of(page, agent)
-    [view] = _view_of(page, [score])
+    [view] = read_agents(page.marts, [score], page.bound, page.as_of, page.days)
     others = (
         one
         for window in page.windows
@@ -388,7 +328,7 @@ def compare_page(page: _Page, agent: str, other: str | None = None) -> str:
             "compare_with.html", score=score, choices=choices, nearest=nearest[:NEAREST], link=link
         )
     beside = _score_of(page, other)
-    views = _view_of(page, [score, beside] if beside != score else [score, score])
+    views = read_agents(page.marts, [score, beside], page.bound, page.as_of, page.days)
     return page.render(
         "compare.html",
         views=views,
@@ -413,19 +353,22 @@ def evidence_page(page: _Page, agent: str, component: str, after: str | None = N
     """
     if component == DEFERRALS:
         score = _score_of(page, agent)
-        key = (score.agent_id_hash, score.as_of, score.window_start)
-        return page.render("deferrals.html", score=score, deferrals=judged_deferrals(page.marts, *key))
-    found = _evidence_of(page, agent, component)
-    traces, more = found.page(after, EVIDENCE_ON_A_PAGE)
-    link = partial(page.served.evidence, found.score.agent_id_hash, component, found.score.as_of)
+        deferrals = judged_deferrals(page.marts, score.agent_id_hash, score.as_of, score.window_start)
+        return page.render("deferrals.html", score=score, deferrals=deferrals)
+    score, key = _evidence_of(page, agent, component)
+    traces = read_evidence(*key, after=after, limit=EVIDENCE_ON_A_PAGE + 1)
+    shown = traces[:EVIDENCE_ON_A_PAGE]
+    link = partial(page.served.evidence, score.agent_id_hash, component, score.as_of)
     return page.render(
         "evidence.html",
-        evidence=found,
-        traces=traces,
-        n_traces=found.count(),
+        component=component,
+        score=score,
+        unit=RULES[key.part].unit,
+        traces=shown,
+        n_traces=count_evidence(*key),
         after=after,
         first_link=link(page.window_days),
-        next_link=link(page.window_days, after=traces[-1].trace.key) if more else None,
+        next_link=link(page.window_days, after=shown[-1].key) if len(traces) > len(shown) else None,
         csv_link=link(page.window_days, page="evidence.csv"),
     )
 
@@ -433,17 +376,45 @@ def evidence_page(page: _Page, agent: str, component: str, after: str | None = N
 @_of_scores
 def evidence_csv(page: _Page, agent: str, component: str) -> str:
     """Write all traces that lowered a component as CSV; arguments are those of the page."""
-    return _evidence_of(page, agent, component).as_csv()
+    _, key = _evidence_of(page, agent, component)
+    written = io.StringIO()
+    writer = csv.writer(written)
+    writer.writerow(EVIDENCE_COLUMNS)
+    after = None
+    while traces := read_evidence(*key, after=after, limit=EVIDENCE_AT_ONCE):
+        for one in traces:
+            cells = (
+                one.traced_at,
+                one.trace_id,
+                one.selected_action,
+                one.audit_sequence_number,
+                one.recorded,
+            )
+            writer.writerow(map(csv_cell, (*cells, one.because, one.lowered_by, RULES[key.part].unit)))
+        after = traces[-1].key
+    return written.getvalue()
 
 
-def _evidence_of(page: _Page, agent: str, component: str) -> Evidence:
+class _EvidenceOf(NamedTuple):
+    """Whose evidence the readers of `ciris_scoring.reading.evidence` read."""
+
+    marts: Marts
+    part: str
+    """Of RULES; a component may be made of another one's traces."""
+    agent_id_hash: str
+    as_of: datetime
+    window_start: datetime
+
+
+def _evidence_of(page: _Page, agent: str, component: str) -> tuple[Score, _EvidenceOf]:
     part = OF_PARTS.get(component, component)
     if part not in RULES:
         lines = [
             f"Single traces lower {', '.join(RULES)}; the other components are made of many traces together."
         ]
         raise page.instead("No single trace is behind it", lines, 404)
-    return Evidence(page.marts, _score_of(page, agent), component, part)
+    score = _score_of(page, agent)
+    return score, _EvidenceOf(page.marts, part, score.agent_id_hash, score.as_of, score.window_start)
 
 
 @_of_scores
@@ -455,7 +426,9 @@ def signs_page(page: _Page, agent: str | None = None) -> str:
     score = None if agent is None else _score_of(page, agent)
     as_of = page.as_of if score is None else score.as_of
     agent_id_hash = None if score is None else score.agent_id_hash
-    found = signs(page.marts, as_of, page.window_days, agent_id_hash)
+    found = signs(
+        page.marts, as_of, page.window_days, agents=None if score is None else [score.agent_id_hash]
+    )
     link = partial(page.served.signs, agent_id_hash=agent_id_hash)
     return page.render(
         "signs.html",
@@ -474,8 +447,8 @@ def runs_page(connection: psycopg.Connection, relations: Relations, *, links: Li
         return _Page.read(Marts(connection, relations), None, links, None, None).render(
             "runs.html", runs=runs
         )
-    except _Instead as instead:
-        return _without_scores("runs.html", links, runs=runs) if runs else instead.message
+    except Instead as instead:
+        return _without_scores("runs.html", links, runs=runs) if runs else instead.html
 
 
 @_of_scores
@@ -537,41 +510,18 @@ def report_page(page: _Page) -> str:
     Of more than ``MAX_AGENTS`` agents it shows those that need attention most, and says so.
     """
     view = read_fleet(page.marts, page.as_of, page.window_days, page.bound, MAX_AGENTS)
-    if len(view.scores) > TOLD_EVERY:
-        say(f"Reading what is behind the scores of {len(view.scores)} agents.")
-    histories = history.histories(
-        page.marts,
-        [score.agent_id_hash for score in view.scores],
-        page.window_days,
-        first=view.frame.first,
-        last=page.as_of,
-        daily_at=page.as_of,
-    )
-    views = read_agents(
-        page.marts,
-        view.scores,
-        alerts(page.marts, page.as_of, page.window_days),
-        signs(page.marts, page.as_of, page.window_days),
-        page.bound,
-        page.as_of,
-        histories,
-        view.frame,
-    )
+    views = read_agents(page.marts, view.scores, page.bound, page.as_of, page.days, view.frame)
     links = ReportLinks.to([score.agent_id_hash for score in view.scores])
-    values = {
-        **page.values(),
-        "links": links,
-        "windows": [],
-        "now": None,
-        "frame": view.frame,
-        "days": None,
-        "is_old": False,
-    }
-    return render(
+    return page.render(
         "report.html",
-        **values,
+        links=links,
+        windows=[],
+        now=None,
+        frame=view.frame,
+        days=None,
+        is_old=False,
         view=view,
-        agents=_told(views),
+        agents=views,
         parameters=parameters(page.marts),
         score_windows=windows(page.marts),
         version=version("ciris-scoring"),
@@ -579,22 +529,14 @@ def report_page(page: _Page) -> str:
     )
 
 
-def _told(views: list[AgentView]) -> Iterator[AgentView]:
-    """Tell whoever waits for a large report how far it is."""
-    for n_written, view in enumerate(views):
-        if n_written and n_written % TOLD_EVERY == 0:
-            say(f"The report holds {n_written} of {len(views)} agents.")
-        yield view
-
-
-def _unpublished(begun: Unfinished | None) -> list[str]:
+def _unpublished(begun: Attempt | None) -> list[str]:
     """Why nothing is published, as far as the database tells."""
     if begun is None:
         return ["Score the fleet with: ciris-scoring run"]
     since = f"{begun.started_at:%Y-%m-%d %H:%M} UTC"
     if begun.is_at_work:
         return [f"A run is at work since {since}. Its scores appear when it has ended."]
-    if begun.outcome:
+    if begun.outcome in OUTCOMES:
         said = [line for line in (begun.message, begun.remedy) if line]
         return [f"The run that began on {since} {OUTCOMES[begun.outcome]}.", *said]
     return [

@@ -7,19 +7,18 @@ import unicodedata
 from datetime import UTC, datetime
 from functools import cache
 from importlib.resources import files
+from statistics import median
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from jinja2.ext import Extension
 from markupsafe import Markup, escape
 
 from ciris_scoring.basics import as_of as as_of_time
 from ciris_scoring.basics import decimals
 from ciris_scoring.basics.terminal import fitted, plural
 from ciris_scoring.reading.agents import HASH_SHOWN
-from ciris_scoring.reading.factors import FACTOR_NAMES
 from ciris_scoring.reading.glossary import glossary, signs_explained
-from ciris_scoring.reading.words import COMPONENT_WORDS, PART_WORDS, named
+from ciris_scoring.reading.words import COMPONENT_WORDS, FACTOR_NAMES, PART_WORDS, named
 from ciris_scoring.serve.pages import words
 from ciris_scoring.serve.pages.charts import percent
 from ciris_scoring.serve.pages.words import NO_NUMBER
@@ -43,13 +42,6 @@ UNSEEN = ("Cc", "Cf", "Zl", "Zp")
 """Kinds of characters that have no shape, and may change that of others, turn their direction, or end a line."""
 JOINERS = "\u200c\u200d"
 """Of such a kind, but emoji and some scripts are written with them."""
-
-
-class _NoIndentation(Extension):
-    """Takes the indentation out of templates, not out of what is put into them: it is a fifth of a report."""
-
-    def preprocess(self, source: str, name: str | None, filename: str | None = None) -> str:
-        return re.sub(r"^[ \t]+", "", source, flags=re.MULTILINE)
 
 
 def render(template: str, **values: Any) -> str:
@@ -91,7 +83,6 @@ def _environment() -> Environment:
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
-        extensions=[_NoIndentation],
     )
     environment.filters |= {
         "ago": words.ago,
@@ -104,6 +95,7 @@ def _environment() -> Environment:
         "coded": _coded,
         "component": _component,
         "limit": _limit,
+        "median": median,
         "date": lambda moment: f"{moment.astimezone(UTC):%Y-%m-%d}",
         "iso": as_of_time.text,
         "name": _name,
