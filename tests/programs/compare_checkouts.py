@@ -28,7 +28,7 @@ import tests_path  # noqa: F401
 from ciris_scoring.lab import embedded
 from ciris_scoring.lab.simulation.sample import load_sample, sample_info
 from nasty_fleet import START, nasty_fleet
-from pipeline import REPOSITORY, create_loose_sources, insert_rows, mart_differences
+from pipeline import REPOSITORY, load_rows, mart_differences
 
 SCHEMAS = {"here": "scored_here", "there": "scored_there"}
 
@@ -73,9 +73,7 @@ def fleets(seeds: int) -> Iterator[Fleet]:
 
 def _nasty(seed: int, size: dict[str, int]) -> Callable[[psycopg.Connection], None]:
     def load(connection: psycopg.Connection) -> None:
-        create_loose_sources(connection)
-        for table, rows in nasty_fleet(seed, **size).items():
-            insert_rows(connection, table, rows)
+        load_rows(connection, nasty_fleet(seed, **size))
 
     return load
 

@@ -35,14 +35,12 @@ from event_lens import AS_EVENTS, write_as_events
 from pipeline import RUN_TIMES, create_loose_sources, table_differences
 from replay import apply, daily_steps
 from test_bad_input import fingerprints, refusal, restore, run, saved
+from test_gate import EVIDENCE
 
 PROGRAMS = Path(sys.executable).parent
 DAYS = 12
 UNDISTURBED = "undisturbed"
 """Schema that holds what a run comes to when nobody disturbs it."""
-
-EVIDENCE = (f"{SCHEMA}.fct_trace_verdicts", f"{SCHEMA}.fct_deferral_verdicts")
-"""The marts that show the verdicts of the run in progress."""
 
 CONTRADICTIONS = {
     f"{SCHEMA}.fct_factor_components": f"""
@@ -223,7 +221,7 @@ def marts(database: Database) -> dict[str, str]:
 
 def _fingerprints(connection: psycopg.Connection, schema: str, kinds: str) -> dict[str, str]:
     """Fingerprints without the times of runs, and without what a swap of tables has not cleared away yet."""
-    found = fingerprints(connection, schema, kinds=kinds, without=tuple(RUN_TIMES), may_be_none=True)
+    found = fingerprints(connection, schema, kinds=kinds, without=RUN_TIMES, may_be_none=True)
     return {n: rows for n, rows in found.items() if not n.endswith("__dbt_backup")}
 
 

@@ -26,9 +26,8 @@ from ciris_scoring.lab.embedded import SCHEMA, Server
 from conftest import Database
 from pipeline import MARTS, RUN_TIMES
 from test_bad_input import Dbt, dbt, fleet_database, marts, restore, run, saved
-from test_gate import published
+from test_gate import BEFORE, NEWEST, published
 
-BEFORE, NEWEST = "2026-06-14T00:00:00Z", "2026-06-15T00:00:00Z"
 RANGE = ("--from", "2026-06-08T00:00:00Z", "--to", "2026-06-09T00:00:00Z")
 RESCORE = (*RANGE, "--allow-rescoring", "--step-days", "61")
 REFRESH = ("--full-refresh", "--allow-rescoring")

@@ -95,6 +95,13 @@ def insert_rows(connection: psycopg.Connection, table: str, rows: Iterable[Mappi
             )
 
 
+def load_rows(connection: psycopg.Connection, fleet: Mapping[str, Iterable[Mapping[str, Any]]]) -> None:
+    """Loose source tables that hold the rows of a fleet, given by table."""
+    create_loose_sources(connection)
+    for table, rows in fleet.items():
+        insert_rows(connection, table, rows)
+
+
 def score(
     profiles_dir: Path,
     as_of: datetime | str,

@@ -28,7 +28,7 @@ from ciris_scoring.serve.explain import explain
 from ciris_scoring.serve.report import report
 from conftest import REPOSITORY, Database, fresh_database
 from nasty_fleet import START, nasty_fleet
-from pipeline import create_loose_sources, insert_rows, relation_differences, score
+from pipeline import load_rows, relation_differences, score
 
 FIRST, SECOND = START + timedelta(days=5), START + timedelta(days=6)
 
@@ -72,9 +72,7 @@ def consumer(embedded_postgres: Server, tmp_path_factory: pytest.TempPathFactory
         database.connect() as connection,
     ):
         patch.setenv("DBT_TARGET_PATH", str(folder / "target"))
-        create_loose_sources(connection)
-        for table, rows in nasty_fleet(6, days=6).items():
-            insert_rows(connection, table, rows)
+        load_rows(connection, nasty_fleet(6, days=6))
         connection.execute("alter schema cirislens rename to lens")
         theirs = Consumer(folder, database)
         assert theirs.dbt("deps").success

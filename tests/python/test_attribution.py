@@ -25,7 +25,7 @@ from ciris_scoring.statistics.attribution import Components, losses
 from ciris_scoring.statistics.inputs import Parameters
 from conftest import Database, fresh_database
 from nasty_fleet import START, nasty_fleet
-from pipeline import attribution_differences, create_loose_sources, insert_rows, score
+from pipeline import attribution_differences, load_rows, score
 
 WINDOW = timedelta(days=7)
 DAYS = 9
@@ -117,9 +117,7 @@ def views(server: Server, folder: Any) -> Iterator[psycopg.Connection]:
 
 
 def score_small_fleet(database: Database, connection: psycopg.Connection) -> None:
-    create_loose_sources(connection)
-    for table, rows in nasty_fleet(1, days=3).items():
-        insert_rows(connection, table, rows)
+    load_rows(connection, nasty_fleet(1, days=3))
     score(database.profiles_dir, START + timedelta(days=3))
 
 
@@ -245,6 +243,7 @@ def test_losses_and_points_add_up(published):
         having count(*) <> 13 or abs(sum(a.points_lost) - (1 - s.capacity_score)) > 1e-12
             or abs(sum(a.loss) + ln(nullif(s.capacity_score, 0))) > 1e-12 * greatest(1, sum(a.loss))
             or (s.capacity_score = 0) <> (count(a.loss) < 13)
+            or s.capacity_score = 0 and bool_or((a.points_lost > 0) <> (a.loss is null))
         """
     ).fetchall()
     assert wrong == []
@@ -258,6 +257,17 @@ def test_losses_and_points_add_up(published):
         """
     ).fetchall()
     assert wrong == []
+
+
+def test_a_change_back_turns_every_sign(published):
+    """Of the independent implementation, and so of what equals it."""
+    _, states = published
+    for (agent, day), (earlier, name, _) in states.items():
+        later, *_ = states.get((agent, day + 1), (earlier,))
+        there, back = (
+            attribution.change(*pair, PARAMETER_SETS[name]) for pair in ((earlier, later), (later, earlier))
+        )
+        assert all(abs(there[part] + back[part]) <= 1e-12 for part in attribution.PARTS), (agent, day)
 
 
 def test_what_did_not_move_is_exactly_zero(published):

@@ -17,7 +17,7 @@ from ciris_scoring.job.run import run_backfill
 from ciris_scoring.lab import embedded
 from conftest import REPOSITORY, fresh_database
 from nasty_fleet import START, nasty_fleet
-from pipeline import MARTS, create_loose_sources, insert_rows, kept_parsed, score, table_differences
+from pipeline import MARTS, insert_rows, kept_parsed, load_rows, score, table_differences
 from unfinished_runs import DIES, LIVES, WRITING_DIES
 
 DAY = timedelta(days=1)
@@ -68,9 +68,7 @@ class Backfilled:
         traces = fleet.pop("covenant_traces")
         late = [row for row in traces if LATE_FROM <= row["timestamp"] < LATE_UNTIL][::2]
         with self.connect() as connection:
-            create_loose_sources(connection)
-            for table, rows in fleet.items():
-                insert_rows(connection, table, rows)
+            load_rows(connection, fleet)
             insert_rows(connection, "covenant_traces", [row for row in traces if row not in late])
             score(self.profiles[INCREMENTAL], NEWEST)
             insert_rows(connection, "covenant_traces", late)

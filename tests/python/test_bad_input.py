@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -76,7 +76,7 @@ def fingerprints(
     connection: psycopg.Connection,
     *schemas: str,
     kinds: str = "rv",
-    without: tuple[str, ...] = (),
+    without: Iterable[str] = (),
     may_be_none: bool = False,
 ) -> dict[str, str]:
     """Of every relation of some kinds, in some schemas, but for the log, in which every run enters itself: the md5 of

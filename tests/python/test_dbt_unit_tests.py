@@ -9,7 +9,7 @@ from dbt.cli.main import dbtRunner
 from command_line import at
 from conftest import Database
 from nasty_fleet import START, nasty_fleet
-from pipeline import create_loose_sources, insert_rows, kept_parsed, score
+from pipeline import kept_parsed, load_rows, score
 
 
 def test_every_unit_test_passes(database: Database) -> None:
@@ -20,9 +20,7 @@ def failing(database: Database) -> dict[str, str]:
     """Messages of the unit tests that fail, by name."""
     # dbt takes the types of a unit test's columns from the relations, so they are built first.
     with database.connect() as connection:
-        create_loose_sources(connection)
-        for table, rows in nasty_fleet(1, days=3).items():
-            insert_rows(connection, table, rows)
+        load_rows(connection, nasty_fleet(1, days=3))
     score(database.profiles_dir, START + timedelta(days=3))
     with kept_parsed(database.profiles_dir):
         outcome = dbtRunner().invoke(

@@ -14,7 +14,7 @@ from ciris_scoring.lab.embedded import SCHEMA, Server
 from ciris_scoring.lab.simulation.sample import load_sample, sample_info
 from conftest import Database, fresh_database
 from nasty_fleet import START, nasty_fleet
-from pipeline import create_loose_sources, differences_from_brute_force, insert_rows, score
+from pipeline import create_loose_sources, differences_from_brute_force, insert_rows, load_rows, score
 
 OTHER_PARAMETERS = {
     "lambda_c": 2,
@@ -43,9 +43,7 @@ OTHER_PARAMETERS = {
 
 def load(database: Database, seed: int, **size: int) -> None:
     with database.connect() as connection:
-        create_loose_sources(connection)
-        for table, rows in nasty_fleet(seed, **size).items():
-            insert_rows(connection, table, rows)
+        load_rows(connection, nasty_fleet(seed, **size))
         connection.execute(
             'insert into cirislens.covenant_traces (agent_id_hash, "timestamp")'
             " values ('a', 'infinity'), ('a', '-infinity')"

@@ -9,10 +9,10 @@ import pytest
 
 from ciris_scoring.lab.embedded import SCHEMA, Server
 from conftest import Database
+from pipeline import RUN_TIMES
 from test_bad_input import dbt, fleet_database, marts, refusal, restore, run, saved
 
 BEFORE, NEWEST = "2026-06-14T00:00:00Z", "2026-06-15T00:00:00Z"
-RUN_TIMES = ("scored_at", "latest_scored_at", "computed_at")
 EVIDENCE = (f"{SCHEMA}.fct_trace_verdicts", f"{SCHEMA}.fct_deferral_verdicts")
 """The marts that a failed run may change: views over the verdicts, which show those of the run in progress."""
 

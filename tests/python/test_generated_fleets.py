@@ -22,7 +22,7 @@ from brute_force import scoring as brute_force
 from cases.notation import T, ago, deferral, key, traces
 from ciris_scoring.lab.embedded import SCHEMA, Server
 from conftest import fresh_database
-from pipeline import create_loose_sources, differences_from_brute_force, insert_rows, score
+from pipeline import differences_from_brute_force, load_rows, score
 from test_equals_brute_force import OTHER_PARAMETERS
 
 FLEETS = int(os.environ.get("FLEETS", "0"))
@@ -148,9 +148,7 @@ def differences(
     """Everything in which one run over the fleet differs from the independent implementation."""
     with tempfile.TemporaryDirectory() as folder, fresh_database(server, Path(folder)) as database:
         with database.connect() as connection:
-            create_loose_sources(connection)
-            for table, rows in fleet.items():
-                insert_rows(connection, table, rows)
+            load_rows(connection, fleet)
         variables = {"ciris_scoring_parameters": PARAMETERS, "ciris_scoring_period": period}
         score(database.profiles_dir, T, variables)
         with database.connect() as connection:

@@ -7,7 +7,7 @@ from datetime import timedelta
 from ciris_scoring.lab.embedded import SCHEMA
 from conftest import Database
 from nasty_fleet import START, nasty_fleet
-from pipeline import create_loose_sources, differences_from_brute_force, insert_rows, score, score_rows
+from pipeline import differences_from_brute_force, load_rows, score, score_rows
 
 # A clock that is zero, one that never ran, and the last moment before the default of traces_from.
 TIMES = [
@@ -23,9 +23,7 @@ def test_clocks_that_are_zero(database: Database) -> None:
     as_of = START + timedelta(days=12)
     fleet = nasty_fleet(6)
     with database.connect() as connection:
-        create_loose_sources(connection)
-        for table, rows in fleet.items():
-            insert_rows(connection, table, rows)
+        load_rows(connection, fleet)
         score(database.profiles_dir, as_of)
         expected = score_rows(connection, SCHEMA)
         [agent, *_] = sorted({key[0] for key in expected})
@@ -59,9 +57,7 @@ def test_a_lone_trace_years_ago(database: Database) -> None:
     """It counts, is scored while a window holds it, and costs nothing in the years after."""
     as_of = START + timedelta(days=12)
     with database.connect() as connection:
-        create_loose_sources(connection)
-        for table, rows in nasty_fleet(7).items():
-            insert_rows(connection, table, rows)
+        load_rows(connection, nasty_fleet(7))
         connection.execute(
             'insert into cirislens.covenant_traces (agent_id_hash, trace_id, "timestamp", idma_fragility_flag)'
             " values ('lone', 'first', %s::timestamptz, true)",
@@ -83,9 +79,7 @@ def test_the_first_time_is_a_variable(database: Database) -> None:
     as_of, first = START + timedelta(days=12), START + timedelta(days=5, hours=7)
     fleet = nasty_fleet(6)
     with database.connect() as connection:
-        create_loose_sources(connection)
-        for table, rows in fleet.items():
-            insert_rows(connection, table, rows)
+        load_rows(connection, fleet)
         score(database.profiles_dir, as_of, {"ciris_traces_from": first.isoformat()})
         found = score_rows(connection, SCHEMA)
         connection.execute("drop schema ciris cascade; drop schema ciris_intermediate cascade")

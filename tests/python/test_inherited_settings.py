@@ -15,7 +15,7 @@ from ciris_scoring.basics.connection import SETTINGS_NOT_TO_INHERIT
 from ciris_scoring.lab.embedded import SCHEMA, write_profile
 from conftest import REPOSITORY, Database
 from nasty_fleet import START, nasty_fleet
-from pipeline import create_loose_sources, differences_from_brute_force, insert_rows, score, table_differences
+from pipeline import create_loose_sources, differences_from_brute_force, load_rows, score, table_differences
 from test_bad_input import dbt
 
 # Some are of PostgreSQL 15 and later, but all of them may be set by anybody.
@@ -89,9 +89,7 @@ def write_target(database: Database, role: str, schema: str) -> None:
 
 def test_nothing_inherited_decides_a_number(database: Database, request: pytest.FixtureRequest) -> None:
     with database.connect() as connection:
-        create_loose_sources(connection)
-        for table, rows in nasty_fleet(6, days=13).items():
-            insert_rows(connection, table, rows)
+        load_rows(connection, nasty_fleet(6, days=13))
     for as_of in AS_OFS:
         score(database.profiles_dir, as_of, SALT)
 

@@ -13,7 +13,7 @@ from ciris_scoring.lab import embedded
 from ciris_scoring.lab.embedded import SCHEMA
 from conftest import Database
 from nasty_fleet import START, nasty_fleet
-from pipeline import create_loose_sources, insert_rows, score, score_rows
+from pipeline import insert_rows, load_rows, score, score_rows
 from test_bad_input import run
 
 DAY = timedelta(days=1)
@@ -48,9 +48,7 @@ def test_keys_that_change_in_hindsight_are_counted_until_a_rescore(
     latecomer = next(row for row in traces if row["timestamp"] >= REVOKED + DAY and row["agent_id_hash"])
     embedded.write_profile(tmp_path, database.server, database=database.name, schema=REFRESHED)
     with database.connect() as connection:
-        create_loose_sources(connection)
-        for table, rows in fleet.items():
-            insert_rows(connection, table, rows)
+        load_rows(connection, fleet)
         insert_rows(connection, "covenant_traces", [row for row in traces if row is not latecomer])
         score(database.profiles_dir, NEWEST - DAY)
         assert late(connection, "late_key") == {}

@@ -7,6 +7,7 @@ import gzip
 import json
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -392,38 +393,39 @@ def spelt(change: Callable[[bytes], str]) -> Callable[[Json], None]:
     return respell
 
 
+ALTERED: list[tuple[Callable[[Json], Any], str | None]] = [
+    (other_score, "bad_signature"),
+    (lambda trace: trace.update(signature_key_id="agent-nobody"), "unknown_key"),
+    (lambda trace: trace.update(signature_key_id=None), "unknown_key"),
+    (lambda trace: trace.update(signature=None), "malformed_signature"),
+    (lambda trace: trace.update(signature="!" * 86), "malformed_signature"),
+    (lambda trace: trace.update(signature=trace["signature"][:40]), "malformed_signature"),
+    (spelt(lambda content: standard(content + b"1")), "malformed_signature"),
+    (lambda trace: trace.update(trace_schema_version="9.9"), "unsupported_schema"),
+    (spelt(standard), None),
+    (spelt(lambda content: standard(content).rstrip("=")), None),
+    (spelt(urlsafe_unpadded), None),
+    (spelt(lambda content: urlsafe_unpadded(content) + "=="), None),
+    (spelt(lambda content: urlsafe_unpadded(content) + "="), "malformed_signature"),
+]
+
+
 @pytest.mark.parametrize("generation", GENERATIONS, ids=lambda generation: generation.rule)
-@pytest.mark.parametrize(
-    ("alter", "expected"),
-    [
-        (other_score, "bad_signature"),
-        (lambda trace: trace.update(signature_key_id="agent-nobody"), "unknown_key"),
-        (lambda trace: trace.update(signature_key_id=None), "unknown_key"),
-        (lambda trace: trace.update(signature=None), "malformed_signature"),
-        (lambda trace: trace.update(signature="!" * 86), "malformed_signature"),
-        (lambda trace: trace.update(signature=trace["signature"][:40]), "malformed_signature"),
-        (spelt(lambda content: standard(content + b"1")), "malformed_signature"),
-        (lambda trace: trace.update(trace_schema_version="9.9"), "unsupported_schema"),
-        (spelt(standard), None),
-        (spelt(lambda content: standard(content).rstrip("=")), None),
-        (spelt(urlsafe_unpadded), None),
-        (spelt(lambda content: urlsafe_unpadded(content) + "=="), None),
-        (spelt(lambda content: urlsafe_unpadded(content) + "="), "malformed_signature"),
-    ],
-)
-def test_what_a_signature_is_worth(project, database, tmp_path, generation, alter, expected):
+def test_what_a_signature_is_worth(project, database, tmp_path, generation):
     agent = Agent(generation)
-    good, altered = agent.trace(), agent.trace()
-    alter(altered)
-    path = write(tmp_path, "batch.json", batch([altered, good]))
+    sent, expected = [], {}
+    for alter, reason in ALTERED:
+        altered, good = agent.trace(), agent.trace()
+        alter(altered)
+        if reason == "unsupported_schema" and generation is OLD:
+            reason = None  # what the oldest agents sign has no schema in it, so a known rule verifies it
+        expected[altered["trace_id"]] = (reason is None, reason or generation.rule)
+        expected[good["trace_id"]] = (True, generation.rule)
+        sent += [altered, good]
+    path = write(tmp_path, "batch.json", batch(sent))
     summary = load(project, [path], [write_keys(tmp_path, agent)])
-    if alter.__name__ == "<lambda>" and expected == "unsupported_schema" and generation is OLD:
-        expected = None  # what the oldest agents sign has no schema in it, so a known rule verifies it
-    assert verdicts(database) == {
-        good["trace_id"]: (True, generation.rule),
-        altered["trace_id"]: (expected is None, expected or generation.rule),
-    }
-    assert reasons(summary) == ([expected] if expected else [])
+    assert verdicts(database) == expected
+    assert sorted(reasons(summary)) == sorted(reason for ok, reason in expected.values() if not ok)
 
 
 def test_what_the_oldest_agents_do_not_sign_must_follow_from_what_they_sign(project, database, tmp_path):
@@ -526,54 +528,58 @@ def in_component(event_type: str, name: str, value: Any) -> Callable[[Json], Non
     return alter
 
 
-@pytest.mark.parametrize(
-    ("alter", "expected"),
-    [
-        (lambda trace: trace.pop("trace_id"), "missing_field"),
-        (lambda trace: trace.pop("agent_id_hash"), "missing_field"),
-        (lambda trace: trace.pop("completed_at"), "missing_field"),
-        (lambda trace: trace.pop("components"), "missing_field"),
-        (with_value("components", {}), "wrong_type"),
-        (with_value("components", [1]), "wrong_type"),
-        (with_value("trace_id", ""), "missing_field"),
-        (with_value("trace_id", 5), "wrong_type"),
-        (with_value("trace_id", "t" * 129), "out_of_range"),
-        (with_value("trace_id", "a\0b"), "invalid_text"),
-        (with_value("trace_id", "\ud800"), "invalid_text"),
-        (with_value("completed_at", "2026-06-01T08:00:00"), "bad_time"),
-        (with_value("completed_at", "9999-12-31T23:59:59-14:00"), "bad_time"),
-        (with_value("completed_at", "0001-01-01T00:00:00+14:00"), "bad_time"),
-        (with_value("completed_at", "yesterday"), "bad_time"),
-        (with_value("completed_at", 1780300800), "bad_time"),
-        (in_component("DMA_RESULTS", "csdma", {"plausibility_score": 9.995}), "out_of_range"),
-        (in_component("DMA_RESULTS", "csdma", {"plausibility_score": True}), "wrong_type"),
-        (in_component("CONSCIENCE_RESULT", "entropy_level", -10), "out_of_range"),
-        (in_component("CONSCIENCE_RESULT", "coherence_passed", "yes"), "wrong_type"),
-        (in_component("ACTION_RESULT", "audit_sequence_number", 2**63), "out_of_range"),
-        (in_component("ACTION_RESULT", "audit_sequence_number", 1.5), "wrong_type"),
-        (in_component("ACTION_RESULT", "audit_entry_hash", "f" * 65), "out_of_range"),
-        (in_component("ACTION_RESULT", "cost_cents", 10**400), None),
-        (in_component("THOUGHT_START", "note", "a\0b"), "invalid_text"),
-        (in_component("THOUGHT_START", "note", "\\u0000"), None),
-        (in_component("THOUGHT_START", "note", "\udfff"), "invalid_text"),
-        (in_component("THOUGHT_START", "note", json.loads(deep(70))), "too_deep"),
-    ],
-)
-def test_a_bad_trace_costs_itself(project, database, tmp_path, alter, expected):
+BAD_TRACES: list[tuple[Callable[[Json], Any], str | None]] = [
+    (lambda trace: trace.pop("trace_id"), "missing_field"),
+    (lambda trace: trace.pop("agent_id_hash"), "missing_field"),
+    (lambda trace: trace.pop("completed_at"), "missing_field"),
+    (lambda trace: trace.pop("components"), "missing_field"),
+    (with_value("components", {}), "wrong_type"),
+    (with_value("components", [1]), "wrong_type"),
+    (with_value("trace_id", ""), "missing_field"),
+    (with_value("trace_id", 5), "wrong_type"),
+    (with_value("trace_id", "t" * 129), "out_of_range"),
+    (with_value("trace_id", "a\0b"), "invalid_text"),
+    (with_value("trace_id", "\ud800"), "invalid_text"),
+    (with_value("completed_at", "2026-06-01T08:00:00"), "bad_time"),
+    (with_value("completed_at", "9999-12-31T23:59:59-14:00"), "bad_time"),
+    (with_value("completed_at", "0001-01-01T00:00:00+14:00"), "bad_time"),
+    (with_value("completed_at", "yesterday"), "bad_time"),
+    (with_value("completed_at", 1780300800), "bad_time"),
+    (in_component("DMA_RESULTS", "csdma", {"plausibility_score": 9.995}), "out_of_range"),
+    (in_component("DMA_RESULTS", "csdma", {"plausibility_score": True}), "wrong_type"),
+    (in_component("CONSCIENCE_RESULT", "entropy_level", -10), "out_of_range"),
+    (in_component("CONSCIENCE_RESULT", "coherence_passed", "yes"), "wrong_type"),
+    (in_component("ACTION_RESULT", "audit_sequence_number", 2**63), "out_of_range"),
+    (in_component("ACTION_RESULT", "audit_sequence_number", 1.5), "wrong_type"),
+    (in_component("ACTION_RESULT", "audit_entry_hash", "f" * 65), "out_of_range"),
+    (in_component("ACTION_RESULT", "cost_cents", 10**400), None),
+    (in_component("THOUGHT_START", "note", "a\0b"), "invalid_text"),
+    (in_component("THOUGHT_START", "note", "\\u0000"), None),
+    (in_component("THOUGHT_START", "note", "\udfff"), "invalid_text"),
+    (in_component("THOUGHT_START", "note", json.loads(deep(70))), "too_deep"),
+]
+
+
+def test_a_bad_trace_costs_itself(project, database, tmp_path):
+    """Each in a batch between two good ones."""
     agent = Agent()
-    first, bad, last = (agent.trace() for _ in range(3))
-    alter(bad)
-    summary = load(
-        project, [write(tmp_path, "batch.json", batch([first, bad, last]))], [write_keys(tmp_path, agent)]
-    )
+    good, documents, rows = [], [], []
+    for alter, reason in BAD_TRACES:
+        first, bad, last = (agent.trace() for _ in range(3))
+        alter(bad)
+        good += [first["trace_id"], last["trace_id"]]
+        documents.append(batch([first, bad, last]))
+        rows.append((3, 2, 1, {reason: 1}) if reason else (3, 3, 0, {}))
+    path = write(tmp_path, "batches.jsonl", *documents)
+    summary = load(project, [path], [write_keys(tmp_path, agent)], most_problems=None)
     loaded = verdicts(database)
-    assert loaded[first["trace_id"]] == loaded[last["trace_id"]] == (True, "sorted_json")
-    if expected is None:  # it can be loaded; that it is not what was signed is another matter
-        assert len(loaded) == 3
-        return
-    assert len(loaded) == 2 and reasons(summary) == [expected]
-    [row] = everything(database)["covenant_trace_batches"]
-    assert row[3:] == (3, 2, 1, {expected: 1})
+    assert {loaded[trace_id] for trace_id in good} == {(True, "sorted_json")}
+    # What can be loaded is there; that it is not what was signed is another matter.
+    assert len(loaded) == len(good) + sum(reason is None for _, reason in BAD_TRACES)
+    rejected = [reason for reason in reasons(summary) if reason != "bad_signature"]
+    assert rejected == [reason for _, reason in BAD_TRACES if reason]
+    found = [row[3:] for row in everything(database)["covenant_trace_batches"]]
+    assert sorted(found, key=repr) == sorted(rows, key=repr)
 
 
 @pytest.mark.parametrize(
@@ -603,32 +609,34 @@ def test_bad_json_in_a_trace_costs_that_trace(project, database, tmp_path, old, 
     assert set(found.values()) == {(True, "sorted_json")}
 
 
-@pytest.mark.parametrize(
-    ("content", "expected"),
-    [
-        (b"", "truncated"),
-        (b"{", "truncated"),
-        (b"null", "not_a_batch"),
-        (b'{"events": 3}', "not_a_batch"),
-        (b'[{"a": 1}]', "not_a_batch"),
-        (b'"text"', "not_a_batch"),
-        (b"<html>", "not_json"),
-        (b"\x00\x01\x02", "not_json"),
-        (b"\xff\xfe{", "invalid_text"),
-        (deep(200_000), "too_deep"),
-        (b"[" * 200_000, "too_deep"),
-        (b'{"events": [3, null, "a", []]}', "wrong_type"),
-    ],
-)
-def test_a_bad_file_costs_itself(database, tmp_path, content, expected):
+BAD_FILES = [
+    (b"", "truncated"),
+    (b"{", "truncated"),
+    (b"null", "not_a_batch"),
+    (b'{"events": 3}', "not_a_batch"),
+    (b'[{"a": 1}]', "not_a_batch"),
+    (b'"text"', "not_a_batch"),
+    (b"<html>", "not_json"),
+    (b"\x00\x01\x02", "not_json"),
+    (b"\xff\xfe{", "invalid_text"),
+    (deep(200_000), "too_deep"),
+    (b"[" * 200_000, "too_deep"),
+    (b'{"events": [3, null, "a", []]}', "wrong_type"),
+]
+
+
+def test_a_bad_file_costs_itself(database, tmp_path):
+    """A good one follows each."""
     agent = Agent()
-    write(tmp_path / "in", "a.json", batch([agent.trace()]))
-    write(tmp_path / "in", "b.json", content)
-    write(tmp_path / "in", "c.json", batch([agent.trace()]))
-    result = command(database, "load", tmp_path / "in", "--keys", write_keys(tmp_path, agent))
+    for i, (content, _) in enumerate(BAD_FILES):
+        write(tmp_path / "in", f"{i:02} bad.json", content)
+        write(tmp_path / "in", f"{i:02} good.json", batch([agent.trace()]))
+    keys = write_keys(tmp_path, agent)
+    result = command(database, "load", tmp_path / "in", "--keys", keys, "--all")
     assert result.exit_code == 2, result.output
-    assert f"b.json: {expected}: " in result.output or f": {expected}: " in result.output
-    assert len(traces(database)) == 2
+    for i, (_, reason) in enumerate(BAD_FILES):
+        assert re.search(rf"{i:02} bad\.json.*: {reason}: ", result.output), (i, result.output)
+    assert len(traces(database)) == len(BAD_FILES)
 
 
 @pytest.mark.parametrize("cut", [0.3, 0.6, 0.9, 0.99, "between"])

@@ -1,7 +1,6 @@
 """The fleet simulator, the shipped sample, and their way into the source tables."""
 
 import gzip
-import hashlib
 import json
 import math
 from collections.abc import Iterator
@@ -20,7 +19,6 @@ from ciris_scoring.lab.embedded import SCHEMA
 from ciris_scoring.lab.simulation import PATHOLOGIES, fleet_roster, simulate_fleet, stream_fleet
 from ciris_scoring.lab.simulation.load import TargetHoldsTraces, load_fleet
 from ciris_scoring.lab.simulation.sample import SAMPLE, load_sample, sample_info, write_sample
-from ciris_scoring.lab.simulation.text_formats import csv_text
 from conftest import Database
 
 END = datetime(2026, 6, 15, tzinfo=UTC)
@@ -43,12 +41,6 @@ def test_same_arguments_give_the_same_fleet_and_another_seed_another_one() -> No
         pd.testing.assert_frame_equal(getattr(first, table), getattr(second, table))
     assert not set(first.traces.trace_id) & set(other.traces.trace_id) - {""}
     assert not set(first.traces.agent_id_hash) & set(other.traces.agent_id_hash)
-
-
-def test_the_generator_is_pinned() -> None:
-    # A changed digest means that every simulated fleet of a seed changes, the shipped sample included.
-    content = csv_text(simulate_fleet(**SMALL).traces)
-    assert hashlib.sha256(content.encode()).hexdigest()[:16] == "d93fa6c79154ce3b"
 
 
 @pytest.mark.parametrize("rows_per_chunk", [1, 120, 10**9])

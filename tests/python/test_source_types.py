@@ -18,7 +18,7 @@ from ciris_scoring.lab.embedded import SCHEMA, Server
 from command_line import at
 from conftest import REPOSITORY, Database
 from nasty_fleet import START, nasty_fleet
-from pipeline import create_loose_sources, insert_rows, kept_parsed, score, table_differences
+from pipeline import insert_rows, kept_parsed, load_rows, score, table_differences
 
 # Types by table and column, in place of production's. Every kind that a data_type of the sources admits is here.
 TYPES = """
@@ -101,9 +101,7 @@ def copy_sources(
 @pytest.fixture
 def nasty_database(every_database: Database) -> Database:
     with every_database.connect() as connection:
-        create_loose_sources(connection)
-        for table, rows in nasty_fleet(6, days=12).items():
-            insert_rows(connection, table, rows)
+        load_rows(connection, nasty_fleet(6, days=12))
         connection.execute(
             "update cirislens.covenant_traces set thought_id = md5(thought_id)::uuid where thought_id ~ '[a-z]'"
         )
@@ -138,9 +136,7 @@ def test_other_types_that_can_be_read_give_the_same_marts(
 
 def test_freshness_reads_other_types_and_times_without_end_too(database: Database) -> None:
     with database.connect() as connection:
-        create_loose_sources(connection)
-        for table, rows in nasty_fleet(1, days=3).items():
-            insert_rows(connection, table, rows)
+        load_rows(connection, nasty_fleet(1, days=3))
         for table, types in WIDE.items():
             for column, new in types.items():
                 using = "0" if column == "batch_id" else f'"{column}"::text'

@@ -23,7 +23,7 @@ from ciris_scoring.statistics.session import Session
 from ciris_scoring.statistics.setting import Setting
 from conftest import Database
 from nasty_fleet import START, nasty_fleet
-from pipeline import create_loose_sources, insert_rows
+from pipeline import load_rows
 from test_bad_input import Dbt, dbt, fleet_database, restore, run, saved
 
 DAYS = 10
@@ -42,9 +42,7 @@ def scored(
         write_profile(database.profiles_dir, database.server, database=database.name, schema=SCHEMA)
         with database.connect() as connection:
             connection.execute("drop schema if exists cirislens cascade")
-            create_loose_sources(connection)
-            for table, rows in nasty_fleet(3, agents=5, days=DAYS).items():
-                insert_rows(connection, table, rows)
+            load_rows(connection, nasty_fleet(3, agents=5, days=DAYS))
         result = run(database, as_of=AS_OF.isoformat())
         assert result.exit_code == 0, result.output
         with saved(database) as state:
