@@ -173,6 +173,15 @@ def late_and_logged(server: Server) -> Iterator[str]:
         yield from test_late_arrivals.wrong(server, Path(folder))
 
 
+def increments(server: Server) -> Iterator[str]:
+    """Five daily runs beside a full refresh: every table, not only what is published."""
+    from conftest import fresh_database
+    from replay import daily_steps, replay
+
+    with tempfile.TemporaryDirectory() as folder, fresh_database(server, Path(folder)) as database:
+        yield from replay(server, database.name, Path(folder), daily_steps(5), {})
+
+
 CHECKS: dict[str, Callable[[Server], Iterator[str]]] = {
     "signs judged": signs_judged,
     "cases by day": lambda server: cases(server, by_hour=False),
@@ -180,6 +189,7 @@ CHECKS: dict[str, Callable[[Server], Iterator[str]]] = {
     "cases by hour": lambda server: cases(server, by_hour=True),
     "unit tests": unit_tests,
     "late and logged": late_and_logged,
+    "increments": increments,
 }
 """Cheapest first."""
 
