@@ -79,9 +79,10 @@ class Marts:
 
 def by_agent(rows: Iterable[Kind]) -> Mapping[str, list[Kind]]:
     """Group rows by their agent_id_hash, in their order; an agent without a row has none."""
+    agent_of = attrgetter("agent_id_hash")
     found: dict[str, list[Kind]] = defaultdict(list)
     for row in rows:
-        found[attrgetter("agent_id_hash")(row)].append(row)
+        found[agent_of(row)].append(row)
     return found
 
 
