@@ -129,66 +129,67 @@ behaviour as not materialized (
 
 ),
 
-changes as (
+-- Of each score what it kept without episodes and deferrals, now and before, and by which parts it lost.
+falls as (
 
     select
         scores.agent_id_hash,
         scores.agent_name,
         scores.as_of,
-        comparisons.*,
-        parts.part,
-        parts.part_order,
-        parts.loss_before,
-        parts.loss_now,
-        parts.loss_now - parts.loss_before as loss_change,
-        parts.worse_sd ^ 2 + parts.better_sd ^ 2 as variance
+        comparisons.window_days,
+        comparisons.earlier_window_days,
+        changed.kept_before,
+        changed.kept_now,
+        changed.together,
+        changed.alone,
+        changed.greatest_part
     from scores
-    inner join behaviour as later using (agent_id_hash, as_of, window_days)
     inner join comparisons using (window_days)
     inner join {{ ref('int_agents') }} as agents using (agent_id_hash)
-    inner join behaviour as earlier
-        on
-            scores.agent_id_hash = earlier.agent_id_hash
-            and scores.as_of - comparisons.window_length = earlier.as_of
-            and comparisons.earlier_window_days = earlier.window_days
-    cross join lateral unnest(
-        '{ {{- components_with_design_effect() | join(',') -}} }'::text[],
-        earlier.behaviour_loss,
-        earlier.behaviour_worse_sd,
-        later.behaviour_loss,
-        later.behaviour_better_sd
-    ) with ordinality as parts (part, loss_before, worse_sd, loss_now, better_sd, part_order)
+    inner join behaviour as later using (agent_id_hash, as_of, window_days)
+    -- Looked up by key, behind an offset, or the planner would read every earlier score there is.
+    cross join lateral (
+        select behaviour.*
+        from behaviour
+        where
+            behaviour.agent_id_hash = scores.agent_id_hash
+            and behaviour.as_of = scores.as_of - comparisons.window_length
+            and behaviour.window_days = comparisons.earlier_window_days
+        {{ fence() }} -- noqa: AM09
+    ) as earlier
+    cross join lateral (
+        select
+            exp(-sum(changes.loss_before)) as kept_before,
+            exp(-sum(changes.loss_now)) as kept_now,
+            sum(changes.loss_change) >= comparisons.z_together * sqrt(sum(changes.variance)) as together,
+            bool_or(
+                changes.loss_change > 0.02 and changes.loss_change >= comparisons.z_alone * sqrt(changes.variance)
+            ) as alone,
+            (array_agg(changes.part order by changes.loss_change desc, changes.part_order asc))[1] as greatest_part
+        from (
+            select
+                parts.part,
+                parts.part_order,
+                parts.loss_before,
+                parts.loss_now,
+                parts.loss_now - parts.loss_before as loss_change,
+                parts.worse_sd ^ 2 + parts.better_sd ^ 2 as variance
+            from unnest(
+                '{ {{- components_with_design_effect() | join(',') -}} }'::text[],
+                earlier.behaviour_loss,
+                earlier.behaviour_worse_sd,
+                later.behaviour_loss,
+                later.behaviour_better_sd
+            ) with ordinality as parts (part, loss_before, worse_sd, loss_now, better_sd, part_order)
+            where
+                num_nulls(parts.loss_before, parts.loss_now) = 0
+                and (parts.part <> 'delta_drift' or comparisons.window_days = comparisons.earlier_window_days)
+        ) as changes
+    ) as changed
+    -- The earlier score is not provisional.
     where
-        -- The earlier score is not provisional.
         agents.first_traced_at
         <= earlier.as_of - {{ days('earlier.window_days + ' ~ scoring_parameter('warm_up_days')) }}
-        and num_nulls(parts.loss_before, parts.loss_now) = 0
-        and (parts.part <> 'delta_drift' or comparisons.window_days = comparisons.earlier_window_days)
-
-),
-
-falls as (
-
-    select
-        agent_id_hash,
-        agent_name,
-        as_of,
-        window_days,
-        earlier_window_days,
-        exp(-sum(loss_before)) as kept_before,
-        exp(-sum(loss_now)) as kept_now,
-        sum(loss_change) >= z_together * sqrt(sum(variance)) as together,
-        bool_or(loss_change > 0.02 and loss_change >= z_alone * sqrt(variance)) as alone,
-        (array_agg(part order by loss_change desc, part_order asc))[1] as greatest_part
-    from changes
-    group by
-        agent_id_hash,
-        agent_name,
-        as_of,
-        window_days,
-        earlier_window_days,
-        z_together,
-        z_alone
 
 ),
 

@@ -3,24 +3,6 @@
     category (scoring.md §8); the median of capacity_score_steady, and of how many agents its interval says that they
     are healthy, or that they are not (certainty.md §4b). Grain and key: as-of, window. Mean, medians and minimum are null where no agent has enough
     traces. -#}
-with scores as (
-
-    select
-        as_of,
-        window_days,
-        agent_id_hash,
-        capacity_score,
-        category,
-        score_status,
-        scored_at,
-        capacity_score_steady,
-        category_steady_low,
-        category_steady_high
-    from {{ ref('fct_capacity_scores') }}
-    where {{ in_scored_range('as_of') }}
-
-)
-
 select
     {{ surrogate_key([epoch('as_of'), 'window_days']) }} as fleet_capacity_id,
     as_of,
@@ -40,7 +22,8 @@ select
     percentile_cont(0.5) within group (order by capacity_score_steady) as median_capacity_score_steady,
     count(*) filter (where category_steady_low in ('healthy', 'high_capacity'))::integer as n_steady_at_least_healthy,
     count(*) filter (where category_steady_high in ('high_fragility', 'moderate'))::integer as n_steady_below_healthy
-from scores
+from {{ ref('fct_capacity_scores') }}
+where {{ in_scored_range('as_of') }}
 group by
     as_of,
     window_days

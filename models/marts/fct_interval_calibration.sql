@@ -3,57 +3,22 @@
     of variation of episodes (certainty.md §3). Waits for the gate. Grain and key: as-of, window, where scores have
     limits. Nothing is null. -#}
 -- depends_on: {{ ref('int_capacity_scores') }}
-with statistics as (
-
-    select
-        as_of,
-        window_days,
-        {% for quantity in quantities_with_correlation() %}
-        {{ quantity }}_correlation,
-        {% endfor %}
-        episode_cv,
-        z_worse,
-        z_better,
-        method_version,
-        computed_at
-    from {{ ref('int_window_statistics') }}
-    where {{ in_scored_range('as_of') }}
-
-),
-
 -- The same in every row of an as-of and window.
-fleet_values as (
-
-    select
-        as_of,
-        window_days,
-        count(*)::integer as n_agents,
-        {% for quantity in quantities_with_correlation() %}
-        min({{ quantity }}_correlation) as {{ quantity }}_correlation,
-        {% endfor %}
-        min(episode_cv) as episode_cv,
-        min(z_worse) as z_worse,
-        min(z_better) as z_better,
-        min(method_version) as method_version,
-        min(computed_at) as computed_at
-    from statistics
-    group by
-        as_of,
-        window_days
-
-)
-
 select
     {{ surrogate_key([epoch('as_of'), 'window_days']) }} as interval_calibration_id,
     as_of,
     window_days,
-    n_agents,
+    count(*)::integer as n_agents,
     {% for quantity in quantities_with_correlation() %}
-    {{ quantity }}_correlation,
+    min({{ quantity }}_correlation) as {{ quantity }}_correlation,
     {% endfor %}
-    episode_cv,
-    z_worse,
-    z_better,
-    method_version,
-    computed_at
-from fleet_values
+    min(episode_cv) as episode_cv,
+    min(z_worse) as z_worse,
+    min(z_better) as z_better,
+    min(method_version) as method_version,
+    min(computed_at) as computed_at
+from {{ ref('int_window_statistics') }}
+where {{ in_scored_range('as_of') }}
+group by
+    as_of,
+    window_days

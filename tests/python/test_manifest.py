@@ -37,16 +37,13 @@ REWRITTEN = {
             "dim_capacity_categories",
         ],
     },
-    # As many rows as agents, each of which a run may change; and what one run publishes.
+    # As many rows as agents or deferrals, each of which a run may change; and what one run publishes.
     "whole": {
         *["int_agents", "dim_agents", "fct_data_quality"],
-        "int_capacity_scores",
+        *["int_deferral_verdicts", "int_capacity_scores"],
     },
     # What describes one run.
-    "anew": {
-        *["int_scoring_run", "int_source_periods", "int_agent_spine"],
-        "int_deferral_verdicts",
-    },
+    "anew": {"int_scoring_run", "int_source_periods", "int_agent_spine"},
 }
 
 

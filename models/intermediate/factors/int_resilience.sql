@@ -15,14 +15,28 @@ with inputs as (
         n_steady_episodes
     from {{ ref('int_resilience_inputs') }}
 
-),
+)
 
-statistics as (
-
+select
+    inputs.agent_id_hash,
+    inputs.as_of,
+    inputs.window_days,
+    computed.delta_drift,
+    computed.delta_csdma_plausibility_score,
+    computed.delta_dsdma_domain_alignment,
+    computed.delta_coherence_level,
+    computed.n_measured_metrics > 0 as is_drift_measured,
+    inputs.mttr_hours,
+    inputs.n_open_episodes,
+    inputs.rho_regression,
+    computed.r_score,
+    inputs.mttr_hours_steady,
+    inputs.n_steady_episodes,
+    computed.r_score_steady
+from inputs
+-- Looked up by key, behind an offset, or the planner would read the statistics of every earlier run.
+cross join lateral (
     select
-        agent_id_hash,
-        as_of,
-        window_days,
         delta_csdma_plausibility_score,
         delta_dsdma_domain_alignment,
         delta_coherence_level,
@@ -30,25 +44,10 @@ statistics as (
         n_measured_metrics,
         r_score,
         r_score_steady
-    from {{ ref('int_window_statistics') }}
-
-)
-
-select
-    inputs.agent_id_hash,
-    inputs.as_of,
-    inputs.window_days,
-    statistics.delta_drift,
-    statistics.delta_csdma_plausibility_score,
-    statistics.delta_dsdma_domain_alignment,
-    statistics.delta_coherence_level,
-    statistics.n_measured_metrics > 0 as is_drift_measured,
-    inputs.mttr_hours,
-    inputs.n_open_episodes,
-    inputs.rho_regression,
-    statistics.r_score,
-    inputs.mttr_hours_steady,
-    inputs.n_steady_episodes,
-    statistics.r_score_steady
-from inputs
-inner join statistics using (agent_id_hash, as_of, window_days)
+    from {{ ref('int_window_statistics') }} as looked_up
+    where
+        looked_up.agent_id_hash = inputs.agent_id_hash
+        and looked_up.as_of = inputs.as_of
+        and looked_up.window_days = inputs.window_days
+    {{ fence() }} -- noqa: AM09
+) as computed

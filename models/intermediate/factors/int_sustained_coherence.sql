@@ -13,29 +13,28 @@ with window_sums as (
         (n_signals_corroborated + n_signals_uncorroborated)::integer as n_signals
     from {{ ref('int_window_sums') }}
 
-),
-
-statistics as (
-
-    select
-        agent_id_hash,
-        as_of,
-        window_days,
-        sigma,
-        sigma_max,
-        s_score
-    from {{ ref('int_window_statistics') }}
-
 )
 
 select
     window_sums.agent_id_hash,
     window_sums.as_of,
     window_sums.window_days,
-    statistics.sigma,
-    statistics.sigma_max,
+    computed.sigma,
+    computed.sigma_max,
     window_sums.n_signals,
-    statistics.s_score is not null as is_s_measured,
-    coalesce(statistics.s_score, 0) as s_score
+    computed.s_score is not null as is_s_measured,
+    coalesce(computed.s_score, 0) as s_score
 from window_sums
-inner join statistics using (agent_id_hash, as_of, window_days)
+-- Looked up by key, behind an offset, or the planner would read the statistics of every earlier run.
+cross join lateral (
+    select
+        sigma,
+        sigma_max,
+        s_score
+    from {{ ref('int_window_statistics') }} as looked_up
+    where
+        looked_up.agent_id_hash = window_sums.agent_id_hash
+        and looked_up.as_of = window_sums.as_of
+        and looked_up.window_days = window_sums.window_days
+    {{ fence() }} -- noqa: AM09
+) as computed

@@ -1,13 +1,13 @@
 {{
   config(
     materialized='replace_range',
-    meta={'rewritten': 'anew', 'keeps_views': true},
+    meta={'rewritten': 'whole', 'keeps_views': true, 'in_parallel': true, 'only_differences': true},
     indexes=[{'columns': ['agent_id_hash']}],
     pre_hook="{{ set_for_heavy_work() }}",
   )
 }}
 {#- Whose a deferral is, by what preceded it, and how good it was (scoring.md §6, Q_deferral). Grain: source row of
-    wbd_deferrals created before the latest as-of, or undated. Rebuilt in every run, because deferrals are few. -#}
+    wbd_deferrals created before the latest as-of, or undated. Judged anew in every run, because deferrals are few. -#}
 with scoring_run as (
 
     select latest_as_of

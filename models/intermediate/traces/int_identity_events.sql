@@ -6,27 +6,6 @@
   )
 }}
 {#- Grain: one row per trace at which an agent appeared, was first named, or changed its name. -#}
-with verdicts as (
-
-    select
-        trace_verdict_id,
-        agent_id_hash,
-        traced_at,
-        period_start,
-        audit_sequence_number,
-        trace_id,
-        is_first_trace,
-        is_first_name,
-        is_identity_change,
-        agent_name,
-        previous_agent_name
-    from {{ ref('int_trace_verdicts') }}
-    where
-        {{ in_judged_range('traced_at') }}
-        and (is_first_trace or is_first_name or is_identity_change)
-
-)
-
 select
     trace_verdict_id as identity_event_id,
     agent_id_hash,
@@ -39,4 +18,7 @@ select
     is_identity_change,
     agent_name,
     previous_agent_name
-from verdicts
+from {{ ref('int_trace_verdicts') }}
+where
+    {{ in_judged_range('traced_at') }}
+    and (is_first_trace or is_first_name or is_identity_change)
