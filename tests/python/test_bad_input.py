@@ -135,30 +135,43 @@ def fleet(embedded_postgres: Server, tmp_path_factory: pytest.TempPathFactory) -
         yield database
 
 
-@pytest.fixture(scope="module")
-def states(fleet: Database) -> Iterator[tuple[str, str, dict[str, str]]]:
+@dataclass
+class States:
     """The fleet as it arrived, and scored and published, each saved; and what is published."""
+
+    arrived: str
+    scored: str
+    marts: dict[str, str]
+    is_scored: bool = True
+    """Whether the fleet is in the second state, but for what refused runs have logged."""
+
+
+@pytest.fixture(scope="module")
+def states(fleet: Database) -> Iterator[States]:
     with saved(fleet) as arrived:
         assert run(fleet).exit_code == 0
         with saved(fleet) as scored:
-            yield arrived, scored, marts(fleet)
+            yield States(arrived, scored, marts(fleet))
 
 
 @pytest.fixture
-def unscored(fleet: Database, states: tuple[str, str, dict[str, str]]) -> Database:
-    restore(fleet, states[0])
+def unscored(fleet: Database, states: States) -> Database:
+    states.is_scored = False
+    restore(fleet, states.arrived)
     return fleet
 
 
 @pytest.fixture
-def published(fleet: Database, states: tuple[str, str, dict[str, str]]) -> Database:
-    restore(fleet, states[1])
+def published(fleet: Database, states: States) -> Database:
+    if not states.is_scored:
+        restore(fleet, states.scored)
+    states.is_scored = False  # until the test has shown otherwise
     return fleet
 
 
 @pytest.fixture
-def published_marts(states: tuple[str, str, dict[str, str]]) -> dict[str, str]:
-    return states[2]
+def published_marts(states: States) -> dict[str, str]:
+    return states.marts
 
 
 # --- the two ways to run ----------------------------------------------------------------------------------------------
@@ -246,6 +259,9 @@ def dbt(database: Database, *command: str, variables: Any = None) -> Dbt:
 # --- what stops before anything is built ------------------------------------------------------------------------------
 
 
+NO_CHANGE = "select"
+
+
 @dataclass
 class Case:
     """Something wrong, and what the message must hold. `change` is done to the database first."""
@@ -253,7 +269,7 @@ class Case:
     name: str
     expected: list[str]
     variables: Any = None
-    change: str = "select"
+    change: str = NO_CHANGE
     arguments: list[str] = field(default_factory=list)
     as_of: str | None = NEWEST
 
@@ -500,7 +516,7 @@ PUBLISHED = [
     [*SOURCES, *TYPES, *PARAMETERS, *VARIABLES, *AS_OFS, *TOO_EARLY, *PUBLISHED],
     ids=lambda case: case.name,
 )
-def test_a_run_stops_before_building(published, published_marts, case):
+def test_a_run_stops_before_building(published, published_marts, states, case):
     with published.connect() as connection:
         connection.execute(case.change)
     before = built(published)
@@ -508,6 +524,7 @@ def test_a_run_stops_before_building(published, published_marts, case):
     assert [text for text in case.expected if text not in message] == [], message
     assert built(published) == before
     assert marts(published) == published_marts
+    states.is_scored = case.change == NO_CHANGE
 
 
 DBT_AS_OFS = [
@@ -550,7 +567,7 @@ DBT_FULL_REFRESH = [
     [MISSING_TABLE, MISSING_COLUMN, WRONG_TYPE, *DBT_FULL_REFRESH, OUT_OF_RANGE, *VARIABLES[:2], *DBT_AS_OFS],
     ids=lambda case: case.name,
 )
-def test_plain_dbt_stops_before_building(published, published_marts, case):
+def test_plain_dbt_stops_before_building(published, published_marts, states, case):
     with published.connect() as connection:
         connection.execute(case.change)
     before = built(published)
@@ -561,6 +578,7 @@ def test_plain_dbt_stops_before_building(published, published_marts, case):
     assert [text for text in case.expected if text not in outcome.said] == [], outcome.said
     assert built(published) == before
     assert marts(published) == published_marts
+    states.is_scored = case.change == NO_CHANGE
 
 
 def test_plain_dbt_refuses_while_a_run_holds_the_lock(published, published_marts):
