@@ -16,6 +16,8 @@ from conftest import Database, fresh_database
 from nasty_fleet import START, nasty_fleet
 from pipeline import create_loose_sources, differences_from_brute_force, insert_rows, load_rows, score
 
+pytestmark = pytest.mark.filterwarnings("error::RuntimeWarning")  # as numpy warns of overflow and of 0/0
+
 OTHER_PARAMETERS = {
     "lambda_c": 2,
     "mu_c": 7.5,
@@ -39,6 +41,37 @@ OTHER_PARAMETERS = {
     "weight_i_inc": 0.1,
     "weight_s": 0.1,
 }
+
+LEAST: dict[str, Any] = {
+    "lambda_c": 2,
+    "mu_c": 5,
+    "integrity_floor": 0.1,
+    "replay_min_sample": 1,
+    "mttr_scale_hours": 0.001,
+    "norm_k": 0.1,
+    "norm_x0": 0,
+    "drift_pseudo_count": 0.001,
+    "drift_min_sample": 1,
+    "decay_per_day": 0.02,
+    "w_corroborated": 0.5,
+    "w_uncorroborated": 2,
+    "min_traces": 1,
+}
+MOST: dict[str, Any] = {
+    "lambda_c": 10,
+    "mu_c": 20,
+    "integrity_floor": 1,
+    "replay_enabled": False,
+    "mttr_scale_hours": 8760,
+    "norm_k": 50,
+    "norm_x0": 1,
+    "drift_pseudo_count": 10,
+    "drift_min_sample": 1_000_000,
+    "decay_per_day": 0.1,
+    "w_corroborated": 2,
+    "w_uncorroborated": 0.5,
+}
+"""The ends of the ranges, with which limits meet all that bounds them."""
 
 
 def load(database: Database, seed: int, **size: int) -> None:
@@ -94,10 +127,13 @@ def test_nasty_days(database: Database) -> None:
 def test_nasty_hours(database: Database) -> None:
     load(database, 3, days=9)
     as_of = START + timedelta(days=8, hours=17)
-    score(database.profiles_dir, as_of, {"ciris_scoring_period": "hour"})
+    score(database.profiles_dir, as_of, {"ciris_scoring_period": "hour", "ciris_scoring_parameters": LEAST})
     with database.connect() as connection:
         as_ofs = [as_of - timedelta(hours=h) for h in (0, 1, 5, 24, 30, 100, 150, 170, 190)]
-        assert differences_from_brute_force(connection, SCHEMA, as_of, period="hour", as_ofs=as_ofs) == []
+        wrong = differences_from_brute_force(
+            connection, SCHEMA, as_of, period="hour", as_ofs=as_ofs, parameters=LEAST
+        )
+    assert wrong == []
 
 
 def test_other_parameters(database: Database) -> None:
@@ -114,9 +150,9 @@ def test_time_zone_with_a_clock_change(database: Database, monkeypatch: pytest.M
     as_of = datetime(2026, 3, 13, tzinfo=UTC)
     assert START < datetime(2026, 3, 8, tzinfo=UTC) < as_of
     monkeypatch.setenv("PGTZ", "America/New_York")
-    score(database.profiles_dir, as_of)
+    score(database.profiles_dir, as_of, {"ciris_scoring_parameters": MOST})
     with database.connect() as connection:
-        assert differences_from_brute_force(connection, SCHEMA, as_of) == []
+        assert differences_from_brute_force(connection, SCHEMA, as_of, parameters=MOST) == []
 
 
 # --- where alerts and the steady score begin and end ------------------------------------------------------------------

@@ -99,6 +99,7 @@ def test_neither_chunks_nor_blocks_change_a_bit(
     database, connection, chunk_agents, read_agents, block_periods, monkeypatch
 ):
     module = "ciris_scoring.statistics.window_statistics"
+    monkeypatch.setattr("ciris_scoring.statistics.intervals.CHUNK_ROWS", 3)
     monkeypatch.setattr(f"{module}.agents_per_chunk", lambda n_periods: chunk_agents)
     monkeypatch.setattr(f"{module}.agents_per_read", lambda n_periods: read_agents)
     monkeypatch.setattr(f"{module}.blocks", partial(blocks, block_periods=block_periods))

@@ -32,10 +32,7 @@ def smoothed(counts: ArrayLike, pseudo_count: float) -> Floats:
     :param counts: (..., 10) counts.
     :param pseudo_count: α > 0; with 0 an empty bin would make the divergence infinite.
     :returns: (..., 10), each positive, the last axis summing to 1.
-    :raises ValueError: α is not positive.
     """
-    if not pseudo_count > 0:
-        raise ValueError(f"the pseudo-count must be positive, got {pseudo_count}")
     raised = np.asarray(counts, dtype=np.float64) + pseudo_count
     probabilities: Floats = raised / raised.sum(axis=-1, keepdims=True)
     return probabilities
