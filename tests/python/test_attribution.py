@@ -20,6 +20,7 @@ from psycopg import sql
 from psycopg.types.json import Jsonb
 
 from brute_force import attribution
+from brute_force.scoring import DEFAULT_PARAMETERS
 from ciris_scoring.lab.embedded import SCHEMA, Server
 from ciris_scoring.statistics.attribution import Components, losses
 from ciris_scoring.statistics.inputs import Parameters
@@ -225,7 +226,8 @@ def exact_changes_of_r(
     earlier: dict[str, float], later: dict[str, float], overrides: dict[str, float]
 ) -> dict[str, Decimal]:
     """certainty.md §2, for the three parts of R whose u is finite and moved by more than 1e-9; 60 digits."""
-    p = {name: Decimal(x) for name, x in (attribution.DEFAULTS | overrides).items()}
+    parameters = DEFAULT_PARAMETERS | overrides
+    p = {name: Decimal(parameters[name]) for name in ("mttr_scale_hours", "norm_k", "norm_x0")}
     with localcontext(prec=60):
 
         def amounts(state: dict[str, float]) -> list[Decimal]:

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from brute_force.intervals import Facts, Period, fleet, limits
+from brute_force.scoring import DEFAULT_PARAMETERS
 
 DAYS, WINDOW = 60, (30, 30, 30)
 BEST = 1 / (1 + math.exp(-2.5))
@@ -40,7 +41,7 @@ def good_days(**changes: Any) -> list[Period]:
 def limits_of(days: list[Period], window: tuple[int, int, int] = WINDOW, **parameters: float) -> dict:
     """Of the only agent of a fleet, which has no episode and no deferral."""
     shared = fleet([days], DAYS, window, 1)
-    return limits(days, Facts(0.0, 0, 0.0, 1.0, 0), DAYS, window, *shared, parameters)
+    return limits(days, Facts(0.0, 0, 0.0, 1.0, 0), DAYS, window, *shared, DEFAULT_PARAMETERS | parameters)
 
 
 def test_the_perfect_agents_interval_ends_at_its_score():

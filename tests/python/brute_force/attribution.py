@@ -10,19 +10,12 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from brute_force.scoring import DEFAULT_PARAMETERS
+
 OUTSIDE_R = ("d_identity", "k_contradiction", "i_chain", "i_coverage", "i_replay", "r_ceiling")
 WITHIN_R = ("delta_drift", "mttr_hours", "rho_regression")
 PARTS = (*OUTSIDE_R, *WITHIN_R, "ece", "u_unsafe", "q_deferral", "s_score")
 INTEGRITY = ("i_chain", "i_coverage", "i_replay")
-
-DEFAULTS = {
-    "lambda_c": 5.0,
-    "mu_c": 10.0,
-    "integrity_floor": 0.0,
-    "mttr_scale_hours": 1.0,
-    "norm_k": 5.0,
-    "norm_x0": 0.5,
-}
 
 SMALL = 1e-9
 """certainty.md §2: a change of u below which the derivative replaces the difference quotient."""
@@ -47,7 +40,7 @@ def _neg_log1m(value: float) -> float:
 
 
 def _parameters(overrides: Mapping[str, float] | None) -> dict[str, float]:
-    return DEFAULTS | dict(overrides or {})
+    return DEFAULT_PARAMETERS | dict(overrides or {})
 
 
 def _minus_ln_norm(x: float, p: Mapping[str, float]) -> float:

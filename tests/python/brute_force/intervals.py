@@ -15,24 +15,6 @@ RATES = ("d_identity", "k_contradiction", "i_chain", "i_coverage", "i_replay", "
 METRICS = ("csdma_plausibility_score", "dsdma_domain_alignment", "coherence_level")
 EFFECTS = (*RATES, "ece", *METRICS)
 
-DEFAULTS = {
-    "lambda_c": 5.0,
-    "mu_c": 10.0,
-    "integrity_floor": 0.0,
-    "replay_enabled": True,
-    "replay_min_sample": 30,
-    "mttr_scale_hours": 1.0,
-    "norm_k": 5.0,
-    "norm_x0": 0.5,
-    "drift_pseudo_count": 0.5,
-    "drift_min_sample": 30,
-    "decay_per_day": 0.05,
-    "w_corroborated": 1.0,
-    "w_uncorroborated": 0.5,
-    "min_traces": 30,
-    "steady_days": 90,
-}
-
 
 @dataclass
 class Period:
@@ -370,33 +352,32 @@ def _neg_log(x):
     return -math.log(x) if x > 0 else math.inf
 
 
-def counted(periods, as_of, window, overrides=None, per_day=1):
+def counted(periods, as_of, window, p, per_day=1):
     """What all limits of a row begin with, whatever its facts."""
     spread = spreads(periods, as_of, window, per_day)
-    return spread, _coherence(periods, as_of, window, per_day, DEFAULTS | (overrides or {}))
+    return spread, _coherence(periods, as_of, window, per_day, p)
 
 
-def limits(periods, facts, as_of, window, icc, cv, overrides=None, per_day=1, begun=None):
+def limits(periods, facts, as_of, window, icc, cv, p, per_day=1, begun=None):
     """One row: dict of scores, limits, components (value, low, high), design effects and driver.
 
     The score is combined at 1.645 towards worse; what is published of factors and components is at 1.96.
     """
-    begun = begun or counted(periods, as_of, window, overrides, per_day)
-    row = (periods, facts, as_of, window, icc, cv, overrides, per_day, begun)
+    begun = begun or counted(periods, as_of, window, p, per_day)
+    row = (periods, facts, as_of, window, icc, cv, p, per_day, begun)
     combined = _limits(*row, 1.645)
     return _limits(*row, 1.96) | {key: combined[key] for key in ("capacity", "drivers")}
 
 
-def steady(periods, facts, as_of, window, icc, cv, overrides=None, per_day=1, begun=None):
+def steady(periods, facts, as_of, window, icc, cv, p, per_day=1, begun=None):
     """Value and limits of the steady score (certainty.md §4b), None below ``min_traces``.
 
     :param facts: of the steady days.
     """
-    p = DEFAULTS | (overrides or {})
     days = max(p["steady_days"], window[0])
-    begun = begun or counted(periods, as_of, window, overrides, per_day)
+    begun = begun or counted(periods, as_of, window, p, per_day)
     none = Facts(0.0, 0, 0.0, 1.0, 0)
-    quiet = _limits(periods, none, as_of, window, icc, cv, overrides, per_day, begun, 1.645)
+    quiet = _limits(periods, none, as_of, window, icc, cv, p, per_day, begun, 1.645)
     if quiet["capacity"] is None:
         return None
     kept = 1 - quiet["components"]["delta_drift"][0]
@@ -448,8 +429,7 @@ def steady(periods, facts, as_of, window, icc, cv, overrides=None, per_day=1, be
     return value, min(low, value), max(min(high, norm(1.0)), value)
 
 
-def _limits(periods, facts, as_of, window, icc, cv, overrides, per_day, begun, z_worse, z_better=1.96):
-    p = DEFAULTS | (overrides or {})
+def _limits(periods, facts, as_of, window, icc, cv, p, per_day, begun, z_worse, z_better=1.96):
     parts = _parts(periods, as_of, window, per_day)
     in_window = [q for day in parts[0] for q in day]
     n = sum(q.n for q in in_window)

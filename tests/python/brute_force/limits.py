@@ -29,7 +29,6 @@ from brute_force.scoring import (
     _us,
 )
 
-LIMITED_PARAMETERS = tuple(intervals.DEFAULTS)
 FACTOR_COLUMNS = {
     "C": "c_score",
     "I_int": "i_int_score",
@@ -153,13 +152,11 @@ class FleetLimits:
             score["q_deferral_steady"],
             score["n_steady_deferrals"],
         )
-        overrides = {key: p[key] for key in LIMITED_PARAMETERS}
-        overrides = {key: v if isinstance(v, bool) else float(v) for key, v in overrides.items()}
         icc, episode_cv = self.shared(end, window)
         periods, place = self.periods[name], (self._index(end), _lengths(window))
-        begun = intervals.counted(periods, *place, overrides, self.per_day)
+        begun = intervals.counted(periods, *place, p, self.per_day)
         found, found_steady = (
-            limits(periods, observed, *place, icc, episode_cv, overrides, self.per_day, begun)
+            limits(periods, observed, *place, icc, episode_cv, p, self.per_day, begun)
             for limits, observed in ((intervals.limits, facts), (intervals.steady, steady))
         )
         return found | {"steady": found_steady}
