@@ -18,10 +18,7 @@ import pytest
 from psycopg.rows import dict_row
 
 from benchmarks.reads import specification_query
-from ciris_scoring.lab.embedded import Server
-from ciris_scoring.lab.simulation.sample import load_sample, sample_info
-from conftest import REPOSITORY, fresh_database
-from pipeline import score
+from conftest import REPOSITORY, Database, copy_of
 
 # Heading of the example, its column (as PostgreSQL folds it), the component of fct_factor_components.
 EXAMPLES = [
@@ -69,16 +66,14 @@ having
 
 @pytest.fixture(scope="module")
 def connection(
-    embedded_postgres: Server, tmp_path_factory: pytest.TempPathFactory
+    scored_sample: Database, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[psycopg.Connection]:
-    """The sample in schema lens, scored; cirislens.covenant_traces shows it up to the setting lens.as_of."""
+    """The scored sample, its source in schema lens; cirislens.covenant_traces shows it up to the setting lens.as_of."""
     with (
-        fresh_database(embedded_postgres, tmp_path_factory.mktemp("specification")) as database,
+        copy_of(scored_sample, tmp_path_factory.mktemp("specification")) as database,
         database.connect() as connection,
     ):
-        load_sample(connection, "lens")
-        score(database.profiles_dir, sample_info()["as_of"], {"ciris_source_schema": "lens"})
-        connection.execute("create schema cirislens")
+        connection.execute("alter schema cirislens rename to lens; create schema cirislens")
         connection.execute(
             "create view cirislens.covenant_traces as select * from lens.covenant_traces"
             " where \"timestamp\" < current_setting('lens.as_of')::timestamptz"

@@ -4,22 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from functools import partial
 
-import numpy as np
 import psycopg
-import psycopg2
 import pytest
 from psycopg import sql
 
-from ciris_scoring.basics.errors import StepError
 from ciris_scoring.lab.embedded import Server, write_profile
-from ciris_scoring.statistics.fixed_copy import Numbers, read_numbers, write_numbers
 from ciris_scoring.statistics.fleets import Fleet, blocks
 from ciris_scoring.statistics.inputs import Parameters, Window
-from ciris_scoring.statistics.session import Session
 from ciris_scoring.statistics.setting import Setting
 from conftest import Database
 from nasty_fleet import START, nasty_fleet
@@ -140,6 +134,11 @@ REFUSED = {
         " (select max(period_start) from int_agent_periods)",
         "do not have ten bins. Build them again: dbt build --full-refresh",
     ),
+    "a null in a bin": (
+        "update int_agent_periods set judged_by_bin[3] = null where period_start ="
+        " (select max(period_start) from int_agent_periods)",
+        "hold a null, or .* Build them again: dbt build --full-refresh",
+    ),
     "a null count": (
         "alter table int_agent_periods alter n_unsafe drop not null;"
         " update int_agent_periods set n_unsafe = null where period_start ="
@@ -179,27 +178,3 @@ def test_blocks_end_where_memories_do_and_where_they_get_long():
     assert days == [[0, 1, 1], [61], [122, 123, 130], [140]]
     assert all(b.origin == b.fleets[0].as_of - timedelta(days=60) for b in found)
     assert list(blocks([], setting)) == []
-
-
-def test_numbers_travel_unchanged(scored):
-    with closing(psycopg2.connect(scored[0].conninfo)) as connection:
-        session = Session(connection)
-        session.execute("create temporary table numbers (i int8, x float8)")
-        integers = np.array([0, -1, 2**62, -(2**62)], dtype=np.int64)
-        floats = np.array([0.1, np.nan, np.inf, -5e-324])
-        write_numbers(session, "numbers", {"i": integers, "x": floats})
-        columns = {"one": Numbers("int8"), "two": Numbers("int8", 2), "real": Numbers("float8", 1)}
-        query = sql.SQL("select i, array[i, i], array[x] from numbers where i <> %(none)s")
-        found = read_numbers(session, query, {"none": 7}, columns)
-        assert found["one"].tolist() == integers.tolist()
-        assert found["two"].tolist() == [[i, i] for i in integers]
-        assert found["real"].tobytes() == floats[:, None].tobytes()
-        nothing = sql.SQL("select i, array[i, i], array[x] from numbers where false")
-        assert read_numbers(session, nothing, {}, columns)["two"].shape == (0, 2)
-        for unsound in (
-            "null, array[i, i], array[x]",
-            "i, array[i], array[x]",
-            "i, array[i, null], array[x]",
-        ):
-            with pytest.raises(StepError):
-                read_numbers(session, sql.SQL(f"select {unsound} from numbers"), {}, columns)
