@@ -1,8 +1,7 @@
 """Resilience R: drift between two windows, and the score (scoring.md §5).
 
-Pure functions on numpy arrays, vectorised over rows; no database. A histogram is an array of counts whose last
-axis is the 10 bins on [0, 1]; everything before it is kept, so that shapes read the same everywhere:
-``(..., 10)`` goes in and ``(...)`` comes out. Natural logarithm, so divergences are in nats.
+A histogram is an array of counts whose last axis is the 10 bins on [0, 1]; natural logarithm, so divergences are in
+nats.
 """
 
 from typing import NamedTuple
@@ -26,73 +25,49 @@ class Drift(NamedTuple):
     """(n,), number of measurable metrics, 0 to 3."""
 
 
-def smoothed(counts: ArrayLike, pseudo_count: float) -> Floats:
+def smoothed(counts: Floats, pseudo_count: float) -> Floats:
     """Probabilities of the bins: ``(count + α) / (n + 10 α)``.
 
     :param counts: (..., 10) counts.
     :param pseudo_count: α > 0; with 0 an empty bin would make the divergence infinite.
     :returns: (..., 10), each positive, the last axis summing to 1.
     """
-    raised = np.asarray(counts, dtype=np.float64) + pseudo_count
+    raised = counts + pseudo_count
     probabilities: Floats = raised / raised.sum(axis=-1, keepdims=True)
     return probabilities
 
 
-def kl_divergence(p: ArrayLike, q: ArrayLike) -> Floats:
+def kl_divergence(p: Floats, q: Floats) -> Floats:
     """Kullback-Leibler divergence ``Σ p ln(p / q)`` in nats.
 
     :param p: (..., 10) positive probabilities (recent).
     :param q: (..., 10) positive probabilities (baseline).
     :returns: (...), 0 or more, up to rounding.
     """
-    p, q = np.asarray(p, dtype=np.float64), np.asarray(q, dtype=np.float64)
     divergence: Floats = np.sum(p * np.log(p / q), axis=-1)
     return divergence
 
 
-def bias_corrected(kl: ArrayLike, recent: ArrayLike, baseline: ArrayLike) -> Floats:
-    """Divergence less what sampling alone adds: ``max(0, KL − (m − 1)/2 · (1/n_r + 1/n_b))``.
+def drift(recent: Floats, baseline: Floats, pseudo_count: float, min_sample: int) -> Drift:
+    """δ_drift: the mean drift of the measurable metrics, ``1 − exp(−KL')`` each.
 
-    :param kl: (...) divergences in nats.
-    :param recent: (..., 10) counts, with ``n_r`` their sum.
-    :param baseline: (..., 10) counts, with ``n_b`` their sum.
-    :returns: (...), in nats; NaN where a histogram is empty. ``m`` is the number of bins used by either.
-    """
-    recent, baseline = np.asarray(recent), np.asarray(baseline)
-    bins_used = np.count_nonzero(recent + baseline, axis=-1)
-    n_recent, n_baseline = recent.sum(axis=-1), baseline.sum(axis=-1)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        bias = (bins_used - 1) / 2 * (1 / n_recent + 1 / n_baseline)
-        corrected = np.maximum(0.0, kl - bias)
-    return np.where((n_recent > 0) & (n_baseline > 0), corrected, np.nan)
-
-
-def delta_metric(recent: ArrayLike, baseline: ArrayLike, pseudo_count: float, min_sample: int) -> Floats:
-    """Drift of one metric, ``1 − exp(−KL')``.
-
-    :param recent: (..., 10) counts in the scoring window.
-    :param baseline: (..., 10) counts in the baseline window.
-    :param pseudo_count: α of :func:`smoothed`.
-    :param min_sample: a metric is measurable with this many values in each window.
-    :returns: (...), in [0, 1); NaN where not measurable.
-    """
-    recent, baseline = np.asarray(recent), np.asarray(baseline)
-    kl = kl_divergence(smoothed(recent, pseudo_count), smoothed(baseline, pseudo_count))
-    delta = -np.expm1(-bias_corrected(kl, recent, baseline))
-    measurable = np.minimum(recent.sum(axis=-1), baseline.sum(axis=-1)) >= min_sample
-    return np.where(measurable, delta, np.nan)
-
-
-def drift(recent: ArrayLike, baseline: ArrayLike, pseudo_count: float, min_sample: int) -> Drift:
-    """δ_drift: the mean drift of the measurable metrics.
+    KL' is the divergence less what sampling alone adds: ``max(0, KL − (m − 1)/2 · (1/n_r + 1/n_b))``, with n_r and
+    n_b the counts' sums, and m the number of bins that either of the two uses.
 
     :param recent: (n, 3, 10) counts in the scoring window.
     :param baseline: (n, 3, 10) counts in the baseline window.
     :param pseudo_count: α of :func:`smoothed`.
-    :param min_sample: see :func:`delta_metric`.
+    :param min_sample: a metric is measurable with this many values in each window, 1 or more.
     """
-    per_metric = delta_metric(recent, baseline, pseudo_count, min_sample)
-    n_measured = np.count_nonzero(~np.isnan(per_metric), axis=-1)
+    kl = kl_divergence(smoothed(recent, pseudo_count), smoothed(baseline, pseudo_count))
+    bins_used = np.count_nonzero(recent + baseline, axis=-1)
+    n_recent, n_baseline = recent.sum(axis=-1), baseline.sum(axis=-1)
+    with np.errstate(divide="ignore", invalid="ignore"):  # of an empty histogram, which is not measurable
+        bias = (bins_used - 1) / 2 * (1 / n_recent + 1 / n_baseline)
+        corrected = np.maximum(0.0, kl - bias)
+    measurable = np.minimum(n_recent, n_baseline) >= min_sample
+    per_metric = np.where(measurable, -np.expm1(-corrected), np.nan)
+    n_measured = np.count_nonzero(measurable, axis=-1)
     mean = np.nansum(per_metric, axis=-1) / np.maximum(n_measured, 1)
     return Drift(per_metric, mean, n_measured)
 
@@ -103,9 +78,9 @@ def sigmoid(x: ArrayLike, k: float, x0: float) -> Floats:
 
 
 def resilience_score(
-    delta_drift: ArrayLike,
-    mttr_hours: ArrayLike,
-    rho: ArrayLike,
+    delta_drift: Floats,
+    mttr_hours: Floats,
+    rho: Floats,
     mttr_scale_hours: float,
     k: float,
     x0: float,
@@ -120,5 +95,4 @@ def resilience_score(
     :param x0: midpoint of :func:`sigmoid`.
     :returns: (n,), between norm(0) and norm(1).
     """
-    delta_drift, mttr_hours, rho = (np.asarray(a, dtype=np.float64) for a in (delta_drift, mttr_hours, rho))
     return sigmoid((1 - delta_drift) * (1 / (1 + mttr_hours / mttr_scale_hours)) * (1 - rho), k, x0)
