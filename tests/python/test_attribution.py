@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import timedelta
 from decimal import Decimal, localcontext
 from typing import Any
@@ -21,12 +20,12 @@ from psycopg.types.json import Jsonb
 
 from brute_force import attribution
 from brute_force.scoring import DEFAULT_PARAMETERS
-from ciris_scoring.lab.embedded import SCHEMA, Server
+from ciris_scoring.lab.embedded import SCHEMA
 from ciris_scoring.statistics.attribution import Components, losses
 from ciris_scoring.statistics.inputs import Parameters
-from conftest import fresh_database
-from nasty_fleet import START, nasty_fleet
-from pipeline import attribution_differences, load_rows, score
+from conftest import Database, copy_of
+from nasty_fleet import START
+from pipeline import attribution_differences
 
 WINDOW = timedelta(days=7)
 DAYS = 9
@@ -84,23 +83,6 @@ def next_state(rng: random.Random, state: dict[str, float], exchanges: bool) -> 
 
 def nearly(rng: random.Random, x: float) -> float:
     return x * (1 + rng.choice([-1, 1]) * 10 ** rng.uniform(-15, -5))
-
-
-@contextmanager
-def views(server: Server, folder: Any) -> Iterator[psycopg.Connection]:
-    """A database whose views stand, with nothing published: a small fleet is scored, and its rows are taken out."""
-    with fresh_database(server, folder) as database, database.connect() as connection:
-        load_rows(connection, nasty_fleet(1, days=3))
-        score(database.profiles_dir, START + timedelta(days=3))
-        connection.execute(
-            f"""
-            create schema template;
-            create table template.scores as select * from {SCHEMA}.fct_capacity_scores limit 1;
-            create table template.parameters as select * from {SCHEMA}.dim_scoring_parameters;
-            truncate {SCHEMA}.fct_capacity_scores, {SCHEMA}.dim_scoring_parameters
-            """
-        )
-        yield connection
 
 
 def publish(
@@ -168,24 +150,34 @@ def random_states(
     return states
 
 
-def filled(connection: psycopg.Connection) -> dict:
-    for name, overrides in PARAMETER_SETS.items():
-        connection.execute(
-            f"insert into {SCHEMA}.dim_scoring_parameters"
-            " select parameter_name, coalesce(%s::jsonb ->> parameter_name, default_value) as parameter_value,"
-            " default_value, allowed_range, meaning, specification_section, %s from template.parameters",
-            [Jsonb(overrides), name],
-        )
-    states = random_states(7, 700)
-    publish(connection, states)
-    return states
-
-
 @pytest.fixture(scope="module")
-def published(embedded_postgres: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """Random states: a connection, and what is published there. PostgreSQL 15 attributes the sample's scores."""
-    with views(embedded_postgres, tmp_path_factory.mktemp("published")) as connection:
-        yield connection, filled(connection)
+def published(scored_sample: Database, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """Random states in the place of the sample's scores: a connection, and what is published there.
+
+    PostgreSQL 15 attributes the sample's scores.
+    """
+    with (
+        copy_of(scored_sample, tmp_path_factory.mktemp("published")) as database,
+        database.connect() as connection,
+    ):
+        connection.execute(
+            f"""
+            create schema template;
+            create table template.scores as select * from {SCHEMA}.fct_capacity_scores limit 1;
+            create table template.parameters as select * from {SCHEMA}.dim_scoring_parameters;
+            truncate {SCHEMA}.fct_capacity_scores, {SCHEMA}.dim_scoring_parameters
+            """
+        )
+        for name, overrides in PARAMETER_SETS.items():
+            connection.execute(
+                f"insert into {SCHEMA}.dim_scoring_parameters"
+                " select parameter_name, coalesce(%s::jsonb ->> parameter_name, default_value) as parameter_value,"
+                " default_value, allowed_range, meaning, specification_section, %s from template.parameters",
+                [Jsonb(overrides), name],
+            )
+        states = random_states(7, 700)
+        publish(connection, states)
+        yield connection, states
 
 
 def test_equals_the_independent_implementation(published):
