@@ -27,11 +27,10 @@ from ciris_scoring.basics.connection import connect
 from ciris_scoring.basics.errors import CirisError, RunInProgress
 from ciris_scoring.basics.project import load_project
 from ciris_scoring.basics.run_lock import run_lock
-from ciris_scoring.basics.source_schema import SOURCE_TABLES
 from ciris_scoring.lab.simulation.sample import SAMPLE, load_sample
 from conftest import REPOSITORY, WRITE_NODE
-from nasty_fleet import START, nasty_fleet, oversized
-from pipeline import ATTRIBUTION, create_loose_sources, insert_rows, kept_parsed, score, table_differences
+from nasty_fleet import START, nasty_fleet
+from pipeline import ATTRIBUTION, kept_parsed, load_nasty_fleet, score, table_differences
 
 URL = os.environ["CIRIS_CITUS_URL"]
 ParsedNode.write_node = WRITE_NODE  # plans are those of the compiled code
@@ -162,7 +161,9 @@ def fleet(request, connection, tmp_path_factory) -> Iterator[Fleet]:
         days, traces_per_day, seed = (9, 14, 3) if period == "day" else (2, 40, 4)
         last = START + timedelta(days=days)
         for one in sides:
-            load_nasty_fleet(connection, nasty_fleet(seed, days=days, traces_per_day=traces_per_day), one)
+            rows = nasty_fleet(seed, days=days, traces_per_day=traces_per_day)
+            load_nasty_fleet(connection, rows, distributed=one.schema == CLUSTER)
+            connection.execute(f"alter schema cirislens rename to {one.schema}_lens")
     differences = {}
     for periods_before in (3, 2, 1, 0):
         as_of = last - periods_before * timedelta(**{f"{period}s": 1})
@@ -178,21 +179,6 @@ def clean(connection: psycopg.Connection) -> None:
     schemas = [one + layer for one in (CLUSTER, PLAIN, COPIED) for layer in (*LAYERS, "_lens")]
     for schema in (*schemas, "cirislens", "of_others"):
         connection.execute(f"drop schema if exists {schema} cascade")
-
-
-def load_nasty_fleet(connection: psycopg.Connection, rows: Mapping[str, list[Any]], one: Side) -> None:
-    for trace in rows["covenant_traces"]:
-        trace["agent_id_hash"] = trace["agent_id_hash"] or ""  # null is no key
-    rows["covenant_traces"].append(oversized(rows["covenant_traces"][0]))
-    create_loose_sources(connection)
-    connection.execute("alter table cirislens.covenant_traces alter column agent_id_hash type text")
-    if one.schema == CLUSTER:
-        for table in set(SOURCE_TABLES) - {"covenant_traces"}:
-            connection.execute(f"select create_reference_table('cirislens.{table}')")
-        connection.execute("select create_distributed_table('cirislens.covenant_traces', 'agent_id_hash')")
-    for table in rows:
-        insert_rows(connection, table, rows[table])
-    connection.execute(f"alter schema cirislens rename to {one.schema}_lens")
 
 
 def differences_of(connection: psycopg.Connection) -> list[str]:

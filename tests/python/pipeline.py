@@ -29,9 +29,10 @@ from brute_force import scoring as brute_force
 from brute_force.limits import FleetLimits, limit_fleet
 from ciris_scoring.basics.project import PARSED_VARIABLES, Project, load_project
 from ciris_scoring.basics.relations import Place, Relations
-from ciris_scoring.basics.source_schema import create_source_tables
+from ciris_scoring.basics.source_schema import SOURCE_TABLES, create_source_tables
 from ciris_scoring.job.run import run
 from ciris_scoring.lab.embedded import SCHEMA
+from nasty_fleet import oversized
 
 REPOSITORY = Path(__file__).parents[2]
 SOURCES = ("covenant_traces", "wbd_deferrals", "covenant_public_keys")
@@ -99,6 +100,21 @@ def load_rows(connection: psycopg.Connection, fleet: Mapping[str, Iterable[Mappi
     """Loose source tables that hold the rows of a fleet, given by table."""
     create_loose_sources(connection)
     for table, rows in fleet.items():
+        insert_rows(connection, table, rows)
+
+
+def load_nasty_fleet(
+    connection: psycopg.Connection, fleet: Mapping[str, list[dict[str, Any]]], *, distributed: bool
+) -> None:
+    """The same of a nasty fleet, without a null as agent and with an oversized one; on a cluster distributed or not."""
+    traces = [trace | {"agent_id_hash": trace["agent_id_hash"] or ""} for trace in fleet["covenant_traces"]]
+    create_loose_sources(connection)
+    connection.execute("alter table cirislens.covenant_traces alter agent_id_hash type text")
+    if distributed:
+        for table in set(SOURCE_TABLES) - {"covenant_traces"}:
+            connection.execute(f"select create_reference_table('cirislens.{table}')")
+        connection.execute("select create_distributed_table('cirislens.covenant_traces', 'agent_id_hash')")
+    for table, rows in (fleet | {"covenant_traces": [*traces, oversized(traces[0])]}).items():
         insert_rows(connection, table, rows)
 
 

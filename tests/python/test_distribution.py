@@ -25,8 +25,8 @@ from ciris_scoring.basics.source_schema import (
 )
 from ciris_scoring.lab import embedded
 from conftest import REPOSITORY, Database
-from nasty_fleet import START, nasty_fleet, oversized
-from pipeline import create_loose_sources, insert_rows, score, table_differences
+from nasty_fleet import START, nasty_fleet
+from pipeline import load_nasty_fleet, score, table_differences
 from test_bad_input import dbt
 
 STAND_IN = (Path(__file__).parent / "citus_stand_in.sql").read_text()
@@ -42,17 +42,7 @@ def coordinator(database: Database) -> Iterator[psycopg.Connection]:
 
 
 def test_tables_of_every_placement_equal_those_of_plain_postgresql(database, coordinator, tmp_path):
-    create_loose_sources(coordinator)
-    coordinator.execute("alter table cirislens.covenant_traces alter agent_id_hash type text")
-    coordinator.execute("select create_distributed_table('cirislens.covenant_traces', 'agent_id_hash')")
-    for table in set(SOURCE_TABLES) - {"covenant_traces"}:
-        coordinator.execute("select create_reference_table(%s)", [f"cirislens.{table}"])
-    fleet = nasty_fleet(5, days=8)
-    for trace in fleet["covenant_traces"]:
-        trace["agent_id_hash"] = trace["agent_id_hash"] or ""  # null is no key
-    fleet["covenant_traces"].append(oversized(fleet["covenant_traces"][0]))
-    for table, rows in fleet.items():
-        insert_rows(coordinator, table, rows)
+    load_nasty_fleet(coordinator, nasty_fleet(5, days=8), distributed=True)
     embedded.write_profile(tmp_path, database.server, database=database.name, schema=PLAIN)
 
     score(tmp_path, START + timedelta(days=8))
