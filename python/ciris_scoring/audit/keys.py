@@ -40,10 +40,7 @@ class Key(NamedTuple):
 
     def is_same(self, public_key_base64: str) -> bool:
         """Whether a text, which may be none, is the same public key."""
-        try:
-            return self.content == base64_text.decode(public_key_base64.strip())
-        except ValueError:
-            return False
+        return base64_text.means(public_key_base64.strip(), self.content)
 
 
 def read_keys(path: Path) -> tuple[list[Key], list[Problem]]:

@@ -100,15 +100,9 @@ class Verifier:
 
     def has(self, keys: Mapping[str, str]) -> bool:
         """Whether every one of these keys, in base64 by its id, is in the registry."""
-
-        def content(text: str) -> bytes | None:
-            try:
-                return base64_text.decode(text)
-            except ValueError:
-                return None
-
         return all(
-            key_id in self._keys and self._keys[key_id] == content(text) for key_id, text in keys.items()
+            key_id in self._keys and base64_text.means(text, self._keys[key_id])
+            for key_id, text in keys.items()
         )
 
     def verify(self, trace: Trace) -> Verdict:

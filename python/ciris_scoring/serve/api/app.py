@@ -15,7 +15,7 @@ from ciris_scoring.serve.api import docs, metrics, models, pages
 from ciris_scoring.serve.api.answers import Answers
 from ciris_scoring.serve.api.database import Database
 from ciris_scoring.serve.api.endpoints import known_parameters, router
-from ciris_scoring.serve.api.guard import SECURITY_HEADERS, Guard, OriginForm, PlainRequests, SecurityHeaders
+from ciris_scoring.serve.api.guard import SECURITY_HEADERS, Guard, PlainRequests, SecurityHeaders
 from ciris_scoring.serve.api.pages import written
 from ciris_scoring.serve.api.problems import Problem, shown
 from ciris_scoring.serve.api.settings import Settings
@@ -46,7 +46,6 @@ def create_app(database: Database, settings: Settings) -> FastAPI:
     answers = Answers(database, settings)
     requests = metrics.Requests()
     middleware = [
-        Middleware(OriginForm),
         Middleware(PlainRequests),
         Middleware(metrics.Counted, requests=requests),
         Middleware(SecurityHeaders),
