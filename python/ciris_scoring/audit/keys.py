@@ -1,7 +1,6 @@
-"""Public keys: read from a file, checked, and known by their fingerprint."""
+"""Public keys: read from a file, and checked."""
 
 import csv
-import hashlib
 import io
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -123,11 +122,6 @@ def public_key(content: bytes) -> Ed25519PublicKey:
     if not _is_sound_point(content):
         raise ValueError("no point of the curve, or one of those by which anybody could sign")
     return Ed25519PublicKey.from_public_bytes(content)
-
-
-def fingerprint(content: bytes) -> str:
-    """Return what newer agents are called by: the beginning of the hash of their key."""
-    return hashlib.sha256(content).hexdigest()[:16]
 
 
 def usable(rows: Iterable[tuple[str, str]]) -> tuple[dict[str, bytes], list[Problem]]:

@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from cryptography.hazmat.primitives.asymmetric.mldsa import MLDSA65PublicKey
 
 from ciris_scoring.audit import base64_text
-from ciris_scoring.audit.keys import fingerprint, public_key
+from ciris_scoring.audit.keys import public_key
 from ciris_scoring.audit.reasons import (
     BAD_SIGNATURE,
     FOREIGN_KEY,
@@ -95,7 +95,10 @@ class Verifier:
     def __init__(self, keys: Mapping[str, bytes]):
         self._keys = keys
         self._opened: dict[str, Ed25519PublicKey] = {}
-        self._fingerprints = {key_id: fingerprint(content) for key_id, content in keys.items()}
+        # Newer agents are called by the beginning of the hash of their key.
+        self._fingerprints = {
+            key_id: hashlib.sha256(content).hexdigest()[:16] for key_id, content in keys.items()
+        }
         self._agents_of_keys = set(self._fingerprints.values())
 
     def has(self, keys: Mapping[str, str]) -> bool:

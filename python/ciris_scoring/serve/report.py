@@ -20,9 +20,8 @@ from ciris_scoring.basics.project import Project
 from ciris_scoring.basics.relations import Relations
 from ciris_scoring.reading import agent, fleet, history
 from ciris_scoring.reading.alerts import alerts
-from ciris_scoring.reading.categories import categories
 from ciris_scoring.reading.marts import Marts, by_agent, read_only
-from ciris_scoring.reading.parameters import parameters, windows
+from ciris_scoring.reading.parameters import categories, parameters, windows
 from ciris_scoring.reading.verdict import BOUND
 from ciris_scoring.serve.pages.pages import MAX_AGENTS, report_page
 

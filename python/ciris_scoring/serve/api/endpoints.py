@@ -19,7 +19,6 @@ from ciris_scoring.basics.errors import InputError
 from ciris_scoring.reading.agent import EXEMPT_ACTIONS, NON_EXEMPT_ACTIONS, attribution
 from ciris_scoring.reading.agents import find, is_possible, near
 from ciris_scoring.reading.alerts import alerts as read_alerts
-from ciris_scoring.reading.categories import categories as read_categories
 from ciris_scoring.reading.evidence import RULES, read_evidence
 from ciris_scoring.reading.fleet import Score, capacity_over_time
 from ciris_scoring.reading.fleet import scores as read_scores
@@ -27,6 +26,7 @@ from ciris_scoring.reading.history import Point
 from ciris_scoring.reading.history import as_ofs as read_as_ofs
 from ciris_scoring.reading.history import histories as read_histories
 from ciris_scoring.reading.marts import Marts
+from ciris_scoring.reading.parameters import categories as read_categories
 from ciris_scoring.reading.parameters import parameters as read_parameters
 from ciris_scoring.reading.parameters import windows as read_windows
 from ciris_scoring.reading.publication import Publication, read_publication
