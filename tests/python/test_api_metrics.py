@@ -11,9 +11,8 @@ from starlette.testclient import TestClient
 
 from ciris_scoring.lab.embedded import SCHEMA
 from ciris_scoring.serve.api.database import Database as ServedDatabase
-from ciris_scoring.serve.api.settings import Settings
 from conftest import Database
-from serving import KEY, SCORING, asking
+from serving import SCORING, asking
 
 Samples = dict[tuple[str, ...], float]
 
@@ -85,12 +84,6 @@ def test_requests_are_counted_by_route_and_status(client):
     seconds = metrics(client)
     assert seconds["http_request_seconds_count"][(f"{SCORING}/capacity/{{agent_id:path}}",)] == 5
     assert seconds["http_request_seconds_sum"][(f"{SCORING}/alerts",)] > 0
-
-
-def test_the_key_is_demanded(served):
-    with asking(served, Settings(key=KEY)) as client:
-        assert client.get("/metrics").status_code == 401
-        assert client.get("/metrics", headers={"Authorization": f"Bearer {KEY}"}).status_code == 200
 
 
 def test_without_its_database_the_server_still_tells_of_itself(client, monkeypatch):

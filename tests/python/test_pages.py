@@ -423,16 +423,6 @@ def test_an_agent_without_a_trace_in_the_window_is_named(marts):
     assert "No score in this window" in instead(pages.agent_page, marts, MARTS, LINK).html
 
 
-def test_a_role_that_reads_the_marts_alone(scored):
-    with scored.database.connect() as connection, connection.transaction(force_rollback=True):
-        connection.execute("create role page_reader")
-        connection.execute(f"grant usage on schema {SCHEMA} to page_reader")
-        connection.execute(f"grant select on all tables in schema {SCHEMA} to page_reader")
-        connection.execute("set local role page_reader")
-        assert "Link" in pages.fleet_page(connection, MARTS)
-        assert "Link" in pages.agent_page(connection, MARTS, LINK)
-
-
 # --- safe with any name ----------------------------------------------------------------------------------------------
 
 

@@ -4,6 +4,14 @@ import base64
 import binascii
 
 
+def means(text: str, content: bytes) -> bool:
+    """Whether a text, which may be no base64, is that of these bytes."""
+    try:
+        return decode(text) == content
+    except ValueError:
+        return False
+
+
 def decode(text: str) -> bytes:
     """Decode standard or URL-safe base64, padded or not.
 

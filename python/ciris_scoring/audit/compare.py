@@ -18,8 +18,8 @@ from ciris_scoring.audit.load import SHOWN_PROBLEMS, Summary, problem_lines, rea
 from ciris_scoring.basics.connection import connect, one_row
 from ciris_scoring.basics.errors import InputError
 from ciris_scoring.basics.project import Project
-from ciris_scoring.basics.source_schema import TRACE_COLUMNS, table_identifier
-from ciris_scoring.basics.statements import column_list, one_transaction
+from ciris_scoring.basics.source_schema import TRACE_COLUMNS
+from ciris_scoring.basics.statements import column_list
 from ciris_scoring.basics.terminal import aligned, fitted, plural, printable
 
 KEPT = 10_000
@@ -121,9 +121,9 @@ def audit(
         found, problems = read_keys(path)
         keys |= {key.key_id: key for key in found}
         summary.add_problems(problems)
-    traces = table_identifier("covenant_traces", project.source_schema, project.source_tables)
-    registry = table_identifier("covenant_public_keys", project.source_schema, project.source_tables)
-    with connect(project) as connection, one_transaction(connection):
+    traces, registry = map(project.source_table, ("covenant_traces", "covenant_public_keys"))
+    with connect(project) as connection, connection.transaction():
+        connection.execute("set transaction isolation level repeatable read")  # one state of the database
         _read(connection, traces, paths, keys, summary)
         agents = _agents(connection, agent)
         result = Audit(agents, window, summary)

@@ -13,7 +13,6 @@ from ciris_scoring.basics import as_of as as_of_time
 from ciris_scoring.basics.connection import connect, one_row
 from ciris_scoring.basics.errors import InputError
 from ciris_scoring.basics.project import BATCHES_FOLDER, STATE_FOLDER, Project, find_project, load_project
-from ciris_scoring.basics.source_schema import table_identifier
 from ciris_scoring.basics.terminal import say
 from ciris_scoring.job.after_run import AfterRun
 from ciris_scoring.job.run import run
@@ -72,7 +71,7 @@ def run_from_batches(
 
 
 def _newest_trace(project: Project) -> datetime | None:
-    table = table_identifier("covenant_traces", project.source_schema, project.source_tables)
+    table = project.source_table("covenant_traces")
     with connect(project) as connection:
         query = sql.SQL('select max("timestamp") from {} where "timestamp" <= now()').format(table)
         newest: datetime | None = one_row(connection.execute(query))[0]

@@ -1,7 +1,6 @@
-"""Public keys: read from a file, checked, and known by their fingerprint."""
+"""Public keys: read from a file, and checked."""
 
 import csv
-import hashlib
 import io
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -40,10 +39,7 @@ class Key(NamedTuple):
 
     def is_same(self, public_key_base64: str) -> bool:
         """Whether a text, which may be none, is the same public key."""
-        try:
-            return self.content == base64_text.decode(public_key_base64.strip())
-        except ValueError:
-            return False
+        return base64_text.means(public_key_base64.strip(), self.content)
 
 
 def read_keys(path: Path) -> tuple[list[Key], list[Problem]]:
@@ -126,11 +122,6 @@ def public_key(content: bytes) -> Ed25519PublicKey:
     if not _is_sound_point(content):
         raise ValueError("no point of the curve, or one of those by which anybody could sign")
     return Ed25519PublicKey.from_public_bytes(content)
-
-
-def fingerprint(content: bytes) -> str:
-    """Return what newer agents are called by: the beginning of the hash of their key."""
-    return hashlib.sha256(content).hexdigest()[:16]
 
 
 def usable(rows: Iterable[tuple[str, str]]) -> tuple[dict[str, bytes], list[Problem]]:

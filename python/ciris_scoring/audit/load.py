@@ -148,7 +148,7 @@ def read_batches(
 
     :param store: where batches may be that were loaded before, and are left out.
     """
-    total = _total_size(paths)
+    total = sum(files.size(path) for path in files.walk(paths) if isinstance(path, Path))
     progress = Progress(total)
     chunks = _chunks(_documents(paths, summary, progress))
     if store is not None:
@@ -159,10 +159,6 @@ def read_batches(
         for batch in batches:
             summary.add(batch)
         progress.show(summary.received + summary.known["received"])
-
-
-def _total_size(paths: Sequence[Path]) -> int:
-    return sum(files.size(path) for path in files.walk(paths) if isinstance(path, Path))
 
 
 def _documents(paths: Sequence[Path], summary: Summary, progress: "Progress") -> Iterator[Document]:
@@ -306,14 +302,9 @@ def as_json(summary: Summary) -> str:
 
 def _outcomes(outcomes: Counter[tuple[str, str]]) -> list[str]:
     rows = [
-        (label, outcome, f"{n:,}")
+        (label, f"verified ({outcome})" if outcome in RULES else outcome, f"{n:,}")
         for generation, label in GENERATIONS.items()
         for (of, outcome), n in sorted(outcomes.items())
         if of == generation
     ]
-    verified = {rule: f"verified ({rule})" for rule in RULES}
-    return aligned(
-        ["agents", "outcome", "traces"],
-        [(label, verified.get(outcome, outcome), n) for label, outcome, n in rows],
-        right=["traces"],
-    )
+    return aligned(["agents", "outcome", "traces"], rows, right=["traces"])

@@ -23,7 +23,6 @@ from ciris_scoring.basics.source_schema import (
     TRACE_COLUMNS,
     create_source_tables,
     ddl,
-    table_identifier,
 )
 from ciris_scoring.basics.statements import analyze, column_list
 
@@ -72,9 +71,8 @@ comment on column {verification}.batch_id is 'The first batch that brought it, i
 
 def statements(project: Project) -> Iterator[str]:
     """Yield the statements that create the tables."""
-    tables = project.source_tables
-    names = _names(project.source_schema, tables)
-    for statement in (*ddl(project.source_schema, tables), *_verification_ddl(names)):
+    created = ddl(project.source_schema, project.source_tables)
+    for statement in (*created, *_verification_ddl(_names(project))):
         yield statement.as_string(None)
 
 
@@ -87,10 +85,10 @@ def create_tables(project: Project) -> None:
         Store(connection, project).create()
 
 
-def _names(schema: str, tables: Mapping[str, str]) -> dict[str, sql.Composable]:
+def _names(project: Project) -> dict[str, sql.Composable]:
     return {
-        **{name: table_identifier(name, schema, tables) for name in SOURCE_TABLES},
-        "verification": sql.Identifier(schema, VERIFICATION_TABLE),
+        **{name: project.source_table(name) for name in SOURCE_TABLES},
+        "verification": project.source_table(VERIFICATION_TABLE),
         "columns": column_list(TRACE_COLUMNS),
         "verified": column_list(_VERIFIED),
     }
@@ -126,16 +124,16 @@ class Store:
 
     def __init__(self, connection: psycopg.Connection, project: Project):
         self._connection = connection
-        self._schema = project.source_schema
-        self._tables = project.source_tables
-        self._names = _names(self._schema, self._tables)
+        self._project = project
+        self._names = _names(project)
         self._agents_of_keys: dict[str, str] = {}
 
     def create(self) -> None:
         """Create the tables that do not exist, in one transaction."""
         with self._locked():
-            create_source_tables(self._connection, self._schema, self._tables)
-            if not table_exists(self._connection, self._schema, VERIFICATION_TABLE):
+            schema = self._project.source_schema
+            create_source_tables(self._connection, schema, self._project.source_tables)
+            if not table_exists(self._connection, schema, VERIFICATION_TABLE):
                 for statement in _verification_ddl(self._names):
                     self._connection.execute(statement)
 
@@ -144,7 +142,7 @@ class Store:
         """Open a transaction that other loaders wait for."""
         with self._connection.transaction():
             lock = "select pg_advisory_xact_lock(hashtext(%s), hashtext(%s))"
-            self._connection.execute(lock, [LOAD_LOCK, self._schema])
+            self._connection.execute(lock, [LOAD_LOCK, self._project.source_schema])
             yield
 
     def _execute(self, query: str, parameters: Sequence[Any] = ()) -> psycopg.Cursor:
@@ -220,7 +218,7 @@ class Store:
     def analyze(self) -> None:
         """Analyse the tables."""
         for name in SOURCE_TABLES:
-            analyze(self._connection, table_identifier(name, self._schema, self._tables))
+            analyze(self._connection, self._project.source_table(name))
 
     def _learn_agents(self, key_ids: set[str]) -> None:
         query = """

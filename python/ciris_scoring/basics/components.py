@@ -4,7 +4,9 @@ dbt loads the file as a table, and its macros get the rows from here, through th
 """
 
 import csv
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from ciris_scoring.basics.project import own_project
 
@@ -25,24 +27,14 @@ class Component:
     lens_name: str | None
 
 
-def _read() -> tuple[Component, ...]:
+def _read() -> Iterator[Component]:
     with (own_project() / "seeds/components.csv").open(encoding="utf-8", newline="") as file:
-        return tuple(
-            Component(
-                component=row["component"],
-                factor=row["factor"],
-                part_order=int(row["part_order"]) if row["part_order"] else None,
-                better=row["better"] or None,
-                has_limits=row["has_limits"] == "true",
-                has_design_effect=row["has_design_effect"] == "true",
-                is_rate=row["is_rate"] == "true",
-                component_words=row["component_words"] or None,
-                part_words=row["part_words"] or None,
-                lens_name=row["lens_name"] or None,
-            )
-            for row in csv.DictReader(file)
-        )
+        for row in csv.DictReader(file):
+            values: dict[str, Any] = {name: text or None for name, text in row.items()}
+            values |= {name: row[name] == "true" for name in ("has_limits", "has_design_effect", "is_rate")}
+            values["part_order"] = int(row["part_order"]) if row["part_order"] else None
+            yield Component(**values)
 
 
-COMPONENT_ROWS = _read()
+COMPONENT_ROWS = tuple(_read())
 """In the order of the file, which is that of the public contract."""

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from psycopg import sql
 
 from ciris_scoring.basics.errors import InputError, ProfileError, one_line, shown
 from ciris_scoring.basics.relations import PACKAGE
@@ -72,6 +73,10 @@ class Project:
     def source_tables(self) -> dict[str, str]:
         """Name of each source table in the database, by its own name."""
         return {name: str(self.variables.get(f"{name}_table", name)) for name in SOURCE_TABLES}
+
+    def source_table(self, name: str) -> sql.Identifier:
+        """The quoted relation of a source table."""
+        return sql.Identifier(self.source_schema, self.source_tables.get(name, name))
 
 
 def parse_vars(text: str | None) -> dict[str, Any]:

@@ -31,8 +31,7 @@ def tables_read(connection: psycopg.Connection, project: Project) -> dict[str, s
 def traced_times(connection: psycopg.Connection, project: Project) -> sql.Composed:
     """A subquery of the times of traces, in a column traced_at; next to none of those without an outcome."""
     if source_shape(connection, project) == TRACES:
-        table = sql.Identifier(project.source_schema, project.source_tables["covenant_traces"])
+        table = project.source_table("covenant_traces")
         return sql.SQL('(select "timestamp" as traced_at from {}) as traces').format(table)
-    return sql.SQL("(select ts as traced_at from {} where event_type = 'ACTION_RESULT') as traces").format(
-        sql.Identifier(project.source_schema, "trace_events")
-    )
+    query = sql.SQL("(select ts as traced_at from {} where event_type = 'ACTION_RESULT') as traces")
+    return query.format(project.source_table("trace_events"))

@@ -1,22 +1,9 @@
-"""Pieces of SQL statements, and the transactions that they run in."""
+"""Pieces of SQL statements."""
 
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 
 import psycopg
-from psycopg import IsolationLevel, sql
-
-
-@contextmanager
-def one_transaction(connection: psycopg.Connection) -> Iterator[psycopg.Cursor]:
-    """Return a cursor in a transaction that sees one snapshot, and that leaves all of its changes or none."""
-    connection.isolation_level = IsolationLevel.REPEATABLE_READ
-    try:
-        with connection.transaction(), connection.cursor() as cursor:
-            yield cursor
-    finally:
-        if not connection.closed:
-            connection.isolation_level = None
+from psycopg import sql
 
 
 def analyze(connection: psycopg.Connection, table: sql.Identifier) -> None:

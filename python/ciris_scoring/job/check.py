@@ -124,14 +124,10 @@ def _asked(project: Project, manifest: Any, expression: str) -> Any:
     return json.loads(outcome.results[0].node.compiled_code)
 
 
-def _source(project: Project, name: str) -> sql.Identifier:
-    return sql.Identifier(project.source_schema, project.source_tables.get(name, name))
-
-
 def _rows(connection: psycopg.Connection, project: Project, name: str) -> dict[str, Any]:
     """Number of rows of a source table, first and last time; as text, because they may be infinite."""
     query = sql.SQL("select count(*), min({0})::text, max({0})::text from {1}").format(
-        sql.Identifier(TIME_COLUMNS[name]), _source(project, name)
+        sql.Identifier(TIME_COLUMNS[name]), project.source_table(name)
     )
     return dict(zip(("rows", "first", "last"), one_row(connection.execute(query)), strict=True))
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from ciris_scoring.reading.marts import Marts, by_agent
+from ciris_scoring.reading.marts import Marts, grouped
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ def histories(
         last=last,
         daily_at=daily_at,
     )
-    return by_agent(found)
+    return grouped(found)
 
 
 def capacities(
@@ -237,4 +237,4 @@ def events(
         first=first,
         last=last,
     )
-    return by_agent(found)
+    return grouped(found)

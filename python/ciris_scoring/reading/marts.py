@@ -77,12 +77,12 @@ class Marts:
             )
 
 
-def by_agent(rows: Iterable[Kind]) -> Mapping[str, list[Kind]]:
-    """Group rows by their agent_id_hash, in their order; an agent without a row has none."""
-    agent_of = attrgetter("agent_id_hash")
+def grouped(rows: Iterable[Kind], by: str = "agent_id_hash") -> Mapping[str, list[Kind]]:
+    """Group rows by a field, in their order; a value without a row, such as an agent, has none."""
+    value_of = attrgetter(by)
     found: dict[str, list[Kind]] = defaultdict(list)
     for row in rows:
-        found[agent_of(row)].append(row)
+        found[value_of(row)].append(row)
     return found
 
 

@@ -1,4 +1,4 @@
-"""The parameters and windows that the scores are made with."""
+"""The parameters, windows and categories that the scores are made with."""
 
 from dataclasses import dataclass
 
@@ -27,6 +27,18 @@ class Window:
     coherence_days: int
 
 
+@dataclass(frozen=True, slots=True)
+class Category:
+    """A row of dim_capacity_categories; units and nulls are those of the mart."""
+
+    category: str
+    label: str
+    guidance: str
+    lower_bound: float | None
+    upper_bound: float | None
+    colour: str
+
+
 def parameters(marts: Marts) -> list[Parameter]:
     """Read the parameters in force, in the order of the specification's sections."""
     return marts.rows(
@@ -46,4 +58,16 @@ def windows(marts: Marts) -> list[Window]:
     return marts.rows(
         Window,
         "select {columns} from {dim_scoring_windows} order by window_days",
+    )
+
+
+def categories(marts: Marts) -> list[Category]:
+    """Read the categories, the lowest first."""
+    return marts.rows(
+        Category,
+        """
+        select {columns}
+        from {dim_capacity_categories}
+        order by lower_bound nulls first
+        """,
     )

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Literal, get_args
 
 from ciris_scoring.basics import decimals
-from ciris_scoring.reading.marts import Marts, by_agent
+from ciris_scoring.reading.marts import Marts, grouped
 
 VerdictName = Literal["review", "withhold", "keep", "wait", "grant"]
 VERDICTS: tuple[VerdictName, ...] = get_args(VerdictName)
@@ -212,4 +212,4 @@ def raised(
         agents=None if agents is None else list(agents),
         as_ofs=AS_OFS,
     )
-    return by_agent(found)
+    return grouped(found)

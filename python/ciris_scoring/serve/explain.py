@@ -145,9 +145,11 @@ def _find_agent(marts: Marts, agent: str) -> str:
     if len(found) == 1:
         return found[0].agent_id_hash
     if found:
-        listed = _some([_agent(row.agent_id_hash, row.agent_name) for row in found], MAX_AGENTS)
+        named_agents = [_agent(row.agent_id_hash, row.agent_name) for row in found[:MAX_AGENTS]]
+        more = [f"and {len(found) - MAX_AGENTS} more"] if len(found) > MAX_AGENTS else []
         raise InputError(
-            f"{len(found)} agents are or were called {shown(agent)}, or have a hash that begins so: {listed}.",
+            f"{len(found)} agents are or were called {shown(agent)}, or have a hash that begins so: "
+            f"{', '.join([*named_agents, *more])}.",
             "Give the hash, or more of it.",
         )
     nearest = agents.near(marts, agent)
@@ -567,11 +569,6 @@ def _name(name: str | None, columns: int) -> str:
 
 def _range(row: Row) -> str:
     return f"{as_of_time.text(row['first_at'])} to {as_of_time.text(row['last_at'])}"
-
-
-def _some(items: Sequence[str], most: int) -> str:
-    more = [f"and {len(items) - most} more"] if len(items) > most else []
-    return ", ".join([*items[:most], *more])
 
 
 def _wrapped(items: Iterable[str], first: str, between: str = ", ") -> list[str]:

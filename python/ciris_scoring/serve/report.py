@@ -20,9 +20,8 @@ from ciris_scoring.basics.project import Project
 from ciris_scoring.basics.relations import Relations
 from ciris_scoring.reading import agent, fleet, history
 from ciris_scoring.reading.alerts import alerts
-from ciris_scoring.reading.categories import categories
-from ciris_scoring.reading.marts import Marts, by_agent, read_only
-from ciris_scoring.reading.parameters import parameters, windows
+from ciris_scoring.reading.marts import Marts, grouped, read_only
+from ciris_scoring.reading.parameters import categories, parameters, windows
 from ciris_scoring.reading.verdict import BOUND
 from ciris_scoring.serve.pages.pages import MAX_AGENTS, report_page
 
@@ -90,9 +89,9 @@ def _fleet(marts: Marts, as_of: datetime, window_days: int) -> dict[str, Any]:
     hashes = [score.agent_id_hash for score in scores]
     key = (marts, hashes, as_of, window_days)
     behind: dict[str, Mapping[str, Sequence[Any]]] = {
-        "parts": by_agent(agent.attribution(*key)),
-        "changes": by_agent(agent.changes(*key)),
-        "components": by_agent(agent.components(*key)),
+        "parts": grouped(agent.attribution(*key)),
+        "changes": grouped(agent.changes(*key)),
+        "components": grouped(agent.components(*key)),
         "history": history.histories(marts, hashes, window_days, last=as_of),
     }
     return {

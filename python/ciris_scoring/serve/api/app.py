@@ -6,6 +6,7 @@ from typing import Any
 from fastapi import Depends, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.openapi.utils import get_openapi
+from prometheus_client import CollectorRegistry
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
@@ -15,7 +16,7 @@ from ciris_scoring.serve.api import docs, metrics, models, pages
 from ciris_scoring.serve.api.answers import Answers
 from ciris_scoring.serve.api.database import Database
 from ciris_scoring.serve.api.endpoints import known_parameters, router
-from ciris_scoring.serve.api.guard import SECURITY_HEADERS, Guard, OriginForm, PlainRequests, SecurityHeaders
+from ciris_scoring.serve.api.guard import SECURITY_HEADERS, Guard, PlainRequests, SecurityHeaders
 from ciris_scoring.serve.api.pages import written
 from ciris_scoring.serve.api.problems import Problem, shown
 from ciris_scoring.serve.api.settings import Settings
@@ -44,11 +45,10 @@ def create_app(database: Database, settings: Settings) -> FastAPI:
     """
 
     answers = Answers(database, settings)
-    requests = metrics.Requests()
+    registry = CollectorRegistry()
     middleware = [
-        Middleware(OriginForm),
         Middleware(PlainRequests),
-        Middleware(metrics.Counted, requests=requests),
+        Middleware(metrics.Counted, registry=registry),
         Middleware(SecurityHeaders),
     ]
     if settings.origins:
@@ -80,7 +80,7 @@ def create_app(database: Database, settings: Settings) -> FastAPI:
         },
     )
     app.state.answers = answers
-    app.state.requests = requests
+    app.state.registry = registry
     for routes in (router, pages.router, docs.router, metrics.router):
         app.include_router(routes, dependencies=[Depends(known_parameters)])
     app.openapi = lambda: _openapi(app, settings)  # type: ignore[method-assign]

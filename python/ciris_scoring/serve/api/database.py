@@ -1,6 +1,5 @@
 """The database of a server: read-only sessions that fail at once when it is away, and come back by themselves."""
 
-import contextlib
 import logging
 import threading
 import time
@@ -8,7 +7,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 import psycopg
-from psycopg.pq import TransactionStatus
+from psycopg import IsolationLevel
 from psycopg_pool import ConnectionPool, PoolClosed, PoolTimeout, TooManyRequests
 
 from ciris_scoring.basics.connection import SESSION_SETTINGS, connection_options, prepare_session, where
@@ -24,12 +23,10 @@ WAIT_SECONDS = 5
 PROBE_SECONDS = 0.5
 """Between two attempts to reach a database that is away."""
 TCP_USER_TIMEOUT_MS = 5_000
-# One state of all marts. The first statement of a session's turn, so it also tells whether the session still lives.
-BEGIN = "begin transaction isolation level repeatable read, read only"
 NOT_PUBLISHED_STATES = ("42P01", "3F000", "42703")  # no such table, schema, column
 CANCELLED_STATE = "57014"
 
-logging.getLogger("psycopg.pool").setLevel(logging.CRITICAL)  # outages are told here, once
+logging.getLogger("psycopg").setLevel(logging.CRITICAL)  # outages are told here, once
 
 Answer = TypeVar("Answer")
 
@@ -98,26 +95,24 @@ class Database:
             if pool is None:
                 break
             try:
-                connection = pool.getconn(WAIT_SECONDS)
+                with pool.connection(WAIT_SECONDS) as connection:
+                    try:
+                        # The transaction's first statement also tells whether the session still lives.
+                        with connection.transaction():
+                            return reading(connection)
+                    except psycopg.Error as error:
+                        if not connection.closed:
+                            raise _refusal(error) from error
             except PoolClosed:
                 break
             except (PoolTimeout, TooManyRequests) as error:
                 raise Problem("database-busy", "All sessions with the database are at work.") from error
-            try:
-                connection.execute(BEGIN)
-                answer = reading(connection)
-                connection.execute("commit")
-                return answer
-            except psycopg.Error as error:
-                if not connection.closed:
-                    raise _refusal(error) from error
-            finally:
-                _end_transaction(connection)
-                pool.putconn(connection)
         raise Problem("database-away", "The database cannot be reached; ask again in a moment.")
 
     def _configure(self, connection: psycopg.Connection) -> None:
         prepare_session(connection, self.project, self._settings)
+        connection.isolation_level = IsolationLevel.REPEATABLE_READ  # one state of all marts
+        connection.read_only = True
 
     def _new_pool(self) -> ConnectionPool:
         """Connect once, so that a pool begins only with a database that is there."""
@@ -169,12 +164,6 @@ class Database:
             else:
                 say(f"{where(self.project)} is back, after {time.monotonic() - away_since:.0f} s.")
             return
-
-
-def _end_transaction(connection: psycopg.Connection) -> None:
-    if not connection.closed and connection.pgconn.transaction_status != TransactionStatus.IDLE:
-        with contextlib.suppress(psycopg.Error):
-            connection.execute("rollback")
 
 
 def _refusal(error: psycopg.Error) -> Problem:

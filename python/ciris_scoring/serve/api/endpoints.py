@@ -19,7 +19,6 @@ from ciris_scoring.basics.errors import InputError
 from ciris_scoring.reading.agent import EXEMPT_ACTIONS, NON_EXEMPT_ACTIONS, attribution
 from ciris_scoring.reading.agents import find, is_possible, near
 from ciris_scoring.reading.alerts import alerts as read_alerts
-from ciris_scoring.reading.categories import categories as read_categories
 from ciris_scoring.reading.evidence import RULES, read_evidence
 from ciris_scoring.reading.fleet import Score, capacity_over_time
 from ciris_scoring.reading.fleet import scores as read_scores
@@ -27,6 +26,7 @@ from ciris_scoring.reading.history import Point
 from ciris_scoring.reading.history import as_ofs as read_as_ofs
 from ciris_scoring.reading.history import histories as read_histories
 from ciris_scoring.reading.marts import Marts
+from ciris_scoring.reading.parameters import categories as read_categories
 from ciris_scoring.reading.parameters import parameters as read_parameters
 from ciris_scoring.reading.parameters import windows as read_windows
 from ciris_scoring.reading.publication import Publication, read_publication
@@ -34,7 +34,7 @@ from ciris_scoring.reading.signs import signs as read_signs
 from ciris_scoring.reading.verdict import BOUND, VerdictName
 from ciris_scoring.reading.words import FACTOR_WORDS, published_words, weighs_most
 from ciris_scoring.serve.api import models
-from ciris_scoring.serve.api.answers import CSV, JSON, Answers, prefers_csv
+from ciris_scoring.serve.api.answers import CSV, JSON, Answers, Build, prefers_csv
 from ciris_scoring.serve.api.examples import described, problems
 from ciris_scoring.serve.api.lens import (
     CSV_COLUMNS,
@@ -186,20 +186,28 @@ def time_asked(name: str, text: str | None) -> datetime | None:
 class Asked:
     """Which scores are meant: those of one publication, at an as-of, None for the newest, with a window."""
 
+    request: Request
+    answers: Answers
     publication: Publication
     window_days: int
     as_of: datetime | None
-    cache: models.Cache
 
     def lens(self, marts: Marts, bound: float = BOUND) -> Lens:
         """The marts of the publication, in the lens's shapes."""
-        return Lens(marts, self.publication, self.cache, bound, self.as_of or self.publication.as_of)
+        cache = self.answers.cache()
+        return Lens(marts, self.publication, cache, bound, self.as_of or self.publication.as_of)
+
+    async def answer(self, build: Build) -> Response:
+        """Answer with what `build` makes of the marts, or has made before."""
+        return await self.answers.answer(self.request, self.publication, build)
 
 
-async def _asked(answers: TheAnswers, window_days: AskedWindow = None, as_of: AskedAsOf = None) -> Asked:
+async def _asked(
+    request: Request, answers: TheAnswers, window_days: AskedWindow = None, as_of: AskedAsOf = None
+) -> Asked:
     publication = await answers.publication()
     window = _window(publication, window_days)
-    return Asked(publication, window, time_asked("as_of", as_of), answers.cache())
+    return Asked(request, answers, publication, window, time_asked("as_of", as_of))
 
 
 TheAsked = Annotated[Asked, Depends(_asked)]
@@ -276,8 +284,6 @@ def _not_then(has_none: str, as_of: datetime, published: list[datetime]) -> Prob
 
 @scoring.get("/capacity/fleet", summary="The fleet", **described("fleet", models.Fleet, problems(404, 422)))
 async def fleet(
-    request: Request,
-    answers: TheAnswers,
     asked: TheAsked,
     category: Annotated[models.Category | None, Query(description="Only agents of this category.")] = None,
     status: Annotated[
@@ -315,7 +321,7 @@ async def fleet(
         scores = read_scores(marts, at, asked.window_days) if at else []
         chosen = sorted(filter(fits, scores), key=lambda score: score.agent_id_hash)
         chosen.sort(key=SORTED_BY[sort.removeprefix("-")], reverse=sort.startswith("-"))
-        page, after = _page(request, chosen, limit, offset)
+        page, after = _page(asked.request, chosen, limit, offset)
         with_unscored = category is None and raised is None and verdict in (None, "wait")
         unscored = lens.unscored(at, asked.window_days) if with_unscored else []
         return models.Fleet(
@@ -333,7 +339,7 @@ async def fleet(
             cache=lens.cache,
         )
 
-    return await answers.answer(request, asked.publication, build)
+    return await asked.answer(build)
 
 
 @scoring.get(
@@ -341,9 +347,7 @@ async def fleet(
     summary="The score of an agent",
     **described("capacity", models.Score, problems(404, 409, 422)),
 )
-async def capacity(
-    request: Request, answers: TheAnswers, agent_id: AgentId, asked: TheAsked, bound: AskedBound = BOUND
-) -> Response:
+async def capacity(agent_id: AgentId, asked: TheAsked, bound: AskedBound = BOUND) -> Response:
     """The score of an agent at an as-of, and what to do. An agent called `fleet` is reached by its hash."""
 
     def build(marts: Marts) -> models.Score:
@@ -351,7 +355,7 @@ async def capacity(
         [members] = lens.members([_score(lens, agent_id, asked.window_days, asked.as_of)])
         return models.Score.model_validate({**members, "cache": lens.cache})
 
-    return await answers.answer(request, asked.publication, build)
+    return await asked.answer(build)
 
 
 @scoring.get(
@@ -359,9 +363,7 @@ async def capacity(
     summary="The factors of a score",
     **described("factors", models.FactorsAnswer, problems(404, 409, 422)),
 )
-async def factors(
-    request: Request, answers: TheAnswers, agent_id: AgentId, asked: TheAsked, bound: AskedBound = BOUND
-) -> Response:
+async def factors(agent_id: AgentId, asked: TheAsked, bound: AskedBound = BOUND) -> Response:
     """The five factors behind an agent's score: formulas, components, and what weighs most."""
 
     def build(marts: Marts) -> models.FactorsAnswer:
@@ -384,7 +386,7 @@ async def factors(
         said = {"words": weighs_most(score, parts, asked.publication.min_traces), "parts": parts}
         return models.FactorsAnswer.model_validate({**members, "weighs_most": said, "cache": lens.cache})
 
-    return await answers.answer(request, asked.publication, build)
+    return await asked.answer(build)
 
 
 # --- history ----------------------------------------------------------------------------------------------------------
@@ -496,8 +498,6 @@ async def history(
 
 @scoring.get("/alerts", summary="Alerts", **described("alerts", models.Alerts, problems(404, 422)))
 async def alerts(
-    request: Request,
-    answers: TheAnswers,
     asked: TheAsked,
     threshold: Annotated[
         float | None,
@@ -523,7 +523,7 @@ async def alerts(
             for alert in (read_alerts(marts, at) if at else [])
             if kind in (None, alert.kind) and severity in (None, alert.severity)
         ]
-        page, after = _page(request, found, limit, offset)
+        page, after = _page(asked.request, found, limit, offset)
         return models.Alerts(
             timestamp=datetime.now(UTC),
             as_of=at,
@@ -541,13 +541,11 @@ async def alerts(
             cache=lens.cache,
         )
 
-    return await answers.answer(request, asked.publication, build)
+    return await asked.answer(build)
 
 
 @scoring.get("/signs", summary="Signs", **described("signs", models.Signs, problems(404, 422)))
 async def signs(
-    request: Request,
-    answers: TheAnswers,
     asked: TheAsked,
     sign: Annotated[str | None, Query(max_length=100, description="Only this sign.")] = None,
     limit: AskedLimit = None,
@@ -563,7 +561,7 @@ async def signs(
             for one in (read_signs(marts, at, asked.window_days) if at else [])
             if sign in (None, one.sign)
         ]
-        page, after = _page(request, found, limit, offset)
+        page, after = _page(asked.request, found, limit, offset)
         return models.Signs(
             as_of=at,
             window_days=asked.window_days,
@@ -575,7 +573,7 @@ async def signs(
             cache=lens.cache,
         )
 
-    return await answers.answer(request, asked.publication, build)
+    return await asked.answer(build)
 
 
 @scoring.get("/parameters", summary="Parameters", **described("parameters", models.Parameters, problems()))
@@ -625,8 +623,6 @@ async def parameters(request: Request, answers: TheAnswers) -> Response:
     **described("evidence", models.Evidence, problems(404, 409, 422)),
 )
 async def evidence(
-    request: Request,
-    answers: TheAnswers,
     agent_id: AgentId,
     asked: TheAsked,
     component: Annotated[
@@ -658,11 +654,11 @@ async def evidence(
             component=lens_name(name),
             lowered_by_unit=RULES[name].unit,
             traces=[models.EvidenceTrace.model_validate(trace) for trace in page],
-            next=_next(request, after=page[-1].key) if len(traces) > limit else None,
+            next=_next(asked.request, after=page[-1].key) if len(traces) > limit else None,
             cache=lens.cache,
         )
 
-    return await answers.answer(request, asked.publication, build)
+    return await asked.answer(build)
 
 
 # --- the server itself ------------------------------------------------------------------------------------------------

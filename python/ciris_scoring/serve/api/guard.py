@@ -18,7 +18,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ciris_scoring.serve.api.pages import written
 from ciris_scoring.serve.api.problems import Problem
-from ciris_scoring.serve.api.settings import LOCAL_NAMES, Settings, is_loopback
+from ciris_scoring.serve.api.settings import Settings, is_loopback
 
 ABSOLUTE = re.compile(rb"https?://(?P<host>[^/]+)(?P<path>/.*)?", re.IGNORECASE)
 OPEN_PATHS = frozenset({"/healthz", "/readyz"})
@@ -35,9 +35,6 @@ SECURITY_HEADERS = {
 """Set where an answer does not set its own."""
 
 
-ENCODED_HEADERS = [(name.lower().encode(), value.encode()) for name, value in SECURITY_HEADERS.items()]
-
-
 class SecurityHeaders:
     """Adds the headers to every answer, problems included."""
 
@@ -51,38 +48,19 @@ class SecurityHeaders:
 
         async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
-                has = {name for name, _ in message["headers"]}
-                message["headers"] += [header for header in ENCODED_HEADERS if header[0] not in has]
+                sent = MutableHeaders(scope=message)
+                for name, value in SECURITY_HEADERS.items():
+                    sent.setdefault(name, value)
             await send(message)
 
         return await self.app(scope, receive, send_with_headers)
 
 
-class OriginForm:
-    """Answers a request for an absolute URI, which a server has to take (RFC 9112, 3.2.2), as one for its path.
-
-    The URI's authority replaces the header Host, as the RFC has it.
-    """
-
-    def __init__(self, app: ASGIApp):
-        self.app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request."""
-        if scope["type"] == "http" and (found := ABSOLUTE.fullmatch(scope["raw_path"])):
-            host, path = found["host"], found["path"] or b"/"
-            headers = [(name, value) for name, value in scope["headers"] if name != b"host"]
-            scope = {
-                **scope,
-                "path": unquote(path.decode("ascii")),
-                "raw_path": path,
-                "headers": [(b"host", host), *headers],
-            }
-        await self.app(scope, receive, send)
-
-
 class PlainRequests:
-    """Answers HEAD as GET, without the body, and a path with a slash at its end as the one without."""
+    """Answers HEAD as GET, without the body, and a path with a slash at its end as the one without.
+
+    A server has to take an absolute URI for its path, and the URI's authority for the header Host (RFC 9112, 3.2.2).
+    """
 
     def __init__(self, app: ASGIApp):
         self.app = app
@@ -91,6 +69,15 @@ class PlainRequests:
         """Answer a request."""
         if scope["type"] != "http":
             return await self.app(scope, receive, send)
+        if found := ABSOLUTE.fullmatch(scope["raw_path"]):
+            host, path = found["host"], found["path"] or b"/"
+            headers = [(name, value) for name, value in scope["headers"] if name != b"host"]
+            scope = {
+                **scope,
+                "path": unquote(path.decode("ascii")),
+                "raw_path": path,
+                "headers": [(b"host", host), *headers],
+            }
         if scope["path"].endswith("/") and len(scope["path"]) > 1:
             if not scope["path"].startswith("/api/"):
                 # The links of a page are relative to the path without the slash.
@@ -157,7 +144,7 @@ class Guard:
         if not self.settings.local_names_only:
             return
         name = _host_name(headers.get("host", ""))
-        if name not in LOCAL_NAMES and not is_loopback(name):
+        if not is_loopback(name):
             raise Problem(
                 "host-not-served",
                 "Without an API key this server answers only to localhost and loopback addresses.",

@@ -2,8 +2,9 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
+from operator import attrgetter
 from typing import Any
 
 from ciris_scoring.basics.components import COMPONENT_ROWS
@@ -24,11 +25,7 @@ SORTED_BY: Mapping[str, Callable[[Score], Any]] = {
     "capacity_score_steady": lambda score: score.capacity_score_steady or 0,
     "agent_name": lambda score: name_of(score),
     "total_traces": lambda score: score.n_traces,
-    "C": lambda score: score.c_score,
-    "I_int": lambda score: score.i_int_score,
-    "R": lambda score: score.r_score,
-    "I_inc": lambda score: score.i_inc_score,
-    "S": lambda score: score.s_score,
+    **{factor: attrgetter(column) for factor, column in FACTORS.items()},
 }
 """What the fleet can be sorted by."""
 NO_TRACES = "no_traces"
@@ -119,12 +116,10 @@ class Lens:
         return [
             models.Unscored.model_validate(
                 {
-                    "agent_id_hash": agent.agent_id_hash,
+                    **asdict(agent),
                     "agent_name": name_of(agent),
                     "score_status": agent.score_status or NO_TRACES,
-                    "n_traces": agent.n_traces,
                     "missing_traces": self._missing(agent.n_traces),
-                    "last_traced_at": agent.last_traced_at,
                 }
             )
             for agent in agents.unscored(self.marts, as_of, window_days)

@@ -22,8 +22,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ciris_scoring.reading import fleet
 from ciris_scoring.reading.alerts import alerts
-from ciris_scoring.reading.categories import categories
 from ciris_scoring.reading.marts import Marts
+from ciris_scoring.reading.parameters import categories
 from ciris_scoring.reading.publication import read_publication
 from ciris_scoring.reading.run_state import OUTCOMES, last_run
 from ciris_scoring.serve.api.endpoints import TheAnswers
@@ -35,33 +35,25 @@ NO_ROUTE = "none"
 router = APIRouter(include_in_schema=False)
 
 
-class Requests:
-    """What is counted of the requests that a server answers."""
+class Counted:
+    """Counts the requests by route and status, and how long they take."""
 
-    def __init__(self) -> None:
-        self.registry = CollectorRegistry()
+    def __init__(self, app: ASGIApp, registry: CollectorRegistry):
+        self.app = app
         self.answered = Counter(
             "ciris_scoring_http_requests",
             "Requests answered, by route and status.",
             ["route", "status"],
-            registry=self.registry,
+            registry=registry,
         )
         self.seconds = Histogram(
             "ciris_scoring_http_request_seconds",
             "Seconds until a request was answered, by route.",
             ["route"],
-            registry=self.registry,
+            registry=registry,
         )
-        build = Gauge("ciris_scoring_build_info", "1; the version.", ["version"], registry=self.registry)
+        build = Gauge("ciris_scoring_build_info", "1; the version.", ["version"], registry=registry)
         build.labels(version("ciris-scoring")).set(1)
-
-
-class Counted:
-    """Counts the requests by route and status, and how long they take."""
-
-    def __init__(self, app: ASGIApp, requests: Requests):
-        self.app = app
-        self.requests = requests
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
@@ -80,8 +72,8 @@ class Counted:
         finally:
             route = scope.get("route")
             path = NO_ROUTE if route is None else route.path
-            self.requests.answered.labels(path, status).inc()
-            self.requests.seconds.labels(path).observe(time.perf_counter() - begun)
+            self.answered.labels(path, status).inc()
+            self.seconds.labels(path).observe(time.perf_counter() - begun)
 
 
 @router.get("/metrics")
@@ -96,7 +88,7 @@ async def metrics(request: Request, answers: TheAnswers) -> Response:
     except Problem:
         readable.set(0)
     headers = {"Cache-Control": "no-store"}
-    body = generate_latest(registry) + generate_latest(request.app.state.requests.registry)
+    body = generate_latest(registry) + generate_latest(request.app.state.registry)
     return Response(body, media_type=CONTENT_TYPE_LATEST, headers=headers)
 
 

@@ -10,7 +10,6 @@ KEY_VARIABLE = "CIRIS_API_KEY"
 SHORTEST_KEY = 16
 REQUESTS_PER_MINUTE = 600
 """Default limit per client where the server is reached from elsewhere."""
-LOCAL_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """What the page of an agent shows, read from the marts, for one agent or for many at once."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -11,7 +11,7 @@ from ciris_scoring.reading.alerts import Alert, alerts
 from ciris_scoring.reading.factors import FACTORS
 from ciris_scoring.reading.fleet import Score
 from ciris_scoring.reading.history import Event, Point, events, histories
-from ciris_scoring.reading.marts import Marts, by_agent
+from ciris_scoring.reading.marts import Marts, grouped
 from ciris_scoring.reading.signs import Sign, signs
 from ciris_scoring.reading.verdict import Raised, Verdict, raised
 from ciris_scoring.serve.pages import charts
@@ -41,12 +41,9 @@ class AgentView:
     frame: charts.Frame
 
     @property
-    def spans(self) -> dict[str, list[Raised]]:
+    def spans(self) -> Mapping[str, list[Raised]]:
         """The same by name: what stood when."""
-        by_name: dict[str, list[Raised]] = {}
-        for one in self.raised:
-            by_name.setdefault(one.name, []).append(one)
-        return by_name
+        return grouped(self.raised, "name")
 
     @property
     def line(self) -> str:
@@ -155,11 +152,11 @@ def read_agents(
     points = histories(marts, hashes, window_days, first=first, last=as_of, daily_at=as_of)
     frame = frame or charts.Frame.of(sorted({one.as_of for of_agent in points.values() for one in of_agent}))
     key = (marts, hashes, as_of, window_days)
-    parts = by_agent(reading.attribution(*key))
-    changes = by_agent(reading.changes(*key))
-    components = by_agent(reading.components(*key))
-    alerts_of = by_agent(alerts(marts, raised_at, window_days, agents=hashes))
-    signs_of = by_agent(signs(marts, as_of, window_days, agents=hashes))
+    parts = grouped(reading.attribution(*key))
+    changes = grouped(reading.changes(*key))
+    components = grouped(reading.components(*key))
+    alerts_of = grouped(alerts(marts, raised_at, window_days, agents=hashes))
+    signs_of = grouped(signs(marts, as_of, window_days, agents=hashes))
     spans = raised(marts, window_days, raised_at, first=frame.first, agents=hashes)
     events_of = events(marts, hashes, window_days, frame.first, frame.last)
     return [

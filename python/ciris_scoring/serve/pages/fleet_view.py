@@ -10,7 +10,7 @@ from ciris_scoring.reading import fleet as fleet_reading
 from ciris_scoring.reading import history as history_reading
 from ciris_scoring.reading.agents import Unscored, unscored
 from ciris_scoring.reading.fleet import FleetCapacity, Score
-from ciris_scoring.reading.marts import Marts
+from ciris_scoring.reading.marts import Marts, grouped
 from ciris_scoring.reading.verdict import Verdict
 from ciris_scoring.serve.pages import charts
 from ciris_scoring.serve.pages.words import shown
@@ -32,10 +32,7 @@ class Spread:
 
 def spreads_of(scores: Iterable[Score]) -> list[Spread]:
     """The names that several agents bear; the most borne first."""
-    by_name: dict[str, list[Score]] = {}
-    for score in scores:
-        if score.agent_name is not None:
-            by_name.setdefault(score.agent_name, []).append(score)
+    by_name = grouped((score for score in scores if score.agent_name is not None), "agent_name")
     spreads = (
         Spread(
             name, len(of), sorted(s.capacity_score_steady for s in of if s.capacity_score_steady is not None)

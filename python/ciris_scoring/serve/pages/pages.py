@@ -18,13 +18,12 @@ import psycopg
 from ciris_scoring.basics.relations import Relations
 from ciris_scoring.reading import agents as agents_reading
 from ciris_scoring.reading import fleet, history
-from ciris_scoring.reading.alerts import Alert, alerts
-from ciris_scoring.reading.categories import categories
+from ciris_scoring.reading.alerts import alerts
 from ciris_scoring.reading.deferrals import judged_deferrals
 from ciris_scoring.reading.evidence import RULES, count_evidence, read_evidence
 from ciris_scoring.reading.fleet import Neighbours, Score
-from ciris_scoring.reading.marts import Marts
-from ciris_scoring.reading.parameters import parameters, windows
+from ciris_scoring.reading.marts import Marts, grouped
+from ciris_scoring.reading.parameters import categories, parameters, windows
 from ciris_scoring.reading.quality import issues
 from ciris_scoring.reading.run_state import Attempt, attempts, unfinished
 from ciris_scoring.reading.signs import signs
@@ -170,18 +169,11 @@ class _Page:
         assert isinstance(self.links, ServedLinks)
         return self.links
 
-    def values(self) -> dict[str, Any]:
-        """Values of the layout."""
-        return {
-            **vars(self),
-            "frame": None,
-            "ranges_offered": RANGES,
-            "is_old": self.now - self.neighbours.newest > 2 * self.neighbours.period(self.as_of),
-        }
-
     def render(self, template: str, **values: Any) -> str:
-        """Render a page of scores."""
-        return render(template, **{**self.values(), **values})
+        """Render a page of scores, by these values and those of the layout."""
+        is_old = self.now - self.neighbours.newest > 2 * self.neighbours.period(self.as_of)
+        of_layout = {**vars(self), "frame": None, "ranges_offered": RANGES, "is_old": is_old}
+        return render(template, **{**of_layout, **values})
 
     def instead(self, heading: str, lines: Sequence[str], status: int, **more: Any) -> Instead:
         """A message in place of scores.
@@ -471,15 +463,12 @@ def alerts_page(page: _Page, kind: str | None = None, severity: str | None = Non
     found = alerts(page.marts, page.as_of, page.window_days)
     found.sort(key=lambda alert: (alert.severity, alert.kind, natural(alert.agent_name or "")))
     counted = Counter((alert.kind, alert.severity) for alert in found)
-    chosen: dict[str, list[Alert]] = {}
-    for alert in found:
-        if kind in (None, alert.kind) and severity in (None, alert.severity):
-            chosen.setdefault(alert.kind, []).append(alert)
+    chosen = (one for one in found if kind in (None, one.kind) and severity in (None, one.severity))
     return page.render(
         "alerts.html",
         n_alerts=len(found),
         counted=counted,
-        chosen=chosen,
+        chosen=grouped(chosen, "kind"),
         kind=kind,
         severity=severity,
         offset=offset,
