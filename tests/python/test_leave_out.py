@@ -37,7 +37,7 @@ LEFT = {
     *["int_agent_names", "int_core_identity", "int_integrity", "int_resilience_inputs", "int_resilience"],
     *["int_incompleteness_awareness", "int_sustained_coherence", "int_sign_inputs", "int_successions"],
     *["fct_trace_verdicts", "fct_factor_components", "fct_score_attribution", "fct_score_comparisons"],
-    *["fct_score_changes", "fct_scoring_runs"],
+    *["fct_score_changes", "fct_scoring_runs", "fct_deferral_verdicts"],
 }
 """What a second run leaves out: the nodes of dbt, tests among them."""
 
