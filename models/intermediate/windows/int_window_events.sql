@@ -125,23 +125,27 @@ last_events as (
 open_stretches as {{ inlined() }}(
 
     select
-        agent_id_hash,
-        failure_mode,
-        detected_at,
-        {{ period_start('detected_at') }} + {{ period_length() }} as first_as_of,
-        period_start + {{ period_length() }} as end_as_of
+        recoveries.agent_id_hash,
+        windows.window_days,
+        recoveries.failure_mode,
+        recoveries.detected_at,
+        {{ period_start('recoveries.detected_at') }} + {{ period_length() }} as first_as_of,
+        recoveries.period_start + {{ period_length() }} as end_as_of
     from recoveries
+    cross join {{ ref('scoring_windows') }} as windows
 
     union all
 
     select
-        agent_id_hash,
-        failure_mode,
-        detected_at,
-        {{ period_start('detected_at') }} + {{ period_length() }} as first_as_of,
+        last_events.agent_id_hash,
+        windows.window_days,
+        last_events.failure_mode,
+        last_events.detected_at,
+        {{ period_start('last_events.detected_at') }} + {{ period_length() }} as first_as_of,
         {{ as_of() }} + {{ period_length() }} as end_as_of
     from last_events
-    where event = 'detection'
+    cross join {{ ref('scoring_windows') }} as windows
+    where last_events.event = 'detection'
 
 ),
 
@@ -202,15 +206,14 @@ stretches as (
     union all
 
     select
-        open_stretches.agent_id_hash,
-        windows.window_days,
+        agent_id_hash,
+        window_days,
         'open' as what,
-        open_stretches.first_as_of,
-        open_stretches.end_as_of,
+        first_as_of,
+        end_as_of,
         1 as n,
-        {{ epoch('open_stretches.detected_at') }} as value
+        {{ epoch('detected_at') }} as value
     from open_stretches
-    cross join {{ ref('scoring_windows') }} as windows
 
     union all
 
@@ -218,19 +221,20 @@ stretches as (
         modes.agent_id_hash,
         modes.window_days,
         counted.what,
-        counted.first_as_of,
-        counted.end_as_of,
-        counted.n,
+        modes.first_as_of + counted.n_windows_later * {{ days('modes.window_days') }} as first_as_of,
+        case
+            when counted.what = 'recoveries_before' then modes.first_as_of + {{ days('2 * modes.window_days') }}
+            else modes.end_as_of + counted.n_windows_later * {{ days('modes.window_days') }}
+        end as end_as_of,
+        case when counted.what = 'recoveries_before' then modes.n else 1 end as n,
         0 as value
     from mode_stretches as modes
-    cross join lateral (
+    cross join (
         values
-        ('modes', modes.first_as_of, modes.end_as_of, 1),
-        ('modes_before', modes.first_as_of + {{ days('modes.window_days') }},
-         modes.end_as_of + {{ days('modes.window_days') }}, 1),
-        ('recoveries_before', modes.first_as_of + {{ days('modes.window_days') }},
-         modes.first_as_of + {{ days('2 * modes.window_days') }}, modes.n)
-    ) as counted (what, first_as_of, end_as_of, n)
+        ('modes', 0),
+        ('modes_before', 1),
+        ('recoveries_before', 1)
+    ) as counted (what, n_windows_later)
 
     union all
 
@@ -246,6 +250,7 @@ stretches as (
     inner join open_stretches as episodes
         on
             modes.agent_id_hash = episodes.agent_id_hash
+            and modes.window_days = episodes.window_days
             and modes.failure_mode = episodes.failure_mode
             and modes.first_as_of < episodes.end_as_of
             and modes.end_as_of > episodes.first_as_of
