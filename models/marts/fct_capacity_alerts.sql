@@ -147,16 +147,9 @@ falls as (
     inner join comparisons using (window_days)
     inner join {{ ref('int_agents') }} as agents using (agent_id_hash)
     inner join behaviour as later using (agent_id_hash, as_of, window_days)
-    -- Looked up by key, behind an offset, or the planner would read every earlier score there is.
-    cross join lateral (
-        select behaviour.*
-        from behaviour
-        where
-            behaviour.agent_id_hash = scores.agent_id_hash
-            and behaviour.as_of = scores.as_of - comparisons.window_length
-            and behaviour.window_days = comparisons.earlier_window_days
-        {{ fence() }} -- noqa: AM09
-    ) as earlier
+    cross join lateral {{ scored_row(
+        'behaviour', 'scores.agent_id_hash', 'scores.as_of - comparisons.window_length', 'comparisons.earlier_window_days'
+    ) }} as earlier
     cross join lateral (
         select
             exp(-sum(changes.loss_before)) as kept_before,

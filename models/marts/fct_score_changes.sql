@@ -61,17 +61,9 @@ from published as later
 cross join lateral {{ earlier_as_ofs('later.as_of', 'later.window_days') }} as comparisons (
     compared_with, compared_as_of
 )
--- Looked up by key, behind an offset, or the planner would begin with every earlier score there is.
-cross join lateral (
-    select published.*
-    from published
-    where
-        published.agent_id_hash = later.agent_id_hash
-        and published.window_days = later.window_days
-        and published.as_of = comparisons.compared_as_of
-        and published.parameter_set_id = later.parameter_set_id
-    {{ fence() }} -- noqa: AM09
-) as earlier
+cross join lateral {{ scored_row(
+    'published', 'later.agent_id_hash', 'comparisons.compared_as_of', 'later.window_days'
+) }} as earlier
 cross join lateral (
     select
         exp(-later.norm_k * (earlier.x - later.norm_x0)) as s_before,
@@ -148,3 +140,4 @@ cross join lateral (
         ) as parts (part_order, factor, part, loss_change, has_turned)
     ) as valued
 ) as ranked
+where earlier.parameter_set_id = later.parameter_set_id

@@ -15,7 +15,6 @@ with scores as not materialized (
 
 ),
 
--- The earlier score is looked up by key, behind an offset, or the planner would read every score there is.
 compared as (
 
     select
@@ -35,15 +34,9 @@ compared as (
     cross join lateral {{ earlier_as_ofs('scores.as_of', 'scores.window_days') }} as comparisons (
         compared_with, compared_as_of
     )
-    left join lateral (
-        select looked_up.*
-        from scores as looked_up
-        where
-            looked_up.agent_id_hash = scores.agent_id_hash
-            and looked_up.window_days = scores.window_days
-            and looked_up.as_of = comparisons.compared_as_of
-        {{ fence() }} -- noqa: AM09
-    ) as earlier on true
+    left join lateral {{ scored_row(
+        'scores', 'scores.agent_id_hash', 'comparisons.compared_as_of', 'scores.window_days'
+    ) }} as earlier on true
 
 )
 

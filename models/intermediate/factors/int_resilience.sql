@@ -34,20 +34,6 @@ select
     inputs.n_steady_episodes,
     computed.r_score_steady
 from inputs
--- Looked up by key, behind an offset, or the planner would read the statistics of every earlier run.
-cross join lateral (
-    select
-        delta_csdma_plausibility_score,
-        delta_dsdma_domain_alignment,
-        delta_coherence_level,
-        delta_drift,
-        n_measured_metrics,
-        r_score,
-        r_score_steady
-    from {{ ref('int_window_statistics') }} as looked_up
-    where
-        looked_up.agent_id_hash = inputs.agent_id_hash
-        and looked_up.as_of = inputs.as_of
-        and looked_up.window_days = inputs.window_days
-    {{ fence() }} -- noqa: AM09
-) as computed
+cross join lateral {{ scored_row(
+    ref('int_window_statistics'), 'inputs.agent_id_hash', 'inputs.as_of', 'inputs.window_days'
+) }} as computed

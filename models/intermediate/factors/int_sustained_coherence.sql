@@ -25,16 +25,6 @@ select
     computed.s_score is not null as is_s_measured,
     coalesce(computed.s_score, 0) as s_score
 from window_sums
--- Looked up by key, behind an offset, or the planner would read the statistics of every earlier run.
-cross join lateral (
-    select
-        sigma,
-        sigma_max,
-        s_score
-    from {{ ref('int_window_statistics') }} as looked_up
-    where
-        looked_up.agent_id_hash = window_sums.agent_id_hash
-        and looked_up.as_of = window_sums.as_of
-        and looked_up.window_days = window_sums.window_days
-    {{ fence() }} -- noqa: AM09
-) as computed
+cross join lateral {{ scored_row(
+    ref('int_window_statistics'), 'window_sums.agent_id_hash', 'window_sums.as_of', 'window_sums.window_days'
+) }} as computed

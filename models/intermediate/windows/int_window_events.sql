@@ -217,6 +217,7 @@ stretches as (
 
     union all
 
+    -- Constant VALUES: with times in them Citus would bring all rows to the coordinator.
     select
         modes.agent_id_hash,
         modes.window_days,
