@@ -146,6 +146,13 @@ def test_every_increment_finds_its_rows_by_index(manifest: Manifest) -> None:
             assert column in first, f"no index of {model.name} begins with {column}"
 
 
+def test_no_view_reads_what_each_run_makes_anew(manifest: Manifest) -> None:
+    """It would go with its table, and a run skips unchanged views. An ephemeral model may read such a table."""
+    gone = [m.unique_id for m in models(manifest) if m.name in REWRITTEN["anew"] or m.is_ephemeral_model]
+    views = [model for model in models(manifest) if model.config.materialized in ("view", "replace_view")]
+    assert [view.name for view in views if set(gone) & set(view.depends_on.nodes)] == []
+
+
 def test_what_dbt_writes_down_is_ascii() -> None:
     """Compiled SQL keeps its own comments, and dbt writes it in the encoding of the locale, which may be C."""
     folders = ("models", "tests/singular", "analyses")

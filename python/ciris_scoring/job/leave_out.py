@@ -20,8 +20,7 @@ VARIABLES_OF_ONE_RUN = SET_BY_US | {f"{PREFIX}allow_rescoring", f"{PREFIX}as_of"
 """Variables that differ from run to run; no view depends on them."""
 _VIEWS = ("view", "replace_view")
 _CONSTANT = "constant"
-_MADE_AT_EVERY_RUN = "anew"
-"""Values of a table's meta.rewritten, which macros/materialization/replace_range.sql explains."""
+"""A value of a table's meta.rewritten, which macros/materialization/replace_range.sql explains."""
 
 _RELATIONS = """
 select
@@ -82,19 +81,12 @@ def unchanged_nodes(manifest: Any) -> list[str]:
 
 
 def lasting_nodes(manifest: Any) -> list[str]:
-    """Return the unique ids of nodes that no run changes: seeds, constant tables, views.
-
-    A view of a table that every run makes anew is no such node: it goes with its table.
-    """
+    """Return the unique ids of nodes that no run changes: seeds, constant tables, views."""
     return sorted(
         node.unique_id
         for node in manifest.nodes.values()
         if node.package_name == PACKAGE
-        and (
-            node.resource_type == "seed"
-            or _rewritten(node) == _CONSTANT
-            or (_is(node, *_VIEWS) and not _reads_what_is_made_anew(manifest, node))
-        )
+        and (node.resource_type == "seed" or _rewritten(node) == _CONSTANT or _is(node, *_VIEWS))
     )
 
 
@@ -104,15 +96,6 @@ def _is(node: Any, *materializations: str) -> bool:
 
 def _rewritten(node: Any) -> str | None:
     return node.config.meta.get("rewritten") if _is(node, "replace_range") else None
-
-
-def _reads_what_is_made_anew(manifest: Any, view: Any) -> bool:
-    parents = [manifest.nodes[name] for name in view.depends_on.nodes if name in manifest.nodes]
-    return any(
-        _rewritten(parent) == _MADE_AT_EVERY_RUN
-        or (_is(parent, *_VIEWS, "ephemeral") and _reads_what_is_made_anew(manifest, parent))
-        for parent in parents
-    )
 
 
 def _constants(manifest: Any, lasting: Iterable[str]) -> list[Any]:
