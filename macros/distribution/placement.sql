@@ -4,14 +4,14 @@
   {%- if not is_distributed() -%} {{ return('local') }} {%- endif -%}
   {%- set by_agent = [
       'int_trace_verdicts', 'int_traces_without_agent', 'int_replays', 'int_agents',
-      'int_agent_hours', 'int_agent_periods', 'int_agent_totals',
-      'int_fragility_events', 'int_identity_events', 'int_agent_spine', 'int_window_sums', 'int_window_events',
-      'int_window_statistics', 'int_capacity_scores', 'int_record_signs',
+      'int_agent_hours', 'int_agent_periods',
+      'int_fragility_events', 'int_identity_events', 'int_windows',
+      'int_capacity_scores', 'int_record_signs',
       'fct_capacity_scores', 'fct_capacity_alerts', 'fct_record_signs',
   ] -%}
   {%- set whole = [
       'int_scoring_run', 'int_scoring_parameters', 'int_source_periods', 'int_deferral_verdicts',
-      'int_key_uses', 'int_statistics_inputs',
+      'int_key_uses',
       'dim_agents', 'dim_capacity_categories', 'dim_scoring_parameters', 'dim_scoring_windows',
       'scoring_windows', 'capacity_categories', 'deferral_outcomes', 'components',
   ] -%}

@@ -1,5 +1,5 @@
 {#- What a score lost through each of its parts, and what a change of the score came from (certainty.md §1 and 2). The
-    losses are those of int_window_statistics. -#}
+    losses are those of int_windows. -#}
 
 {#- certainty.md §2: (a - b) / (ln a - ln b), by which changes of losses become points; a where they are the same. -#}
 {% macro logarithmic_mean(a, b) -%}

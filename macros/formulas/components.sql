@@ -26,7 +26,7 @@
 {% endmacro %}
 
 {#- Components that have a design effect, COMPONENT_design_effect: the nine that are behaviour (certainty.md §4), in the
-    order of the arrays of int_window_statistics. -#}
+    order of the arrays of int_windows. -#}
 {% macro components_with_design_effect() %}
   {{ return(component_rows() | selectattr('has_design_effect') | map(attribute='component') | list) }}
 {% endmacro %}

@@ -6,8 +6,7 @@
     its range and inserts the model's rows. Grants, descriptions and statistics follow.
     A model's meta says what is rewritten. scored_range: a column of as-ofs; judged_range: a column of times; rewritten:
     whole; constant (whole, but equal while code, seeds and variables are, so ciris-scoring skips it); anew (a new table
-    in each run); own_row (the run's row in the log of runs). kept_by, a model and columns: rows of the range that agree
-    with one of its rows stay.
+    in each run); own_row (the run's row in the log of runs).
     A Python model returns a query over temporary tables that it filled in this transaction. It knows its range as
     dbt.rewritten_range, a condition, and its table as dbt.rewritten_table, None if the table is new. -#}
 {% materialization replace_range, adapter='postgres', supported_languages=['sql', 'python'] %}
@@ -95,11 +94,7 @@ dbtObj.rewritten_table = {{ tojson(table | string) if is_incremental() else 'Non
   {%- if rewritten == 'whole' and placement(model.name) == 'local' and 'marts' not in model.fqn and not meta.get('keeps_views') %}
   {{ empty_at_once(table) }}
   {%- else %}
-  delete from {{ table }} where {{ range }}
-  {%- if 'kept_by' in meta %} and ({{ meta['kept_by']['columns'] | join(', ') }}) not in (
-    select {{ meta['kept_by']['columns'] | join(', ') }} from {{ ref(meta['kept_by']['model']) }}
-  )
-  {%- endif %};
+  delete from {{ table }} where {{ range }};
   {%- endif %}
   insert into {{ table }} ({{ columns }})
   select {{ columns }} from (

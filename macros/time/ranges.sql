@@ -9,15 +9,14 @@
 {%- endmacro %}
 
 {#- The rows of a model that a run rewrites; meta names the column: scored_range (as-ofs) or judged_range (times). Rows
-    after the as-of are leftovers of a dead run and are deleted, except during a backfill (unless each row builds on
-    earlier ones: carried_on). event_range: times of rows that are found before the run knows its bounds. own_row: the run's
+    after the as-of are leftovers of a dead run and are deleted, except during a backfill. event_range: times of rows that are found before the run knows its bounds. own_row: the run's
     row in the log. -#}
 {% macro in_rewritten_range(meta) -%}
   {%- if meta.get('rewritten') == 'own_row' -%}
     run_id = '{{ run_id() }}'
   {%- elif 'event_range' in meta -%}
     {{ 'true' if events_from() is none else meta['event_range'] ~ ' >= ' ~ events_from() }}
-  {%- elif bounds_of_run().get('backfill_first') and not meta.get('carried_on') -%}
+  {%- elif bounds_of_run().get('backfill_first') -%}
     {{ in_scored_range(meta['scored_range']) if 'scored_range' in meta else in_judged_range(meta['judged_range']) }}
   {%- elif 'scored_range' in meta -%}
     {{ meta['scored_range'] }} > {{ cutoff() }}

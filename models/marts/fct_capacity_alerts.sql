@@ -10,7 +10,6 @@
     whose verdicts need them. Grain and key: agent, as-of, window, kind. agent_name is null while the agent has sent
     none. -#}
 -- depends_on: {{ ref('int_scoring_run') }}
-{%- set totals = ref('int_agent_totals') %}
 with scoring_windows as (
 
     select
@@ -124,7 +123,7 @@ behaviour as not materialized (
         behaviour_loss,
         behaviour_worse_sd,
         behaviour_better_sd
-    from {{ ref('int_window_statistics') }}
+    from {{ ref('int_windows') }}
     where capacity_score_low is not null
 
 ),
@@ -293,14 +292,19 @@ activity as (
         silent_as_ofs.as_of,
         silent_as_ofs.window_days,
         extract(epoch from silent_as_ofs.as_of - silent_as_ofs.last_traced_at) / 86400 as days_silent,
-        {{ window_sum('n_traces', 'at_end', 'at_start') }} as n_before
+        sum(periods.n_traces) as n_before
     from silent_as_ofs
-    cross join lateral {{ totals_before(totals, 'silent_as_ofs.agent_id_hash', 'silent_as_ofs.as_of') }} as at_end
-    left join lateral {{ totals_before(
-        totals, 'silent_as_ofs.agent_id_hash',
-        'silent_as_ofs.as_of - silent_as_ofs.window_length - ' ~ days(scoring_parameter('silent_days'))
-    ) }} as at_start
-        on true
+    inner join {{ ref('int_agent_periods') }} as periods
+        on
+            silent_as_ofs.agent_id_hash = periods.agent_id_hash
+            and silent_as_ofs.as_of > periods.period_start
+            and silent_as_ofs.as_of - silent_as_ofs.window_length - {{ days(scoring_parameter('silent_days')) }}
+            <= periods.period_start
+    group by
+        silent_as_ofs.agent_id_hash,
+        silent_as_ofs.as_of,
+        silent_as_ofs.window_days,
+        silent_as_ofs.last_traced_at
 
 ),
 

@@ -28,7 +28,7 @@ losses as (
         {% for part in attributed_parts() %}
         {{ part }}_loss{% if not loop.last %},{% endif %}
         {% endfor %}
-    from {{ ref('int_window_statistics') }}
+    from {{ ref('int_windows') }}
     where {{ in_scored_range('as_of') }}
 
 ),

@@ -17,7 +17,7 @@ select
     min(z_better) as z_better,
     min(method_version) as method_version,
     min(computed_at) as computed_at
-from {{ ref('int_window_statistics') }}
+from {{ ref('int_windows') }}
 where {{ in_scored_range('as_of') }}
 group by
     as_of,

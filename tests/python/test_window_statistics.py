@@ -9,10 +9,10 @@ from functools import partial
 
 import psycopg
 import pytest
+from ciris_scoring.statistics.fleets import Fleet, blocks
 from psycopg import sql
 
 from ciris_scoring.lab.embedded import Server, write_profile
-from ciris_scoring.statistics.fleets import Fleet, blocks
 from ciris_scoring.statistics.inputs import Parameters, Window
 from ciris_scoring.statistics.setting import Setting
 from conftest import Database

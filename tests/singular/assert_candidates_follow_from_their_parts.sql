@@ -105,8 +105,8 @@ limits as (
         {% endfor %}
         interval_driver as computed_driver,
         true as has_limits
-    from {{ ref('int_window_statistics') }}
-    where {{ in_increment(ref('int_window_statistics')) }}
+    from {{ ref('int_windows') }}
+    where {{ in_increment(ref('int_windows')) }}
 
 ),
 

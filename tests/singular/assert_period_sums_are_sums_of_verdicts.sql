@@ -1,8 +1,8 @@
 -- Every counted trace is in exactly one row of int_agent_periods, and every sum there is what a direct count of the
 -- verdicts gives; each score and each judged trace is in exactly one bin, each sampled trace has its replay. Windows,
 -- factors and scores rest on these.
-{%- set sums = counted_verdicts().keys() | list + ['n_traces', 'n_fields_present', 'n_signals', 'n_coherent_signals',
-    'n_replayed', 'replay_success_weight', 'last_traced_at', 'n_judged', 'n_judged_in_bins', 'confidence', 'n_successes']
+{%- set sums = counted_verdicts().keys() | reject('eq', 'n_recoveries') | list + ['n_traces', 'n_fields_present', 'n_signals',
+    'n_coherent_signals', 'n_replayed', 'n_replay_succeeded', 'last_traced_at', 'n_judged', 'n_judged_in_bins', 'confidence', 'n_successes']
     + drift_metrics() %}
 with replays as (
 
@@ -47,9 +47,7 @@ direct_sums as (
         count(*) filter (where is_signal) as n_signals,
         count(*) filter (where is_coherent_signal) as n_coherent_signals,
         count(replay_id) as n_replayed,
-        {{ replay_stratum(
-            'count(*)', 'count(*) filter (where has_replayed)', 'count(*) filter (where is_replay_sampled)',
-        ) }} as replay_success_weight,
+        count(*) filter (where has_replayed) as n_replay_succeeded,
         max(traced_at) as last_traced_at,
         {% for metric in drift_metrics() %}
         count({{ metric }}) as {{ metric }},

@@ -72,7 +72,7 @@ window_sums as (
     select
         sums.*,
         sums.n_signals_corroborated + sums.n_signals_uncorroborated as n_signals
-    from {{ ref('int_window_sums') }} as sums
+    from {{ ref('int_windows') }} as sums
     inner join scoring_windows using (as_of, window_days, window_start)
     where sums.as_of = (select run.as_of from {{ ref('int_scoring_run') }} as run)
 

@@ -2,17 +2,17 @@
 {#- What falling leaves out (certainty.md §4, episode): agents whose episodes or deferrals in the window are worse than
     their own in the steady_days before it, at the as-ofs of the run. A step of fct_capacity_alerts.
     Grain and key: agent, as-of, window. Nothing is null. -#}
-with resilience_inputs as (
+with resilience as (
 
     select
         agent_id_hash,
         as_of,
         window_days,
         mttr_hours,
-        n_recoveries + n_open_episodes as n_episodes,
+        n_episodes,
         mttr_hours_before,
         n_episodes_before
-    from {{ ref('int_resilience_inputs') }}
+    from {{ ref('int_resilience') }}
     where {{ in_scored_range('as_of') }}
 
 ),
@@ -41,7 +41,7 @@ comparisons as (
         episode_z,
         episode_chance,
         deferrals_are_worse
-    from {{ ref('int_window_statistics') }}
+    from {{ ref('int_windows') }}
     where {{ in_scored_range('as_of') }}
 
 ),
@@ -49,22 +49,22 @@ comparisons as (
 events as (
 
     select
-        resilience_inputs.agent_id_hash,
-        resilience_inputs.as_of,
-        resilience_inputs.window_days,
-        resilience_inputs.mttr_hours,
-        resilience_inputs.n_episodes,
-        resilience_inputs.mttr_hours_before,
-        resilience_inputs.n_episodes_before,
+        resilience.agent_id_hash,
+        resilience.as_of,
+        resilience.window_days,
+        resilience.mttr_hours,
+        resilience.n_episodes,
+        resilience.mttr_hours_before,
+        resilience.n_episodes_before,
         deferrals.q_deferral,
         deferrals.n_judged_deferrals,
         deferrals.q_deferral_before,
         deferrals.n_deferrals_before,
         comparisons.episode_z > {{ scoring_parameter('episode_z') }} as is_longer,
-        resilience_inputs.n_episodes >= 2
+        resilience.n_episodes >= 2
         and comparisons.episode_chance <= {{ scoring_parameter('episode_chance') }} as is_more_often,
         comparisons.deferrals_are_worse as is_judged_worse
-    from resilience_inputs
+    from resilience
     inner join deferrals using (agent_id_hash, as_of, window_days)
     inner join comparisons using (agent_id_hash, as_of, window_days)
 

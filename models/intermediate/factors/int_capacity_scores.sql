@@ -132,7 +132,7 @@ intervals as (
         {{ column }},
         {% endfor %}
         interval_driver
-    from {{ ref('int_window_statistics') }}
+    from {{ ref('int_windows') }}
     where {{ in_reach }}
 
 ),

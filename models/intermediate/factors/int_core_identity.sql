@@ -15,7 +15,7 @@ with window_sums as (
         {{ rate('n_identity_changes', 'n_traces') }} as d_identity,
         {{ rate('n_overridden', 'n_traces') }} as k_contradiction,
         {{ rate('n_conscience_failed', 'n_traces') }} as conscience_failure_rate
-    from {{ ref('int_window_sums') }}
+    from {{ ref('int_windows') }}
 
 )
 

@@ -8,22 +8,20 @@
 with components as (
 
     select
-        sums.agent_id_hash,
-        sums.as_of,
-        sums.window_days,
-        coalesce({{ expected_calibration_error('sums.excess_confidence', 'sums.n_judged') }}, 0) as ece,
-        sums.n_judged > 0 as is_ece_measured,
-        {{ rate('sums.n_unsafe', 'sums.n_traces') }} as u_unsafe,
-        events.n_judged_deferrals,
-        events.n_steady_deferrals,
-        events.n_earlier_deferrals,
+        agent_id_hash,
+        as_of,
+        window_days,
+        coalesce({{ expected_calibration_error('excess_confidence', 'n_judged') }}, 0) as ece,
+        n_judged > 0 as is_ece_measured,
+        {{ rate('n_unsafe', 'n_traces') }} as u_unsafe,
+        n_judged_deferrals,
+        n_steady_deferrals,
+        n_earlier_deferrals,
         {% for name in ['judged', 'steady', 'earlier'] %}
-        (events.value_of_{{ name }}_deferrals / nullif(events.n_{{ name }}_deferrals, 0))::double precision
-        as q_{{ name }}
+        value_of_{{ name }}_deferrals / nullif(n_{{ name }}_deferrals, 0) as q_{{ name }}
         {%- if not loop.last %},{% endif %}
         {% endfor %}
-    from {{ ref('int_window_sums') }} as sums
-    inner join {{ ref('int_window_events') }} as events using (agent_id_hash, as_of, window_days)
+    from {{ ref('int_windows') }}
 
 ),
 

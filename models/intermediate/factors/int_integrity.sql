@@ -24,7 +24,7 @@ with window_sums as (
             else 1
         end as i_replay,
         n_replay_sampled::integer as n_replayed
-    from {{ ref('int_window_sums') }}
+    from {{ ref('int_windows') }}
 
 )
 

@@ -1,39 +1,30 @@
 {{ config(meta={'scored_range': 'as_of'}) }}
 {#- R = norm((1 - delta_drift) * 1 / (1 + MTTR / tau) * (1 - rho_regression)), norm(x) = 1 / (1 + exp(-k (x - x0)))
-    (scoring.md §5): drift and R as int_window_statistics computes them, MTTR and rho beside them.
-    Grain and key: agent, as-of, window. A delta is null with too few values; with none measurable delta_drift is 0. -#}
-with inputs as (
-
-    select
-        agent_id_hash,
-        as_of,
-        window_days,
-        mttr_hours,
-        n_open_episodes,
-        rho_regression,
-        mttr_hours_steady,
-        n_steady_episodes
-    from {{ ref('int_resilience_inputs') }}
-
-)
-
+    (scoring.md §5). MTTR is the mean duration of the episodes that ended in the window and of the open one; rho the share
+    of recoveries that were followed by an episode of the same failure mode. int_windows computes drift and R in numpy.
+    Grain and key: agent, as-of, window. A delta is null with too few values; with none measurable delta_drift is 0.
+    mttr_hours_before is null without an episode in the steady_days before the window. -#}
 select
-    inputs.agent_id_hash,
-    inputs.as_of,
-    inputs.window_days,
-    computed.delta_drift,
-    computed.delta_csdma_plausibility_score,
-    computed.delta_dsdma_domain_alignment,
-    computed.delta_coherence_level,
-    computed.n_measured_metrics > 0 as is_drift_measured,
-    inputs.mttr_hours,
-    inputs.n_open_episodes,
-    inputs.rho_regression,
-    computed.r_score,
-    inputs.mttr_hours_steady,
-    inputs.n_steady_episodes,
-    computed.r_score_steady
-from inputs
-cross join lateral {{ scored_row(
-    ref('int_window_statistics'), 'inputs.agent_id_hash', 'inputs.as_of', 'inputs.window_days'
-) }} as computed
+    agent_id_hash,
+    as_of,
+    window_days,
+    delta_drift,
+    delta_csdma_plausibility_score,
+    delta_dsdma_domain_alignment,
+    delta_coherence_level,
+    n_measured_metrics > 0 as is_drift_measured,
+    (n_recoveries + n_open_episodes)::integer as n_episodes,
+    coalesce({{ mean_time_to_recovery(
+        'recovery_microseconds + open_microseconds', 'n_recoveries + n_open_episodes'
+    ) }}, 0) as mttr_hours,
+    n_open_episodes,
+    coalesce({{ rate('(n_recoveries - n_modes + n_modes_open)', 'nullif(n_recoveries, 0)') }}, 0) as rho_regression,
+    r_score,
+    coalesce({{ mean_time_to_recovery(
+        'steady_recovery_microseconds + open_microseconds', 'steady_n_recoveries + n_open_episodes'
+    ) }}, 0) as mttr_hours_steady,
+    (steady_n_recoveries + n_open_episodes)::integer as n_steady_episodes,
+    r_score_steady,
+    {{ mean_time_to_recovery('before_recovery_microseconds', 'before_n_recoveries') }} as mttr_hours_before,
+    before_n_recoveries::integer as n_episodes_before
+from {{ ref('int_windows') }}

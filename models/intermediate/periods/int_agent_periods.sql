@@ -8,8 +8,7 @@
 }}
 {#- All sums of an agent's period: numerators and denominators, never ratios; integers or exact decimals, never floats.
     Arrays by bin have ten elements (scoring.md §5 and 6), those by field follow record_sign_fields (certainty.md §5).
-    Grain and key: agent and period with a counted trace. Null: replay_success_weight where nothing was sampled,
-    judged_keys and score_triples where there are none. -#}
+    Grain and key: agent and period with a counted trace. Null: judged_keys and score_triples where there are none. -#}
 {%- set fields = record_sign_fields() -%}
 -- The offset makes PostgreSQL compute each bin once, not once per use.
 with verdicts as (
@@ -198,36 +197,6 @@ signal_sums as (
 
 ),
 
-recoveries as (
-
-    select
-        agent_id_hash,
-        period_start,
-        traced_at - detected_at as lasted,
-        {{ log_hours('(traced_at - detected_at)') }} as log_hours
-    from {{ ref('int_fragility_events') }}
-    where
-        {{ in_judged_range('traced_at') }}
-        and event = 'recovery'
-
-),
-
-recovery_sums as (
-
-    select
-        agent_id_hash,
-        period_start,
-        count(*)::integer as n_recoveries,
-        {{ microseconds('sum(lasted)') }} as recovery_microseconds,
-        sum(log_hours) as log_recovery_hours,
-        sum(log_hours * log_hours) as log_recovery_hours_squared
-    from recoveries
-    group by
-        agent_id_hash,
-        period_start
-
-),
-
 joined as (
 
     select
@@ -237,9 +206,6 @@ joined as (
             from unnest(trace_sums.unsorted_triples) as triples (triple)
         ) as score_triples,
         coalesce(replay_sums.n_replay_succeeded, 0) as n_replay_succeeded,
-        {{ replay_stratum(
-            'trace_sums.n_traces', 'coalesce(replay_sums.n_replay_succeeded, 0)', 'trace_sums.n_replay_sampled'
-        ) }} as replay_success_weight,
         report_sums.n_shared_key,
         report_sums.judged_keys,
         report_sums.n_checked,
@@ -249,14 +215,10 @@ joined as (
         coalesce(signal_sums.n_signals_corroborated, 0) as n_signals_corroborated,
         coalesce(signal_sums.n_signals_uncorroborated, 0) as n_signals_uncorroborated,
         coalesce(signal_sums.n_coherent_corroborated, 0) as n_coherent_corroborated,
-        coalesce(signal_sums.n_coherent_uncorroborated, 0) as n_coherent_uncorroborated,
-        coalesce(recovery_sums.n_recoveries, 0) as n_recoveries,
-        coalesce(recovery_sums.recovery_microseconds, 0) as recovery_microseconds,
-        coalesce(recovery_sums.log_recovery_hours, 0) as log_recovery_hours,
-        coalesce(recovery_sums.log_recovery_hours_squared, 0) as log_recovery_hours_squared
+        coalesce(signal_sums.n_coherent_uncorroborated, 0) as n_coherent_uncorroborated
     from trace_sums
     inner join report_sums using (agent_id_hash, period_start)
-    {% for sums in ['replay_sums', 'new_keys', 'signal_sums', 'recovery_sums'] %}
+    {% for sums in ['replay_sums', 'new_keys', 'signal_sums'] %}
     left join {{ sums }}
         on
             trace_sums.agent_id_hash = {{ sums }}.agent_id_hash
@@ -270,23 +232,40 @@ select
     period_start,
     first_traced_at,
     last_traced_at,
-    {% for counter in window_counters() %}
-    {{ counter }},
-    {% endfor %}
+    n_traces,
+    n_identity_changes,
+    n_overridden,
+    n_conscience_failed,
+    n_signature_verified,
+    n_key_registered,
+    n_link_valid,
+    n_chain_valid,
+    n_chain_gaps,
+    n_chain_rewinds,
+    n_chain_duplicates,
+    n_fields_present,
+    n_replay_sampled,
     n_replay_succeeded,
+    n_unsafe,
+    n_signals_corroborated,
+    n_signals_uncorroborated,
     n_coherent_corroborated,
     n_coherent_uncorroborated,
+    n_judged,
+    n_trivial,
+    n_renumbered,
+    n_shared_key,
+    n_new_keys,
     {% for metric in drift_metrics() %}
     {{ metric }}_histogram,
-    {% endfor %}
-    {% for name in window_arrays() if name != 'excess_confidence' %}
-    {{ name }},
     {% endfor %}
     judged_by_bin,
     confidence_by_bin,
     successes_by_bin,
+    n_checked,
+    n_unreported,
+    n_contradicted,
     judged_keys,
-    score_triples,
-    {{ sums_hash() }} as sums_hash
+    score_triples
 from joined
 order by period_start

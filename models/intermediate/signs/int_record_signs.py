@@ -11,6 +11,5 @@ def model(dbt: Any, session: Any) -> str:
     dbt.ref("int_scoring_run")  # the range to rewrite
     inputs = dbt.ref("int_sign_inputs")
     successions = dbt.ref("int_successions")
-    digests = dbt.ref("int_statistics_inputs")
-    relations = {"sign_inputs": inputs, "successions": successions, "statistics_inputs": digests}
+    relations = {"sign_inputs": inputs, "successions": successions}
     return record_signs(dbt, session, relations)

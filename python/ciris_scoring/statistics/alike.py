@@ -32,7 +32,7 @@ class Scored(NamedTuple):
 
 
 class Alike(NamedTuple):
-    """What the traces of n rows share; (n,) each, named as in ``int_window_statistics``."""
+    """What the traces of n rows share; (n,) each, named as in ``int_windows``."""
 
     n_plausibilities: Integers
     """Traces with a plausibility."""

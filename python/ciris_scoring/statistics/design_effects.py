@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ciris_scoring.statistics.inputs import Floats, Integers, Rows
+from ciris_scoring.statistics.inputs import Floats, Integers, Places
 from ciris_scoring.statistics.residuals import EFFECTS, Residuals, ratio
 
 FLEET_WEIGHT = 10.0
@@ -82,7 +82,7 @@ def own_weight(residuals: Residuals) -> Floats:
     return np.where(informative, 1 / (2 / degrees + 1 / expected), 0.0)
 
 
-def add_correlations(sums: FleetSums, rows: Rows, residuals: Residuals) -> None:
+def add_correlations(sums: FleetSums, rows: Places, residuals: Residuals) -> None:
     """Add the rows' correlations to the fleet's sums, in place.
 
     :param residuals: (n, 11), in the order of ``EFFECTS``.
@@ -95,7 +95,7 @@ def add_correlations(sums: FleetSums, rows: Rows, residuals: Residuals) -> None:
 
 
 def add_episodes(
-    sums: FleetSums, rows: Rows, n: Floats, log_hours: Floats, log_hours_squared: Floats
+    sums: FleetSums, rows: Places, n: Floats, log_hours: Floats, log_hours_squared: Floats
 ) -> None:
     """Add the variation of the rows' episodes to the fleet's sums, in place.
 

@@ -53,6 +53,20 @@ class Numbers(NamedTuple):
             and np.all(sent["elements"]["width"] == np.dtype(number).itemsize)
         )
 
+    def fill(self, sent: NDArray[Any], values: NDArray[Any]) -> None:
+        """Put numbers into rows that are to be sent."""
+        number, oid = _SENT[self.type]
+        width = np.dtype(number).itemsize
+        numbers = sent
+        if self.length is not None:
+            head = sent.dtype.itemsize - 4
+            for name, part in {"width": head, "dimensions": 1, "nulls": 0, "type": oid, "first": 1}.items():
+                sent[name] = part
+            sent["length"] = self.length
+            numbers = sent["elements"]
+        numbers["width"] = width
+        numbers["value"] = values
+
     def values(self, sent: NDArray[Any]) -> NDArray[Any]:
         """The numbers, (n,) or (n, length), as int64 or float64."""
         numbers = (sent if self.length is None else sent["elements"])["value"]
@@ -90,15 +104,18 @@ def read_numbers(
 def write_numbers(session: Session, table: str, columns: Mapping[str, NDArray[Any]]) -> None:
     """Append rows to a temporary table.
 
-    :param columns: (n,) arrays by the columns' names, of int64 for columns of int8 and of float64 for float8.
+    :param columns: (n,) or (n, length) arrays by the columns' names, of int64 for columns of int8 and int8[], and of
+        float64 for float8 and float8[].
     """
-    fields: list[tuple[str, str]] = [("fields", ">i2")]
-    for name, values in columns.items():
-        fields += [(f"width of {name}", ">i4"), (name, ">i8" if values.dtype == np.int64 else ">f8")]
+    kinds = {
+        name: Numbers(
+            "int8" if values.dtype == np.int64 else "float8", values.shape[1] if values.ndim > 1 else None
+        )
+        for name, values in columns.items()
+    }
     [n] = {len(values) for values in columns.values()}
-    rows = np.empty(n, np.dtype(fields))
+    rows = np.empty(n, np.dtype([("fields", ">i2"), *((name, kind.field) for name, kind in kinds.items())]))
     rows["fields"] = len(columns)
     for name, values in columns.items():
-        rows[f"width of {name}"] = 8
-        rows[name] = values
+        kinds[name].fill(rows[name], values)
     session.copy_in(table, columns, HEADER + rows.tobytes() + TRAILER)

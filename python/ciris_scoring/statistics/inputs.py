@@ -54,6 +54,21 @@ class PeriodSums(NamedTuple):
     """Sum of the squares of these."""
 
 
+class Places(NamedTuple):
+    """The n scored rows; (n,) each: those with a trace in their window."""
+
+    agent: Integers
+    as_of: Integers
+    """The as-of as the number of periods that precede it in the arrays."""
+    window: Integers
+    """Index into the windows."""
+
+    def of_window(self, window: int) -> tuple[NDArray[np.intp], Integers, Integers]:
+        """Return the positions, agents and as-ofs of a window's rows."""
+        at = np.flatnonzero(self.window == window)
+        return at, self.agent[at], self.as_of[at]
+
+
 class Rows(NamedTuple):
     """The n scored rows: every one has at least one trace in its window. All arrays are (n,)."""
 

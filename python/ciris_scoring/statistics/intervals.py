@@ -100,6 +100,7 @@ from ciris_scoring.statistics.inputs import (
     Level,
     Parameters,
     PeriodSums,
+    Places,
     Rows,
     Window,
 )
@@ -191,7 +192,7 @@ class _ComponentLimits(NamedTuple):
 
 def sum_fleet(
     sums: PeriodSums,
-    rows: Rows,
+    rows: Rows | Places,
     windows: tuple[Window, ...],
     *,
     periods_per_day: int = 1,
@@ -210,7 +211,7 @@ def sum_fleet(
         memory = (window.window_days + window.baseline_days) * periods_per_day
         in_memory = decayed_sum(episodes.astype(np.float64), memory)
         for chunk in _chunks(rows, index):
-            part = _take(rows, chunk)
+            part = Places(rows.agent[chunk], rows.as_of[chunk], rows.window[chunk])
             parts = _window_and_baseline(totals, part, window, periods_per_day)
             add_correlations(fleet, part, variation(*parts).residuals)
             add_episodes(fleet, part, *np.moveaxis(in_memory[part.agent, part.as_of], -1, 0))
@@ -263,7 +264,7 @@ def compute_intervals(
 # --- From arrays to rows -------------------------------------------------------------------------------------------
 
 
-def _chunks(rows: Rows, window: int) -> Iterator[NDArray[np.intp]]:
+def _chunks(rows: Rows | Places, window: int) -> Iterator[NDArray[np.intp]]:
     """Positions of the rows of a window, ``CHUNK_ROWS`` at a time; one chunk of none where there are none."""
     positions = np.flatnonzero(rows.window == window)
     for first in range(0, len(positions) or 1, CHUNK_ROWS):
@@ -275,7 +276,7 @@ def _take(rows: Rows, positions: NDArray[np.intp] | Booleans) -> Rows:
 
 
 def _window_and_baseline(
-    totals: DayTotals, rows: Rows, window: Window, periods_per_day: int
+    totals: DayTotals, rows: Rows | Places, window: Window, periods_per_day: int
 ) -> tuple[DaySums, DaySums]:
     """Sums over the window and over the baseline before it, of rows of one window."""
     start = rows.as_of - window.window_days * periods_per_day

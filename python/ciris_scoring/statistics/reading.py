@@ -1,6 +1,6 @@
-"""The agents of a block: their rows are numbered in the database, and read by those numbers with their periods."""
+"""The one reader of ``int_windows``: the agents of a block with their periods, deferrals and fragile episodes."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from typing import Any, NamedTuple
 
@@ -8,25 +8,36 @@ import numpy as np
 from numpy.typing import NDArray
 from psycopg import sql
 
-from ciris_scoring.basics.errors import StepError
-from ciris_scoring.basics.statements import column_list
 from ciris_scoring.statistics.alike import Scored
-from ciris_scoring.statistics.episodes import Episodes
+from ciris_scoring.statistics.blocks import Block
 from ciris_scoring.statistics.fixed_copy import Numbers, read_numbers
-from ciris_scoring.statistics.fleets import Block
-from ciris_scoring.statistics.inputs import METRICS, Floats, Integers, PeriodSums, Rows
+from ciris_scoring.statistics.inputs import METRICS, Integers, PeriodSums, Places
 from ciris_scoring.statistics.resilience import N_BINS
 from ciris_scoring.statistics.session import Session
 from ciris_scoring.statistics.setting import Setting
+from ciris_scoring.statistics.signs import FIELDS
+from ciris_scoring.statistics.windows import (
+    DAYS_TO_JUDGE,
+    LOG_UNITS,
+    NEVER,
+    SQUARE_UNITS,
+    VALUE_UNITS,
+    Deferrals,
+    FragileEpisodes,
+    log_hours,
+    scored_places,
+)
 
 READ_AGENT_PERIODS = 120_000
-"""Agents times periods that are read at a time, some 250 MB with what reading takes: few, because the rows of an agent
+"""Agents times periods that are read at a time, some 350 MB with what reading takes: few, because the rows of an agent
 lie scattered over its tables, so that every query reads most of their pages."""
 
 KEPT_BYTES = 250_000_000
-"""Of a block's sums that are kept between its two passes: 10,000 agents of 67 days take 110 MB."""
+"""Bytes of a block's sums that are kept between its two passes: 10,000 agents of 67 days take about 170 MB."""
 
-PERIOD_COLUMNS = {
+COUNT, REAL = Numbers("int4"), Numbers("float8")
+
+SUM_COLUMNS = {
     **dict.fromkeys(
         (
             "n_traces",
@@ -40,164 +51,174 @@ PERIOD_COLUMNS = {
             "n_signals_uncorroborated",
             "n_coherent_corroborated",
             "n_coherent_uncorroborated",
-            "n_recoveries",
         ),
-        Numbers("int4"),
+        COUNT,
     ),
     "n_fields_present": Numbers("int8"),
-    **dict.fromkeys(("log_recovery_hours", "log_recovery_hours_squared"), Numbers("float8")),
     **dict.fromkeys(
         ("judged_by_bin", "successes_by_bin", *(f"{metric}_histogram" for metric in METRICS)),
         Numbers("int4", N_BINS),
     ),
     "confidence_by_bin": Numbers("float8", N_BINS),
 }
-"""Columns of ``int_agent_periods``, as they are read."""
+"""Columns of ``int_agent_periods`` that become :class:`PeriodSums`."""
 
-REAL, COUNT = Numbers("float8"), Numbers("int8")
-FACTS = {
-    "mttr_hours": ("resilience.mttr_hours", REAL),
-    "n_episodes": ("resilience.n_recoveries + resilience.n_open_episodes", COUNT),
-    "rho_regression": ("resilience.rho_regression", REAL),
-    "q_deferral": ("awareness.q_deferral", REAL),
-    "n_judged_deferrals": ("awareness.n_judged_deferrals", COUNT),
-    "mttr_hours_steady": ("resilience.mttr_hours_steady", REAL),
-    "n_steady_episodes": ("resilience.n_steady_episodes", COUNT),
-    "q_deferral_steady": ("awareness.q_deferral_steady", REAL),
-    "n_steady_deferrals": ("awareness.n_steady_deferrals", COUNT),
-    "i_chain": ("integrity.i_chain", REAL),
-    "i_coverage": ("integrity.i_coverage", REAL),
-    "i_replay": ("integrity.i_replay", REAL),
-    "ece": ("awareness.ece", REAL),
-    "q_deferral_before": ("coalesce(awareness.q_deferral_before, 1)", REAL),
-    "n_deferrals_before": ("awareness.n_deferrals_before", COUNT),
-    "log_hours": ("resilience.log_hours", REAL),
-    "n_before": ("resilience.n_episodes_before", COUNT),
-    "log_hours_before": ("resilience.log_hours_before", REAL),
-    "log_hours_squared_before": ("resilience.log_hours_squared_before", REAL),
+COUNT_COLUMNS = {
+    **dict.fromkeys(
+        (
+            "n_conscience_failed",
+            "n_signature_verified",
+            "n_key_registered",
+            "n_link_valid",
+            "n_chain_gaps",
+            "n_chain_rewinds",
+            "n_chain_duplicates",
+            "n_trivial",
+            "n_renumbered",
+            "n_shared_key",
+            "n_new_keys",
+        ),
+        COUNT,
+    ),
+    **dict.fromkeys(("n_checked", "n_unreported", "n_contradicted"), Numbers("int4", len(FIELDS))),
 }
-"""Of a row, by the names in :class:`Rows`, :class:`Episodes` and :class:`Published`: where it stands, and its type."""
+"""Columns of ``int_agent_periods`` of which only the sums over windows are needed."""
 
 
 class Relations(NamedTuple):
-    """Where the statistics read: the relations of the models behind them, as dbt quotes them."""
+    """Relations of the models that the windows are made from, as dbt quotes them."""
 
     scoring_run: sql.SQL
     scoring_parameters: sql.SQL
     scoring_windows: sql.SQL
-    statistics_inputs: sql.SQL
-    integrity: sql.SQL
-    resilience_inputs: sql.SQL
-    incompleteness_awareness: sql.SQL
+    agents: sql.SQL
+    agent_names: sql.SQL
     agent_periods: sql.SQL
-
-
-class Published(NamedTuple):
-    """Of n rows as SQL sums them: exactly, so that a component that does not move is the same to the bit."""
-
-    i_chain: Floats
-    i_coverage: Floats
-    i_replay: Floats
-    ece: Floats
-    q_deferral_before: Floats
-    """Mean value of the deferrals of the days before the window; 1 where nothing was judged."""
-    n_deferrals_before: Integers
+    deferral_verdicts: sql.SQL
+    fragile_episodes: sql.SQL
 
 
 class Batch(NamedTuple):
     """Some agents of a block."""
 
     sums: PeriodSums
-    row_ids: Integers
-    rows: Rows
-    episodes: Episodes
-    published: Published
+    counts: Mapping[str, Integers]
+    """(agents, periods, ...) by the names of ``COUNT_COLUMNS``."""
+    places: Places
+
+    def of_agents(self, first: int, size: int) -> "Batch":
+        """Return so many of the agents; their sums are views of the batch's."""
+        chosen = (self.places.agent >= first) & (self.places.agent < first + size)
+        places = Places._make(values[chosen] for values in self.places)
+        return Batch(
+            PeriodSums._make(values[first : first + size] for values in self.sums),
+            {name: values[first : first + size] for name, values in self.counts.items()},
+            places._replace(agent=places.agent - first),
+        )
 
 
-def number_rows(session: Session, relations: Relations, block: Block) -> int:
-    """Put the rows of a block into ``ciris_rows`` and its agents into ``ciris_agents``; return how many agents.
-
-    :raises StepError: they are not those that the inputs' digests were made from.
-    """
-    facts = sql.SQL(", ").join(
-        sql.SQL(f"({expression})::{kind.type} as {{}}").format(sql.Identifier(name))
-        for name, (expression, kind) in FACTS.items()
-    )
+def number_agents(session: Session, relations: Relations, setting: Setting, block: Block) -> int:
+    """Put the agents with a row in a block into ``ciris_agents``; return how many."""
+    longest = timedelta(days=max(window.window_days for window in setting.windows))
     session.execute(
         sql.SQL("""
-        drop table if exists pg_temp.ciris_rows, pg_temp.ciris_agents;
-        create temporary table ciris_rows on commit drop as
-        select
-            row_number() over (order by agent_id_hash, as_of, window_days) as row_id,
-            dense_rank() over (order by agent_id_hash) - 1 as agent_number,
-            agent_id_hash, as_of, window_days, fleets.inputs_digest, {facts}
-        from ciris_fleets as fleets
-        inner join {resilience} as resilience using (as_of, window_days)
-        inner join {awareness} as awareness using (agent_id_hash, as_of, window_days)
-        inner join {integrity} as integrity using (agent_id_hash, as_of, window_days)
-        where
-            fleets.as_of between %(first)s and %(last)s
-            and resilience.as_of between %(first)s and %(last)s
-            and awareness.as_of between %(first)s and %(last)s
-            and integrity.as_of between %(first)s and %(last)s
-        """).format(
-            facts=facts,
-            resilience=relations.resilience_inputs,
-            awareness=relations.incompleteness_awareness,
-            integrity=relations.integrity,
-        ),
-        {"first": block.fleets[0].as_of, "last": block.end},
-    )
-    session.execute(
-        """
+        drop table if exists pg_temp.ciris_agents;
         create temporary table ciris_agents on commit drop as
-        select distinct agent_number, agent_id_hash from ciris_rows;
-        analyze ciris_rows;
+        select row_number() over (order by agent_id_hash collate "C") - 1 as agent_number, agent_id_hash
+        from (
+            select distinct agent_id_hash from {periods}
+            where period_start >= %(begin)s and period_start < %(end)s
+        ) as agents;
         analyze ciris_agents
-        """
+        """).format(periods=relations.agent_periods),
+        {"begin": block.first - longest, "end": block.last},
     )
-    [(found, n_agents)] = session.rows(
-        "select (select count(*) from ciris_rows), (select count(*) from ciris_agents)"
-    )
-    expected = sum(fleet.n_agents for fleet in block.fleets)
-    if found != expected:
-        raise StepError(
-            f"int_statistics_inputs was made from {expected} rows, but there are {found}. "
-            "Run the whole build: dbt build"
-        )
+    [(n_agents,)] = session.rows("select count(*) from ciris_agents")
     return int(n_agents)
 
 
 def agents_per_read(n_periods: int) -> int:
-    """Agents to read at a time, so that they fit ``READ_AGENT_PERIODS``."""
+    """Return how many agents to read at a time, so that they fit ``READ_AGENT_PERIODS``."""
     return max(READ_AGENT_PERIODS // n_periods, 1)
 
 
 class BatchReader:
     """Reads agents of a block by their numbers.
 
-    A block is gone through twice: what is read is kept as far as ``KEPT_BYTES`` go, counts in few bytes.
+    A block is gone through twice: batches are kept as far as ``KEPT_BYTES`` go, counts in few bytes.
     """
 
-    def __init__(self, session: Session, relations: Relations, setting: Setting, block: Block):
+    def __init__(
+        self,
+        session: Session,
+        relations: Relations,
+        setting: Setting,
+        block: Block,
+        episodes: FragileEpisodes,
+    ):
         self._session, self._relations, self._setting, self._block = session, relations, setting, block
+        self._episodes = episodes
         self._kept: dict[range, Batch] = {}
         self._room = KEPT_BYTES
 
     def read(self, agents: range) -> Batch:
         """Return sums and rows of these agents."""
         if agents in self._kept:
-            batch = self._kept[agents]
-            return batch._replace(sums=PeriodSums._make(map(_widened, batch.sums)))
-        sums = _read_sums(self._session, self._relations, self._setting, self._block, agents)
-        batch = Batch(sums, *_read_rows(self._session, self._setting, self._block, agents))
-        narrow = batch._replace(sums=PeriodSums._make(map(_narrowed, sums)))
-        self._room -= sum(
-            values.nbytes for values in (*narrow.sums, *narrow.rows, *narrow.episodes, *narrow.published)
+            kept = self._kept[agents]
+            return kept._replace(
+                sums=PeriodSums._make(map(_widened, kept.sums)),
+                counts={name: _widened(values) for name, values in kept.counts.items()},
+            )
+        sums, counts = self._sums(agents)
+        setting, first_as_of = self._setting, self._block.first_as_of(self._setting)
+        places = scored_places(sums.n_traces, setting.windows, setting.periods_per_day, first_as_of)
+        narrow = Batch(
+            PeriodSums._make(map(_narrowed, sums)),
+            {name: _narrowed(values) for name, values in counts.items()},
+            places,
         )
+        self._room -= sum(values.nbytes for values in (*narrow.sums, *narrow.counts.values(), *places))
         if self._room > 0:
             self._kept[agents] = narrow
-        return batch
+        return Batch(sums, counts, places)
+
+    def _sums(self, agents: range) -> tuple[PeriodSums, dict[str, Integers]]:
+        """Sums of a batch's periods, and counters of which only windows are needed."""
+        block, shape = self._block, (len(agents), self._block.n_periods(self._setting))
+        [(lowest, highest)] = self._session.rows(
+            'select min(agent_id_hash collate "C"), max(agent_id_hash collate "C") from ciris_agents'
+            " where agent_number >= %s and agent_number < %s",
+            [agents.start, agents.stop],
+        )
+        parameters = {
+            "first": agents.start,
+            "last": agents.stop,
+            "lowest": lowest,
+            "highest": highest,
+            "origin": block.origin,
+            "end": block.last,
+            "period": self._setting.period.total_seconds(),
+        }
+        columns = {"agent": Numbers("int8"), "period": Numbers("int8"), **SUM_COLUMNS, **COUNT_COLUMNS}
+        query = _sums_query(self._relations.agent_periods)
+        found = read_numbers(self._session, query, parameters, columns)
+        agent, period = found.pop("agent"), found.pop("period")
+
+        def spread(values: NDArray[Any]) -> NDArray[Any]:
+            """From rows of periods to an array of agents and periods, 0 where there is no row."""
+            array = np.zeros(shape + values.shape[1:], dtype=values.dtype)
+            array[agent, period] = values
+            return array
+
+        sums = {name: spread(found[name]) for name in SUM_COLUMNS}
+        return PeriodSums(
+            n_judged=sums.pop("judged_by_bin"),
+            sum_confidence=sums.pop("confidence_by_bin"),
+            n_successes=sums.pop("successes_by_bin"),
+            histograms=np.stack([sums.pop(f"{metric}_histogram") for metric in METRICS], axis=2),
+            **_recoveries(self._episodes, agents, shape),
+            **sums,
+        ), {name: spread(found[name]) for name in COUNT_COLUMNS}
 
 
 def _narrowed(values: NDArray[Any]) -> NDArray[Any]:
@@ -210,86 +231,137 @@ def _widened(values: NDArray[Any]) -> NDArray[Any]:
     return values.astype(np.int64) if values.dtype.kind == "u" else values
 
 
-def chunks(batch: Batch, size: int) -> Iterator[Batch]:
-    """Cut a batch into chunks of so many agents; their sums are views of the batch's."""
-    for first in range(0, len(batch.sums.n_traces), size):
-        chosen = np.flatnonzero((batch.rows.agent >= first) & (batch.rows.agent < first + size))
-        rows = Rows._make(values[chosen] for values in batch.rows)
-        yield Batch(
-            PeriodSums._make(values[first : first + size] for values in batch.sums),
-            batch.row_ids[chosen],
-            rows._replace(agent=rows.agent - first),
-            Episodes._make(values[chosen] for values in batch.episodes),
-            Published._make(values[chosen] for values in batch.published),
-        )
+def _recoveries(episodes: FragileEpisodes, agents: range, shape: tuple[int, int]) -> dict[str, NDArray[Any]]:
+    """Episodes that ended in each period of these agents, with sums of the logarithms of their durations."""
+    mine = (episodes.agent >= agents.start) & (episodes.agent < agents.stop)
+    mine &= (episodes.recovered >= 0) & (episodes.recovered < shape[1])
+    at = (episodes.agent[mine] - agents.start, episodes.recovered[mine])
+    hours = log_hours(episodes.microseconds[mine])
+    amounts = {
+        "n_recoveries": (np.ones(len(hours)), 1),
+        "log_recovery_hours": (hours, LOG_UNITS),
+        "log_recovery_hours_squared": (hours * hours, SQUARE_UNITS),
+    }
+    columns: dict[str, NDArray[Any]] = {}
+    for name, (values, units) in amounts.items():
+        total = np.zeros(shape, dtype=np.int64)
+        np.add.at(total, at, np.rint(values * units).astype(np.int64))
+        columns[name] = total if units == 1 else total / units
+    return columns
 
 
-def _read_rows(
-    session: Session, setting: Setting, block: Block, agents: range
-) -> tuple[Integers, Rows, Episodes, Published]:
-    """Numbers, facts, episodes and exact sums of a batch's rows."""
+def _sums_query(agent_periods: sql.SQL) -> sql.Composed:
+    """Query for the sums of a batch; the table is read by an index on agents or on times."""
+    columns = {**SUM_COLUMNS, **COUNT_COLUMNS}
+    return sql.SQL("""
+        select
+            agents.agent_number - %(first)s,
+            (extract(epoch from periods.period_start - %(origin)s) / %(period)s)::int8,
+            {columns}
+        from {periods} as periods
+        inner join ciris_agents as agents using (agent_id_hash)
+        where
+            agents.agent_number >= %(first)s and agents.agent_number < %(last)s
+            and periods.agent_id_hash collate "C" between %(lowest)s and %(highest)s
+            and periods.period_start >= %(origin)s and periods.period_start < %(end)s
+        """).format(
+        columns=sql.SQL(", ").join(
+            column.cast(sql.Identifier("periods", name)) for name, column in columns.items()
+        ),
+        periods=agent_periods,
+    )
+
+
+# --- Deferrals and episodes of a block -----------------------------------------------------------------------------
+
+
+def read_deferrals(session: Session, relations: Relations, setting: Setting, block: Block) -> Deferrals:
+    """Read the deferrals that count at some as-of of a block (scoring.md §6), by agents' numbers.
+
+    An outcome counts from when it was known. It is not known yet if that is at or after the run's as-of, and known from
+    the start if it is dated before its deferral.
+    """
+    baseline = max(window.baseline_days for window in setting.windows)
     query = sql.SQL("""
         select
-            row_id, agent_number - %(first)s, (extract(epoch from as_of - %(origin)s) / %(period)s)::int8,
-            array_position(%(windows)s::int4[], window_days)::int8 - 1, {facts}
-        from ciris_rows
-        where agent_number >= %(first)s and agent_number < %(last)s
-        order by row_id
-        """).format(facts=column_list(FACTS))
-    parameters = {
-        "first": agents.start,
-        "last": agents.stop,
-        "origin": block.origin,
-        "period": setting.period.total_seconds(),
-        "windows": [window.window_days for window in setting.windows],
-    }
-    places = dict.fromkeys(("row_id", "agent", "as_of", "window"), COUNT)
-    facts = {name: kind for name, (_, kind) in FACTS.items()}
-    columns = read_numbers(session, query, parameters, places | facts)
-    compared = {name: columns.pop(name) for name in Episodes._fields if name != "n"}
-    published = Published(**{name: columns.pop(name) for name in Published._fields})
-    row_ids = columns.pop("row_id")
-    rows = Rows(**columns)
-    return row_ids, rows, Episodes(n=rows.n_episodes, **compared), published
-
-
-def _read_sums(
-    session: Session, relations: Relations, setting: Setting, block: Block, agents: range
-) -> PeriodSums:
-    """Sums of a batch's periods."""
-    [(lowest, highest)] = session.rows(
-        "select min(agent_id_hash), max(agent_id_hash) from ciris_agents"
-        " where agent_number >= %s and agent_number < %s",
-        [agents.start, agents.stop],
+            agents.agent_number::int8,
+            {created}::int8,
+            case
+                when deferrals.is_judged and deferrals.judged_from < %(as_of)s
+                    then {judged}
+                else %(never)s
+            end::int8,
+            round(coalesce(deferrals.deferral_value, 0) * %(units)s)::int8,
+            (deferrals.status = 'ESCALATED')::int4::int8
+        from {deferrals} as deferrals
+        inner join ciris_agents as agents using (agent_id_hash)
+        where
+            deferrals.is_known_status
+            and deferrals.created_at >= %(since)s and deferrals.created_at < %(end)s
+        """).format(
+        created=_microseconds("deferrals.created_at"),
+        judged=_microseconds("greatest(deferrals.judged_from, deferrals.created_at)"),
+        deferrals=relations.deferral_verdicts,
     )
-    parameters = {
-        "first": agents.start,
-        "last": agents.stop,
-        "lowest": lowest,
-        "highest": highest,
-        "origin": block.origin,
-        "end": block.end,
-        "period": setting.period.total_seconds(),
-    }
-    columns = {"agent": Numbers("int8"), "period": Numbers("int8"), **PERIOD_COLUMNS}
-    found = read_numbers(session, _sums_query(relations.agent_periods), parameters, columns)
-    agent, period = found.pop("agent"), found.pop("period")
-    shape = (len(agents), block.n_periods(setting))
+    lookback = max(setting.parameters.steady_days, baseline + DAYS_TO_JUDGE)
+    parameters = _times(setting, block, lookback) | {"units": VALUE_UNITS}
+    columns = dict.fromkeys(Deferrals._fields, Numbers("int8"))
+    found = Deferrals(**read_numbers(session, query, parameters, columns))
+    return found._replace(created=_period(found.created, setting), judged=_period(found.judged, setting))
 
-    def spread(values: NDArray[Any]) -> NDArray[Any]:
-        """From rows of periods to an array of agents and periods, 0 where there is no row."""
-        array = np.zeros(shape + values.shape[1:], dtype=values.dtype)
-        array[agent, period] = values
-        return array
 
-    sums = {name: spread(values) for name, values in found.items()}
-    return PeriodSums(
-        n_judged=sums.pop("judged_by_bin"),
-        sum_confidence=sums.pop("confidence_by_bin"),
-        n_successes=sums.pop("successes_by_bin"),
-        histograms=np.stack([sums.pop(f"{metric}_histogram") for metric in METRICS], axis=2),
-        **sums,
+def read_episodes(session: Session, relations: Relations, setting: Setting, block: Block) -> FragileEpisodes:
+    """Read the fragile episodes that count at some as-of of a block (scoring.md §5), by agents' numbers."""
+    longest = max(window.window_days for window in setting.windows)
+    query = sql.SQL("""
+        select
+            agents.agent_number::int8,
+            {detected}::int8,
+            coalesce({recovered}::int8, %(never)s),
+            dense_rank() over (order by episodes.failure_mode collate "C")
+        from {episodes} as episodes
+        inner join ciris_agents as agents using (agent_id_hash)
+        where episodes.recovered_at is null or episodes.recovered_at >= %(since)s
+        """).format(
+        detected=_microseconds("episodes.detected_at"),
+        recovered=_microseconds("episodes.recovered_at"),
+        episodes=relations.fragile_episodes,
     )
+    lookback = max(setting.parameters.steady_days, longest)
+    columns = dict.fromkeys(("agent", "detected", "recovered", "mode"), Numbers("int8"))
+    found = read_numbers(session, query, _times(setting, block, lookback), columns)
+    detected, recovered = found["detected"], found["recovered"]
+    return FragileEpisodes(
+        agent=found["agent"],
+        detected=_period(detected, setting),
+        recovered=_period(recovered, setting),
+        mode=found["mode"],
+        detected_microseconds=detected,
+        microseconds=np.where(recovered < NEVER, recovered - detected, 0),
+    )
+
+
+def _microseconds(moment: str) -> sql.SQL:
+    """SQL for a time in microseconds since a block's arrays begin."""
+    return sql.SQL(f"(extract(epoch from {moment} - %(origin)s) * 1000000)")
+
+
+def _times(setting: Setting, block: Block, lookback_days: int) -> dict[str, Any]:
+    """Times of a block for a query; ``since`` lies the longest window and so many days before its first as-of."""
+    longest = max(window.window_days for window in setting.windows)
+    return {
+        "origin": block.origin,
+        "since": block.first - timedelta(days=longest + lookback_days),
+        "end": block.last,
+        "as_of": setting.as_of,
+        "never": NEVER,
+    }
+
+
+def _period(microseconds: Integers, setting: Setting) -> Integers:
+    """Periods that hold times in microseconds since the arrays begin; ``NEVER`` stays."""
+    length = setting.period // timedelta(microseconds=1)
+    return np.where(microseconds < NEVER, microseconds // length, NEVER)
 
 
 def read_scored(
@@ -318,8 +390,8 @@ def read_scored(
         "last": agents.stop,
         "origin": block.origin,
         "period": setting.period.total_seconds(),
-        "begin": block.fleets[0].as_of - longest,
-        "end": block.end,
+        "begin": block.first - longest,
+        "end": block.last,
     }
     rows = session.rows(query, parameters)
     places = np.array([row[:3] for row in rows], dtype=np.int64).reshape(-1, 3)
@@ -328,22 +400,7 @@ def read_scored(
     return Scored(agent, period, triples)
 
 
-def _sums_query(agent_periods: sql.SQL) -> sql.Composed:
-    """Query for the sums of a batch; the table is read by an index of its own, on agents or on times."""
-    return sql.SQL("""
-        select
-            agents.agent_number - %(first)s,
-            (extract(epoch from periods.period_start - %(origin)s) / %(period)s)::int8,
-            {columns}
-        from {periods} as periods
-        inner join ciris_agents as agents using (agent_id_hash)
-        where
-            agents.agent_number >= %(first)s and agents.agent_number < %(last)s
-            and periods.agent_id_hash between %(lowest)s and %(highest)s
-            and periods.period_start >= %(origin)s and periods.period_start < %(end)s
-        """).format(
-        columns=sql.SQL(", ").join(
-            column.cast(sql.Identifier("periods", name)) for name, column in PERIOD_COLUMNS.items()
-        ),
-        periods=agent_periods,
-    )
+def batches(batch: Batch, size: int) -> Iterator[tuple[int, Batch]]:
+    """Cut a batch into parts of so many agents, each with the number of its first agent."""
+    for first in range(0, len(batch.sums.n_traces), size):
+        yield first, batch.of_agents(first, size)

@@ -1,6 +1,6 @@
 """What limits are computed with, whatever the data."""
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from psycopg import sql
@@ -12,11 +12,15 @@ from ciris_scoring.statistics.session import Session
 
 
 class Setting(NamedTuple):
-    """What limits are computed with, whatever the data."""
+    """The parameters, windows and times of a run."""
 
     parameters: Parameters
     windows: tuple[Window, ...]
     period: timedelta
+    as_of: datetime
+    """The run's as-of, the last one that is scored."""
+    cutoff: datetime | None
+    """As-ofs after it are scored; None for all."""
 
     @property
     def periods_per_day(self) -> int:
@@ -30,7 +34,7 @@ class Setting(NamedTuple):
 
 
 def read_setting(session: Session, parameters: sql.SQL, windows: sql.SQL, run: sql.SQL) -> Setting:
-    """Read the parameters, the windows and the length of a period of this run.
+    """Read the parameters, the windows, the length of a period and the as-ofs of this run.
 
     :param parameters: relation of ``int_scoring_parameters``; then ``scoring_windows`` and ``int_scoring_run``.
     :raises StepError: a parameter is missing or not what it should be.
@@ -51,11 +55,17 @@ def read_setting(session: Session, parameters: sql.SQL, windows: sql.SQL, run: s
             windows
         )
     )
-    [(scoring_period,)] = session.rows(sql.SQL("select scoring_period from {}").format(run))
+    [(scoring_period, as_of, cutoff)] = session.rows(
+        sql.SQL("select scoring_period, as_of, case when isfinite(cutoff) then cutoff end from {}").format(
+            run
+        )
+    )
     return Setting(
         Parameters(**values),  # type: ignore[arg-type]
         tuple(Window(*row) for row in rows),
         PERIODS[scoring_period],
+        as_of,
+        cutoff,
     )
 
 

@@ -41,7 +41,6 @@ class _Relations(NamedTuple):
 
     sign_inputs: sql.SQL
     successions: sql.SQL
-    statistics_inputs: sql.SQL
 
 
 def record_signs(dbt: Any, connection: Any, inputs: Mapping[str, str]) -> str:
@@ -49,7 +48,7 @@ def record_signs(dbt: Any, connection: Any, inputs: Mapping[str, str]) -> str:
 
     :param dbt: what dbt gives a Python model, with ``rewritten_range`` of replace_range.
     :param connection: dbt's own, inside the materialization's transaction.
-    :param inputs: ``sign_inputs``, ``successions`` and ``statistics_inputs``.
+    :param inputs: ``sign_inputs`` and ``successions``.
     :returns: the query of the raised signs.
     """
     session = Session(connection)
@@ -89,8 +88,8 @@ def _blocks(
 ) -> Iterator[tuple[datetime, datetime]]:
     """First and last as-of of rows that are read together; a fleet is never cut, since it has a median."""
     as_ofs = session.rows(
-        sql.SQL("select as_of, sum(n_agents)::int8 from {} where {} group by as_of order by as_of").format(
-            relations.statistics_inputs, sql.SQL(rewritten_range)
+        sql.SQL("select as_of, count(*) from {} where {} group by as_of order by as_of").format(
+            relations.sign_inputs, sql.SQL(rewritten_range)
         )
     )
     first, n_rows = None, 0
@@ -113,10 +112,7 @@ def _judge(session: Session, relations: _Relations, first: datetime, last: datet
             dense_rank() over (order by as_of, window_days) as fleet,
             agent_id_hash, as_of, {columns}
         from {inputs}
-        where
-            as_of between %(first)s and %(last)s
-            and events_as_of between %(first)s and %(last)s
-            and statistics_as_of between %(first)s and %(last)s
+        where as_of between %(first)s and %(last)s
         """).format(columns=column_list(COLUMNS), inputs=relations.sign_inputs),
         {"first": first, "last": last},
     )

@@ -21,7 +21,7 @@ FIELDS = (
     "csdma_plausibility_score",
     "conscience_passed",
 )
-"""Verdicts whose absence is a sign, in the order of the arrays of int_window_sums (macro ``record_sign_fields``)."""
+"""Verdicts whose absence is a sign, in the order of the arrays of int_windows (macro ``record_sign_fields``)."""
 
 MEDIAN_WEIGHT = 4
 """The median counts for so many times the window's own number: it rests on many agents."""

@@ -1,4 +1,6 @@
-"""What is written: the statistics of a block's rows, into the temporary table that the model's query reads."""
+"""The one writer of ``int_windows``: rows of numbers, into the temporary table that the model's query reads."""
+
+from datetime import timedelta
 
 import numpy as np
 from psycopg import sql
@@ -8,57 +10,77 @@ from ciris_scoring.basics.statements import column_list
 from ciris_scoring.statistics.alike import Alike
 from ciris_scoring.statistics.behaviour import PARTS as behaviour_parts
 from ciris_scoring.statistics.behaviour import Behaviour
+from ciris_scoring.statistics.blocks import Block
 from ciris_scoring.statistics.design_effects import FleetValues
 from ciris_scoring.statistics.fixed_copy import write_numbers
-from ciris_scoring.statistics.inputs import METHOD_VERSION, METRICS, SCORE_LEVEL, Floats, Integers, Rows
+from ciris_scoring.statistics.inputs import METHOD_VERSION, METRICS, SCORE_LEVEL, Floats, Places, Rows
 from ciris_scoring.statistics.intervals import COMPONENTS, FACTORS, Intervals
+from ciris_scoring.statistics.reading import Relations
 from ciris_scoring.statistics.residuals import EFFECTS
 from ciris_scoring.statistics.session import Session
+from ciris_scoring.statistics.setting import Setting
+from ciris_scoring.statistics.windows import (
+    COUNT_ARRAYS,
+    COUNTS,
+    REAL_ARRAYS,
+    REAL_SUMS,
+    Columns,
+)
 
-KEY = ("agent_id_hash", "as_of", "window_days")
 FACTOR_SCORES = ("c_score", "i_int_score", "r_score", "i_inc_score", "s_score")
 """The columns of the factors, in the order of ``FACTORS``."""
 
 DELTAS = tuple(f"delta_{metric}" for metric in METRICS)
 BEHAVIOUR = tuple(f"behaviour_{name}" for name in Behaviour._fields)
-INTEGERS = ("n_measured_metrics", "driver", "deferrals_are_worse", *Alike._fields)
 
-Columns = dict[str, Integers | Floats]
+INTEGERS = {*COUNTS, *COUNT_ARRAYS, "n_measured_metrics", "driver", "deferrals_are_worse", *Alike._fields}
+ARRAYS = {*COUNT_ARRAYS, *REAL_ARRAYS}
 
 
-def create_statistics_tables(session: Session) -> None:
-    """Create the temporary tables of a block's numbers, by the numbers of their rows, and of all finished rows."""
+def create_tables(session: Session) -> None:
+    """Create the temporary tables of a block's numbers, by agents' numbers, and of all finished rows."""
     numbers = sql.SQL(", ").join(
-        sql.SQL("{} int8" if name in INTEGERS else "{} float8").format(sql.Identifier(name))
-        for name in column_names()
+        sql.SQL("{} {}").format(sql.Identifier(name), sql.SQL(type_of(name))) for name in column_names()
     )
     session.execute(
         sql.SQL("""
-        create temporary table ciris_numbers (row_id int8, {numbers}) on commit drop;
-        create temporary table ciris_statistics (
-            agent_id_hash text, as_of timestamptz, window_days int4, inputs_digest text, {numbers}
+        create temporary table ciris_numbers (
+            agent_number int8, as_of_number int8, window_number int8, {numbers}
+        ) on commit drop;
+        create temporary table ciris_windows (
+            agent_id_hash text, as_of timestamptz, window_days int4, {numbers}
         ) on commit drop
         """).format(numbers=numbers)
     )
 
 
-def add_numbers(
-    session: Session,
-    row_ids: Integers,
-    rows: Rows,
-    fleet: FleetValues,
-    limits: Intervals,
-    episodes: Columns,
-    losses: dict[str, Floats],
-    behaviour: Behaviour,
-    shared: Alike,
-) -> None:
-    """Put the statistics of a chunk's rows into ``ciris_numbers``; NaN for null.
+def type_of(name: str) -> str:
+    """Type of a column of numbers in the temporary tables."""
+    number = "int8" if name in INTEGERS else "float8"
+    return f"{number}[]" if name in ARRAYS else number
 
-    :param episodes: by column.
+
+def add_rows(session: Session, first_agent: int, places: Places, columns: Columns) -> None:
+    """Put the rows of some agents into ``ciris_numbers``; NaN for null.
+
+    :param first_agent: number of the agent that the places count from.
+    """
+    keys = {
+        "agent_number": places.agent + first_agent,
+        "as_of_number": places.as_of,
+        "window_number": places.window,
+    }
+    write_numbers(session, "ciris_numbers", keys | {name: columns[name] for name in column_names()})
+
+
+def statistics_columns(
+    rows: Rows, fleet: FleetValues, limits: Intervals, losses: dict[str, Floats], behaviour: Behaviour
+) -> Columns:
+    """Return drift, R, S, limits, losses and design effects of n rows by column.
+
     :param losses: by part.
     """
-    columns: Columns = {
+    return {
         **dict(zip(DELTAS, limits.drift.T, strict=True)),
         "delta_drift": limits.component[:, COMPONENTS.index("delta_drift")],
         "n_measured_metrics": np.count_nonzero(~np.isnan(limits.drift), axis=-1).astype("int64"),
@@ -70,8 +92,6 @@ def add_numbers(
         **_limits(limits),
         "driver": limits.interval_driver,
         **_fleet_values(fleet, rows),
-        **episodes,
-        **shared._asdict(),
         **{f"{part}_loss": np.where(np.isinf(values), np.nan, values) for part, values in losses.items()},
         **{
             f"{name}_{part}": values[:, at]
@@ -79,60 +99,82 @@ def add_numbers(
             for at, part in enumerate(behaviour_parts)
         },
     }
-    write_numbers(
-        session, "ciris_numbers", {"row_id": row_ids, **{name: columns[name] for name in column_names()}}
-    )
 
 
-def finish_block(session: Session) -> None:
-    """Give the rows of ``ciris_numbers`` their keys, in ``ciris_statistics``."""
+def finish_block(session: Session, setting: Setting, block: Block) -> None:
+    """Give the rows of ``ciris_numbers`` their keys, in ``ciris_windows``."""
     session.execute(
         sql.SQL("""
-        insert into ciris_statistics
-        select {key}, inputs_digest, {names}
-        from ciris_numbers
-        inner join ciris_rows using (row_id);
+        insert into ciris_windows
+        select
+            agents.agent_id_hash,
+            %(origin)s + numbers.as_of_number * %(period)s,
+            (%(window_days)s::int4[])[numbers.window_number + 1],
+            {names}
+        from ciris_numbers as numbers
+        inner join ciris_agents as agents using (agent_number);
         truncate ciris_numbers
-        """).format(key=column_list(KEY), names=column_list(column_names()))
+        """).format(names=column_list(column_names())),
+        {
+            "origin": block.origin,
+            "period": timedelta(hours=24 // setting.periods_per_day),
+            "window_days": [window.window_days for window in setting.windows],
+        },
     )
 
 
-def statistics_query() -> str:
-    """Return the query of the finished rows, with the columns of ``int_window_statistics``."""
+def windows_query(relations: Relations) -> str:
+    """Return the query of the finished rows, with the columns of ``int_windows``."""
 
     def value(name: str) -> sql.Composed:
-        return sql.SQL("nullif({}, 'NaN')").format(sql.Identifier(name))
+        column = sql.Identifier("finished", name)
+        if name in INTEGERS or name in ARRAYS:
+            return sql.SQL("{} as {}").format(column, sql.Identifier(name))
+        return sql.SQL("nullif({}, 'NaN') as {}").format(column, sql.Identifier(name))
 
-    arrays = {f"{name}_{part}" for name in BEHAVIOUR for part in behaviour_parts}
+    parts = {f"{name}_{part}" for name in BEHAVIOUR for part in behaviour_parts}
+    hidden = parts | {"driver", "deferrals_are_worse"}
     columns = [
-        *(
-            sql.SQL("{} as {}").format(value(name), sql.Identifier(name))
-            for name in column_names()
-            if name not in INTEGERS and name not in arrays
-        ),
+        *(value(name) for name in column_names() if name not in hidden),
         *(
             sql.SQL("array[{}] as {}").format(
-                sql.SQL(", ").join(value(f"{name}_{part}") for part in behaviour_parts), sql.Identifier(name)
+                sql.SQL(", ").join(
+                    sql.SQL("nullif({}, 'NaN')").format(sql.Identifier("finished", f"{name}_{part}"))
+                    for part in behaviour_parts
+                ),
+                sql.Identifier(name),
             )
             for name in BEHAVIOUR
         ),
     ]
     query = sql.SQL("""
         select
-            {key}, inputs_digest, n_measured_metrics, {columns}, {shared},
-            deferrals_are_worse = 1 as deferrals_are_worse,
-            ({components}::text[])[driver + 1] as interval_driver,
+            finished.agent_id_hash, agent_names.agent_name, agents.first_traced_at, finished.as_of,
+            finished.window_days,
+            finished.as_of - windows.window_days * interval '24 hours' as window_start,
+            finished.as_of - (windows.window_days + windows.baseline_days) * interval '24 hours' as baseline_start,
+            windows.coherence_days, {columns},
+            finished.deferrals_are_worse = 1 as deferrals_are_worse,
+            ({components}::text[])[finished.driver + 1] as interval_driver,
             {z_worse}::float8 as z_worse, {z_better}::float8 as z_better, {version} as method_version,
             now() as computed_at
-        from pg_temp.ciris_statistics
+        from pg_temp.ciris_windows as finished
+        inner join {scoring_windows} as windows using (window_days)
+        inner join {agents} as agents using (agent_id_hash)
+        left join {agent_names} as agent_names
+            on
+                finished.agent_id_hash = agent_names.agent_id_hash
+                and finished.as_of > agent_names.named_from
+                and (agent_names.named_until is null or finished.as_of <= agent_names.named_until)
         """).format(
-        key=column_list(KEY),
         columns=sql.SQL(", ").join(columns),
-        shared=column_list(Alike._fields),
         components=sql.Literal("{" + ",".join(COMPONENTS) + "}"),
         z_worse=sql.Literal(SCORE_LEVEL.z_worse),
         z_better=sql.Literal(SCORE_LEVEL.z_better),
         version=sql.Literal(METHOD_VERSION),
+        scoring_windows=relations.scoring_windows,
+        agents=relations.agents,
+        agent_names=relations.agent_names,
     )
     return query.as_string(None)
 
@@ -142,6 +184,7 @@ def column_names() -> list[str]:
     limited = ["capacity_score", *FACTOR_SCORES, "capacity_score_steady"]
     limited += [component for component in COMPONENTS if component not in FACTOR_SCORES]
     return [
+        *(*COUNTS, *COUNT_ARRAYS, *REAL_SUMS, *REAL_ARRAYS),
         *(
             *DELTAS,
             "delta_drift",

@@ -1,0 +1,66 @@
+"""The components that SQL publishes, for limits and losses: the formulas of macros/formulas/factors.sql, in numpy.
+
+A test holds both equal to 1e-12 (tests/python/test_factors.py).
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ciris_scoring.statistics.inputs import Floats, Integers, Parameters
+from ciris_scoring.statistics.residuals import FIELDS_PER_TRACE, ratio
+from ciris_scoring.statistics.windows import MICROSECONDS_PER_HOUR, Columns, log_hours
+
+
+class Components(NamedTuple):
+    """Components of n rows that follow from the sums of ``int_windows``; (n,) each, neutral where unmeasured."""
+
+    i_chain: Floats
+    i_coverage: Floats
+    i_replay: Floats
+    ece: Floats
+    mttr_hours: Floats
+    n_episodes: Integers
+    """Episodes in ``mttr_hours``: those that ended in the window, and the open one."""
+    rho_regression: Floats
+    q_deferral: Floats
+    mttr_hours_steady: Floats
+    n_steady_episodes: Integers
+    q_deferral_steady: Floats
+    q_deferral_before: Floats
+    log_hours: Floats
+    """Sum of the logarithms of the episodes' durations, the open one's so far among them."""
+
+
+def components(columns: Columns, parameters: Parameters) -> Components:
+    """Divide the sums of n rows (scoring.md §4 to §6).
+
+    :param columns: as :func:`ciris_scoring.statistics.windows.window_columns` returns them.
+    """
+    n = columns["n_traces"]
+    n_open, open_time = columns["n_open_episodes"], columns["open_microseconds"]
+    is_replayed = parameters.replay_enabled & (columns["n_replay_sampled"] >= parameters.replay_min_sample)
+    regressions = columns["n_recoveries"] - columns["n_modes"] + columns["n_modes_open"]
+    n_episodes = columns["n_recoveries"] + n_open
+    n_steady = columns["steady_n_recoveries"] + n_open
+    return Components(
+        i_chain=columns["n_chain_valid"] / n,
+        i_coverage=columns["n_fields_present"] / (FIELDS_PER_TRACE * n),
+        i_replay=np.where(is_replayed, columns["replay_success_weight"] / n, 1.0),
+        ece=ratio(np.abs(columns["excess_confidence"]).sum(axis=-1), columns["n_judged"]),
+        mttr_hours=_hours(columns["recovery_microseconds"] + open_time, n_episodes),
+        n_episodes=n_episodes,
+        rho_regression=ratio(regressions, columns["n_recoveries"]),
+        q_deferral=ratio(columns["value_of_judged_deferrals"], columns["n_judged_deferrals"], 1.0),
+        mttr_hours_steady=_hours(columns["steady_recovery_microseconds"] + open_time, n_steady),
+        n_steady_episodes=n_steady,
+        q_deferral_steady=ratio(columns["value_of_steady_deferrals"], columns["n_steady_deferrals"], 1.0),
+        q_deferral_before=ratio(columns["value_of_earlier_deferrals"], columns["n_earlier_deferrals"], 1.0),
+        log_hours=columns["log_recovery_hours"] + np.where(n_open > 0, log_hours(open_time), 0.0),
+    )
+
+
+def _hours(microseconds: Integers, n: Integers) -> Floats:
+    """Mean time to recovery in hours (scoring.md §5); 0 without an episode."""
+    result: Floats = ratio(microseconds, n) / MICROSECONDS_PER_HOUR
+    return result

@@ -1,0 +1,199 @@
+"""The pass that the Python model ``int_windows`` makes: every number of every scored window, from its agents' periods.
+
+A block is gone through twice, batch by batch of agents. The first pass adds up the fleet's sums, because the limits of
+each agent depend on the fleet's correlations; the second computes the rows.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from psycopg import sql
+
+from ciris_scoring.statistics.alike import Scored, alike
+from ciris_scoring.statistics.attribution import Components as LossComponents
+from ciris_scoring.statistics.attribution import losses
+from ciris_scoring.statistics.behaviour import behaviour
+from ciris_scoring.statistics.blocks import Block, blocks
+from ciris_scoring.statistics.design_effects import (
+    FleetValues,
+    empty_fleet_sums,
+    fleet_values,
+    joined_sums,
+)
+from ciris_scoring.statistics.episodes import Episodes, chance_of_as_many, longer, share_rose
+from ciris_scoring.statistics.factors import Components, components
+from ciris_scoring.statistics.inputs import Floats, Integers, Places, Rows
+from ciris_scoring.statistics.intervals import (
+    COMPONENTS,
+    Intervals,
+    agents_per_chunk,
+    compute_intervals,
+    sum_fleet,
+)
+from ciris_scoring.statistics.reading import (
+    Batch,
+    BatchReader,
+    Relations,
+    agents_per_read,
+    batches,
+    number_agents,
+    read_deferrals,
+    read_episodes,
+    read_scored,
+)
+from ciris_scoring.statistics.session import Session
+from ciris_scoring.statistics.setting import Setting, read_setting
+from ciris_scoring.statistics.windows import Columns, Deferrals, FragileEpisodes, window_columns
+from ciris_scoring.statistics.writing import (
+    add_rows,
+    create_tables,
+    finish_block,
+    statistics_columns,
+    windows_query,
+)
+
+
+def compute_windows(dbt: Any, connection: Any, inputs: Mapping[str, str]) -> str:
+    """Compute the rows of ``int_windows`` that the run rewrites.
+
+    :param dbt: what dbt gives a Python model; replace_range adds ``rewritten_table`` to it, None for a new table.
+    :param connection: dbt's own, inside the materialization's transaction.
+    :param inputs: relations by the fields of :class:`Relations`.
+    :returns: the query of the computed rows.
+    :raises StepError: the inputs do not keep the contract.
+    """
+    session = Session(connection)
+    relations = Relations(**{name: sql.SQL(relation) for name, relation in inputs.items()})
+    setting = read_setting(
+        session, relations.scoring_parameters, relations.scoring_windows, relations.scoring_run
+    )
+    create_tables(session)
+    # The planner takes agents and periods for independent, and a nested loop for cheap.
+    session.execute("set local jit = off; set local enable_nestloop = off")
+    cutoff = None if dbt.rewritten_table is None else setting.cutoff
+    for block in list(blocks(session, relations.agent_periods, setting, cutoff)):
+        _compute_block(session, relations, setting, block)
+        finish_block(session, setting, block)
+    return windows_query(relations)
+
+
+def _compute_block(session: Session, relations: Relations, setting: Setting, block: Block) -> None:
+    """Compute a block's rows in two passes over its agents."""
+    n_agents = number_agents(session, relations, setting, block)
+    deferrals = read_deferrals(session, relations, setting, block)
+    episodes = read_episodes(session, relations, setting, block)
+    n_periods = block.n_periods(setting)
+    chunk_agents, read_agents = agents_per_chunk(n_periods), agents_per_read(n_periods)
+    ranges = [range(first, min(first + read_agents, n_agents)) for first in range(0, n_agents, read_agents)]
+    reader = BatchReader(session, relations, setting, block, episodes)
+
+    shared = empty_fleet_sums(len(setting.windows), n_periods)
+    for agents in ranges:
+        for _, chunk in batches(reader.read(agents), chunk_agents):
+            sums = sum_fleet(
+                chunk.sums, chunk.places, setting.windows, periods_per_day=setting.periods_per_day
+            )
+            shared = joined_sums(shared, sums)
+    values = fleet_values(shared)
+    for agents in ranges:
+        scored = read_scored(session, relations, setting, block, agents)
+        for first, chunk in batches(reader.read(agents), chunk_agents):
+            here = range(agents.start + first, agents.start + first + len(chunk.sums.n_traces))
+            columns = _compute_rows(
+                chunk,
+                Deferrals._make(_of_agents(deferrals, here)),
+                FragileEpisodes._make(_of_agents(episodes, here)),
+                scored.of_agents(first, chunk_agents),
+                values,
+                setting,
+            )
+            add_rows(session, here.start, chunk.places, columns)
+
+
+def _of_agents(events: Deferrals | FragileEpisodes, agents: range) -> list[Integers]:
+    """Events of some agents, whose numbers then count from the first of them."""
+    mine = (events.agent >= agents.start) & (events.agent < agents.stop)
+    agent, *others = (values[mine] for values in events)
+    return [agent - agents.start, *others]
+
+
+def _compute_rows(
+    chunk: Batch,
+    deferrals: Deferrals,
+    episodes: FragileEpisodes,
+    scored: Scored,
+    fleet: FleetValues,
+    setting: Setting,
+) -> Columns:
+    """Compute the rows of some agents, by column."""
+    parameters, windows, places = setting.parameters, setting.windows, chunk.places
+    columns = window_columns(
+        *(chunk.sums, chunk.counts, deferrals, episodes, places, windows),
+        parameters.steady_days,
+        setting.periods_per_day,
+    )
+    made = components(columns, parameters)
+    rows = _rows(places, columns, made)
+    limits = compute_intervals(
+        chunk.sums, rows, windows, parameters, fleet, periods_per_day=setting.periods_per_day
+    )
+    window_days = np.array([window.window_days for window in windows])[places.window]
+    compared = Episodes(
+        n=made.n_episodes,
+        log_hours=made.log_hours,
+        n_before=columns["before_n_recoveries"],
+        log_hours_before=columns["before_log_recovery_hours"],
+        log_hours_squared_before=columns["before_log_recovery_hours_squared"],
+    )
+    return {
+        **columns,
+        "episode_z": longer(compared, fleet.episode_cv[places.window, places.as_of]),
+        "episode_chance": chance_of_as_many(compared, window_days, parameters.steady_days),
+        "deferrals_are_worse": share_rose(
+            1 - made.q_deferral,
+            columns["n_judged_deferrals"],
+            1 - made.q_deferral_before,
+            columns["n_earlier_deferrals"],
+            parameters.episode_z,
+        ).astype(np.int64),
+        **alike(scored, rows, windows, setting.periods_per_day)._asdict(),
+        **statistics_columns(
+            rows, fleet, limits, losses(_components(made, limits), parameters), behaviour(limits, parameters)
+        ),
+    }
+
+
+def _rows(places: Places, columns: Columns, made: Components) -> Rows:
+    """Rows with the components that their limits are made from."""
+    return Rows(
+        *places,
+        mttr_hours=made.mttr_hours,
+        n_episodes=made.n_episodes,
+        rho_regression=made.rho_regression,
+        q_deferral=made.q_deferral,
+        n_judged_deferrals=columns["n_judged_deferrals"],
+        mttr_hours_steady=made.mttr_hours_steady,
+        n_steady_episodes=made.n_steady_episodes,
+        q_deferral_steady=made.q_deferral_steady,
+        n_steady_deferrals=columns["n_steady_deferrals"],
+    )
+
+
+def _components(made: Components, limits: Intervals) -> LossComponents:
+    """Components as they are published."""
+    of_intervals: dict[str, Floats] = {
+        name: limits.component[:, COMPONENTS.index(name)]
+        for name in ("d_identity", "k_contradiction", "u_unsafe", "delta_drift")
+    }
+    return LossComponents(
+        **of_intervals,
+        i_chain=made.i_chain,
+        i_coverage=made.i_coverage,
+        i_replay=made.i_replay,
+        ece=made.ece,
+        mttr_hours=made.mttr_hours,
+        rho_regression=made.rho_regression,
+        q_deferral=made.q_deferral,
+        s_score=np.nan_to_num(limits.s_score),
+    )

@@ -1,0 +1,386 @@
+"""Sums and counts of every scored window: what the factors, the alerts and the red flags divide and compare.
+
+scoring.md §3 to §7 name the sums of the window and of the baseline before it; certainty.md §4 and §4b those of the
+steady days, and §5 those that red flags compare.
+
+Two kinds of sums occur. Counts of traces are additive: a window is the difference of two running totals. Deferrals and
+fragile episodes are not, because whether one counts depends on the as-of: an outcome must be known by then. Each of
+them is valid from a first as-of until an end (half-open). A running sum of +1 and −1 gives the count at every as-of.
+
+Everything is summed in int64, so the result is exact, and the same wherever the arrays begin. Real numbers are counted
+in fixed units: values of deferrals in 1e-9, logarithms of hours in 1e-12, their squares in 1e-10, and confidences in
+1e-11.
+"""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ciris_scoring.statistics.inputs import LEAST_LOG_HOURS, Floats, Integers, PeriodSums, Places, Window
+
+NEVER = np.iinfo(np.int64).max // 4
+"""The period of an outcome that is not known."""
+
+DAYS_TO_JUDGE = 7
+"""Days after which a deferral that nobody has judged counts as unresolved (certainty.md §5)."""
+
+MICROSECONDS_PER_HOUR = 3_600_000_000
+VALUE_UNITS = 1_000_000_000
+LOG_UNITS = 1_000_000_000_000
+SQUARE_UNITS = 10_000_000_000
+CONFIDENCE_UNITS = 100_000_000_000
+
+
+COUNTS = (
+    *("n_traces", "n_identity_changes", "n_overridden", "n_conscience_failed", "n_signature_verified"),
+    *(
+        "n_key_registered",
+        "n_link_valid",
+        "n_chain_valid",
+        "n_chain_gaps",
+        "n_chain_rewinds",
+        "n_chain_duplicates",
+    ),
+    *(
+        "n_fields_present",
+        "n_replay_sampled",
+        "n_unsafe",
+        "n_signals_corroborated",
+        "n_signals_uncorroborated",
+    ),
+    *("n_judged", "n_trivial", "n_renumbered", "n_shared_key", "n_new_keys"),
+    *("baseline_n_traces", "baseline_n_trivial", "baseline_n_renumbered", "baseline_n_shared_key"),
+    *("baseline_n_new_keys", "n_recoveries", "recovery_microseconds", "steady_n_recoveries"),
+    *("steady_recovery_microseconds", "before_n_recoveries", "before_recovery_microseconds"),
+    *(
+        "n_judged_deferrals",
+        "n_steady_deferrals",
+        "n_earlier_deferrals",
+        "n_open_episodes",
+        "open_microseconds",
+    ),
+    *("n_modes", "n_modes_open", "n_raised_deferrals", "n_escalated_deferrals", "n_due_deferrals"),
+    *("n_open_deferrals", "n_earlier_due_deferrals", "n_earlier_open_deferrals", "n_earlier_recoveries"),
+    "n_earlier_modes",
+)
+"""Columns of whole numbers."""
+
+REAL_SUMS = (
+    *("replay_success_weight", "log_recovery_hours", "log_recovery_hours_squared"),
+    *("before_log_recovery_hours", "before_log_recovery_hours_squared", "value_of_judged_deferrals"),
+    *("value_of_steady_deferrals", "value_of_earlier_deferrals"),
+)
+"""Columns of real numbers."""
+
+COUNT_ARRAYS = tuple(
+    f"{prefix}{name}"
+    for prefix in ("", "baseline_")
+    for name in ("n_checked", "n_unreported", "n_contradicted")
+)
+"""Columns of arrays of whole numbers, one for each verdict that a red flag counts."""
+
+REAL_ARRAYS = ("excess_confidence",)
+"""Columns of arrays of real numbers, one for each bin of confidence."""
+
+
+class Deferrals(NamedTuple):
+    """Deferrals of a batch's agents; (m,) each.
+
+    Periods are indices into the batch's arrays, and may be negative.
+    """
+
+    agent: Integers
+    created: Integers
+    """Period in which it was raised."""
+    judged: Integers
+    """Period from which its outcome is known; ``NEVER`` if it is not."""
+    value: Integers
+    """Value of its outcome in [0, 1], in ``VALUE_UNITS``."""
+    is_escalated: Integers
+    """1 if its status is ESCALATED."""
+
+
+class FragileEpisodes(NamedTuple):
+    """Fragile episodes of a batch's agents; (m,) each.
+
+    Periods are indices into the batch's arrays, and may be negative.
+    """
+
+    agent: Integers
+    detected: Integers
+    """Period of its detection."""
+    recovered: Integers
+    """Period of its recovery; ``NEVER`` if it had not ended by the end of the arrays."""
+    mode: Integers
+    """Number of its failure mode."""
+    detected_microseconds: Integers
+    """Time of its detection, in microseconds since the arrays begin."""
+    microseconds: Integers
+    """How long it lasted; 0 if it had not ended."""
+
+    def ended(self) -> "FragileEpisodes":
+        """Return the episodes that had ended."""
+        return FragileEpisodes._make(values[self.recovered < NEVER] for values in self)
+
+
+Columns = dict[str, NDArray[Any]]
+
+
+def scored_places(
+    n_traces: Integers, windows: tuple[Window, ...], periods_per_day: int, first_as_of: int
+) -> Places:
+    """Return the rows from an as-of on, in the order of agent, as-of and window.
+
+    :param n_traces: (agents, periods) traces.
+    :param first_as_of: the earliest as-of to score, as the number of periods before it.
+    """
+    total = running_total(n_traces)
+    ends = np.arange(first_as_of, total.shape[1])
+    found = []
+    for index, window in enumerate(windows):
+        starts = np.maximum(ends - window.window_days * periods_per_day, 0)
+        agent, as_of = np.nonzero(total[:, ends] > total[:, starts])
+        found.append(np.stack([agent, as_of + first_as_of, np.full(len(agent), index)]))
+    places = np.concatenate(found, axis=1)
+    order = np.lexsort(places[::-1])
+    return Places(*places[:, order])
+
+
+def window_columns(
+    sums: PeriodSums,
+    counts: Mapping[str, Integers],
+    deferrals: Deferrals,
+    episodes: FragileEpisodes,
+    places: Places,
+    windows: tuple[Window, ...],
+    steady_days: int,
+    periods_per_day: int,
+) -> Columns:
+    """Return the sums and counts of n rows, by the names of the columns of ``int_windows``.
+
+    :param counts: (agents, periods, ...) counters of ``int_agent_periods`` that only windows need.
+    :returns: (n,) or (n, k) int64, float64 for ``replay_success_weight`` and sums in fixed units.
+    """
+    shape = (sums.n_traces.shape[0], sums.n_traces.shape[1] + 1)
+    additive = _additive(sums, counts)
+    totals = {name: running_total(values) for name, values in additive.items()}
+    columns: Columns = {}
+    for index, window in enumerate(windows):
+        at, agent, as_of = places.of_window(index)
+        length = window.window_days * periods_per_day
+        start = as_of - length
+        parts: Columns = {name: _between(total, agent, start, as_of) for name, total in totals.items()}
+        for name in BASELINE_COUNTS:
+            begin = start - window.baseline_days * periods_per_day
+            parts[f"baseline_{name}"] = _between(totals[name], agent, begin, start)
+        steady = steady_days * periods_per_day
+        counted = _of_deferrals(deferrals, window, steady, periods_per_day, shape)
+        counted |= _of_episodes(episodes, length, steady, shape)
+        parts |= {name: values[agent, as_of] for name, values in counted.items()}
+        for name, values in parts.items():
+            column = columns.setdefault(name, np.zeros((len(places.agent), *values.shape[1:]), values.dtype))
+            column[at] = values
+    return _in_units(columns, places, episodes, periods_per_day)
+
+
+BASELINE_COUNTS = (
+    *("n_traces", "n_trivial", "n_renumbered", "n_shared_key", "n_new_keys"),
+    *("n_checked", "n_unreported", "n_contradicted"),
+)
+"""Counters that windows also have for the baseline, because red flags compare with them."""
+
+
+def running_total(per_period: Integers) -> Integers:
+    """Return sums from the arrays' beginning, (agents, periods + 1, ...); element t covers the periods before t."""
+    agents, periods, *inner = per_period.shape
+    total = np.zeros((agents, periods + 1, *inner), dtype=np.int64)
+    np.cumsum(per_period, axis=1, out=total[:, 1:])
+    return total
+
+
+def _between(total: Integers, agent: Integers, start: Integers, end: Integers) -> Integers:
+    """Sums over the periods [start, end) of each row; the arrays hold nothing before 0."""
+    result: Integers = total[agent, end] - total[agent, np.maximum(start, 0)]
+    return result
+
+
+def _additive(sums: PeriodSums, counts: Mapping[str, Integers]) -> dict[str, Integers]:
+    """Counters that are summed over periods; replay's success weight as whole traces and a rest."""
+    sampled = np.maximum(sums.n_replay_sampled, 1)
+    # scoring.md §4: the estimate is stratified by period, n_traces · succeeded / sampled.
+    weight = sums.n_traces * sums.n_replay_succeeded
+    names = (
+        *("n_traces", "n_identity_changes", "n_overridden", "n_chain_valid", "n_fields_present"),
+        *("n_replay_sampled", "n_unsafe", "n_signals_corroborated", "n_signals_uncorroborated"),
+    )
+    confidence = np.rint(sums.sum_confidence * CONFIDENCE_UNITS).astype(np.int64)
+    return {
+        **{name: getattr(sums, name) for name in names},
+        **counts,
+        "n_judged": sums.n_judged.sum(axis=-1),
+        "excess_confidence": confidence - sums.n_successes * CONFIDENCE_UNITS,
+        "replay_whole": weight // sampled,
+        "replay_rest": weight % sampled * LOG_UNITS // sampled,
+    }
+
+
+def _in_units(columns: Columns, places: Places, episodes: FragileEpisodes, periods_per_day: int) -> Columns:
+    """Columns as they are published: sums in fixed units as real numbers, and how long the open episode has lasted."""
+    period = 24 * MICROSECONDS_PER_HOUR // periods_per_day
+    columns["replay_success_weight"] = columns.pop("replay_whole") + columns.pop("replay_rest") / LOG_UNITS
+    columns["excess_confidence"] = columns["excess_confidence"] / CONFIDENCE_UNITS
+    since = columns.pop("open_since")
+    columns["open_microseconds"] = columns["n_open_episodes"] * places.as_of * period - since
+    for kind in ("judged", "steady", "earlier"):
+        name = f"value_of_{kind}_deferrals"
+        columns[name] = columns[name] / VALUE_UNITS
+    for name in ("log_recovery_hours", "before_log_recovery_hours"):
+        columns[name] = columns[name] / LOG_UNITS
+        columns[f"{name}_squared"] = columns[f"{name}_squared"] / SQUARE_UNITS
+    return columns
+
+
+# --- Deferrals and episodes ----------------------------------------------------------------------------------------
+
+
+def _counted(
+    agent: Integers,
+    first: Integers,
+    end: Integers,
+    shape: tuple[int, int],
+    amount: Integers | int = 1,
+) -> Integers:
+    """Amounts that are valid at each as-of, (agents, periods + 1): each from ``first`` until ``end`` (half-open)."""
+    deltas = np.zeros(shape, dtype=np.int64)
+    first = np.maximum(first, 0)
+    valid = (first < end) & (first < shape[1])
+    amounts = np.broadcast_to(np.asarray(amount, dtype=np.int64), agent.shape)
+    np.add.at(deltas, (agent[valid], first[valid]), amounts[valid])
+    valid &= end < shape[1]
+    np.subtract.at(deltas, (agent[valid], end[valid]), amounts[valid])
+    np.cumsum(deltas, axis=1, out=deltas)
+    return deltas
+
+
+def _of_deferrals(
+    deferrals: Deferrals, window: Window, steady: int, periods_per_day: int, shape: tuple[int, int]
+) -> dict[str, Integers]:
+    """Counts and values of deferrals at each as-of T, by the range [T − since, T − until) in which they were raised.
+
+    Judged ones count from when their outcome was known (scoring.md §6). Those older than ``DAYS_TO_JUDGE`` are
+    unresolved if nobody had judged them by T, or for the baseline by a window before T (certainty.md §5).
+    """
+    agent, created, judged, value, is_escalated = deferrals
+    length = window.window_days * periods_per_day
+    baseline = window.baseline_days * periods_per_day
+    to_judge = DAYS_TO_JUDGE * periods_per_day
+
+    def known(since: int, until: int, amount: Integers | int = 1) -> Integers:
+        first = np.maximum(created + until, judged) + 1
+        return _counted(agent, first, created + since + 1, shape, amount)
+
+    def raised(since: int, until: int) -> Integers:
+        return _counted(agent, created + until + 1, created + since + 1, shape)
+
+    def unresolved(since: int, until: int, known_later: int) -> Integers:
+        end = np.minimum(created + since, judged + known_later) + 1
+        return _counted(agent, created + until + 1, end, shape)
+
+    long = max(length, steady)
+    due, earlier_due = (length + to_judge, to_judge), (length + baseline + to_judge, length + to_judge)
+    return {
+        "n_judged_deferrals": known(length, 0),
+        "value_of_judged_deferrals": known(length, 0, value),
+        "n_steady_deferrals": known(long, 0),
+        "value_of_steady_deferrals": known(long, 0, value),
+        "n_earlier_deferrals": known(length + steady, length),
+        "value_of_earlier_deferrals": known(length + steady, length, value),
+        "n_escalated_deferrals": known(length, 0, is_escalated),
+        "n_raised_deferrals": raised(length, 0),
+        "n_due_deferrals": raised(*due),
+        "n_open_deferrals": unresolved(*due, 0),
+        "n_earlier_due_deferrals": raised(*earlier_due),
+        "n_earlier_open_deferrals": unresolved(*earlier_due, length),
+    }
+
+
+def _of_episodes(
+    episodes: FragileEpisodes, length: int, steady: int, shape: tuple[int, int]
+) -> dict[str, Integers]:
+    """Counts and durations of fragile episodes at each as-of (scoring.md §5).
+
+    Of the recoveries of a window all but the last of each failure mode were followed by another episode of their mode,
+    and the last one too if the open episode is of its mode: n_recoveries − n_modes + n_modes_open regressions.
+    """
+    is_open = _counted(episodes.agent, episodes.detected + 1, episodes.recovered + 1, shape)
+    ended = episodes.ended()
+    hours = log_hours(ended.microseconds)
+    logs = np.rint(hours * LOG_UNITS).astype(np.int64)
+    squares = np.rint(hours * hours * SQUARE_UNITS).astype(np.int64)
+    ranges = {"": (length, 0), "steady_": (max(length, steady), 0), "before_": (length + steady, length)}
+
+    def recovered(since: int, until: int, amount: Integers | int = 1) -> Integers:
+        return _counted(ended.agent, ended.recovered + until + 1, ended.recovered + since + 1, shape, amount)
+
+    columns = {
+        "n_open_episodes": is_open,
+        "open_since": _counted(
+            *(episodes.agent, episodes.detected + 1, episodes.recovered + 1, shape),
+            episodes.detected_microseconds,
+        ),
+    }
+    for prefix, (since, until) in ranges.items():
+        columns[f"{prefix}n_recoveries"] = recovered(since, until)
+        columns[f"{prefix}recovery_microseconds"] = recovered(since, until, ended.microseconds)
+        if prefix != "steady_":
+            columns[f"{prefix}log_recovery_hours"] = recovered(since, until, logs)
+            columns[f"{prefix}log_recovery_hours_squared"] = recovered(since, until, squares)
+    return columns | _of_modes(episodes, ended, length, shape)
+
+
+def _of_modes(
+    episodes: FragileEpisodes, ended: FragileEpisodes, length: int, shape: tuple[int, int]
+) -> dict[str, Integers]:
+    """Failure modes from which the agent recovered in the window and in the window before it."""
+    # For each agent and mode: the periods with a recovery, and the next such period.
+    keys = np.stack([ended.agent, ended.mode, ended.recovered])
+    (agent, mode, period), n = np.unique(keys, axis=1, return_counts=True)
+    following = np.full(len(period), NEVER)
+    is_followed = (agent[1:] == agent[:-1]) & (mode[1:] == mode[:-1])
+    following[:-1][is_followed] = period[1:][is_followed]
+    first, end = period + 1, np.minimum(period + length, following) + 1
+
+    # The open episode is of such a mode: few pairs, because episodes of one agent follow each other.
+    by_mode = _pairs(agent, mode, episodes)
+    recovery, episode = by_mode
+    both_first = np.maximum(first[recovery], episodes.detected[episode] + 1)
+    both_end = np.minimum(end[recovery], episodes.recovered[episode] + 1)
+    return {
+        "n_modes": _counted(agent, first, end, shape),
+        "n_modes_open": _counted(agent[recovery], both_first, both_end, shape),
+        "n_earlier_modes": _counted(agent, first + length, end + length, shape),
+        "n_earlier_recoveries": _counted(agent, first + length, period + 2 * length + 1, shape, n),
+    }
+
+
+def _pairs(agent: Integers, mode: Integers, episodes: FragileEpisodes) -> tuple[Integers, Integers]:
+    """Positions of recovered periods and of episodes that are of one agent and mode."""
+    n_modes = int(max(mode.max(initial=0), episodes.mode.max(initial=0))) + 1
+    of_recovery, of_episode = agent * n_modes + mode, episodes.agent * n_modes + episodes.mode
+    order = np.argsort(of_episode, kind="stable")
+    first = np.searchsorted(of_episode[order], of_recovery, side="left")
+    last = np.searchsorted(of_episode[order], of_recovery, side="right")
+    n = last - first
+    recovery = np.repeat(np.arange(len(agent)), n)
+    rank = np.arange(n.sum()) - np.repeat(np.cumsum(n) - n, n)
+    return recovery, order[np.repeat(first, n) + rank]
+
+
+def log_hours(microseconds: Integers) -> Floats:
+    """Logarithm of durations in hours, of at least 0.01 h, to 12 decimals (certainty.md §3)."""
+    with np.errstate(divide="ignore"):
+        logs = np.log(microseconds / MICROSECONDS_PER_HOUR)
+    result: Floats = np.round(np.maximum(logs, LEAST_LOG_HOURS), 12).astype(np.float64)
+    return result
