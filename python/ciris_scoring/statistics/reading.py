@@ -20,7 +20,6 @@ from ciris_scoring.statistics.windows import (
     DAYS_TO_JUDGE,
     LOG_UNITS,
     NEVER,
-    SQUARE_UNITS,
     VALUE_UNITS,
     Deferrals,
     FragileEpisodes,
@@ -240,7 +239,7 @@ def _recoveries(episodes: FragileEpisodes, agents: range, shape: tuple[int, int]
     amounts = {
         "n_recoveries": (np.ones(len(hours)), 1),
         "log_recovery_hours": (hours, LOG_UNITS),
-        "log_recovery_hours_squared": (hours * hours, SQUARE_UNITS),
+        "log_recovery_hours_squared": (hours * hours, LOG_UNITS),
     }
     columns: dict[str, NDArray[Any]] = {}
     for name, (values, units) in amounts.items():
