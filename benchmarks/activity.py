@@ -18,7 +18,7 @@ from ciris_scoring.basics.project import Project
 INTERVAL_SECONDS = 0.01
 
 NO_NODE = "dbt's own queries"
-PYTHON_MODEL = "model.ciris_scoring.int_window_statistics"
+PYTHON_MODEL = "model.ciris_scoring.int_windows"
 """It computes in its transaction, while its session is idle."""
 
 # dbt begins its statements with a comment that names the node. Its begin and commit have none.

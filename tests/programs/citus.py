@@ -46,8 +46,8 @@ HOSTILE = {
 """What sessions on the workers inherit."""
 
 JUDGING = ("int_trace_verdicts", "int_fragility_events", "int_identity_events")
-PERIODS = ("int_agent_periods", "int_agent_totals")
-WINDOWS = ("int_agent_spine", "int_window_sums", "int_window_events")
+PERIODS = ("int_agent_periods",)
+WINDOWS = ("int_windows",)
 FACTORS = ("int_capacity_scores",)
 GATE = ("fct_capacity_scores", "fct_record_signs")
 ON_WORKERS = (*JUDGING, *PERIODS, *WINDOWS, *FACTORS, *GATE)

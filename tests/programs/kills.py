@@ -94,7 +94,7 @@ OF_THE_RUN = ("int_scoring_run", "int_scoring_parameters", "int_source_periods",
 SLOW_PYTHON_MODEL = f"""
     create function public.take_time() returns trigger language plpgsql as $$
         begin perform pg_sleep(0.03); return new; end $$;
-    create trigger take_time before insert on {SCHEMA}_intermediate.int_window_statistics
+    create trigger take_time before insert on {SCHEMA}_intermediate.int_windows
         for each row execute function public.take_time();
     """
 """It is so short that it would hardly ever be met."""
@@ -155,7 +155,7 @@ def real_run(database: Database, case: Case) -> Command:
     )
 
 
-BEFORE_PYTHON = r" s  model int_statistics_inputs\n"
+BEFORE_PYTHON = r" s  model int_agent_periods\n"
 NODE = r"\d+ of \d+ +\S+ +[\d.]+ s +(.+)"
 
 
@@ -170,7 +170,7 @@ def place(said: str) -> str:
         "behind the gate"
         if "model int_capacity_scores" in built
         else "before the gate"
-        if "model int_window_statistics" in built or "model int_statistics_inputs" not in built
+        if "model int_windows" in built or "model int_agent_periods" not in built
         else "Python model"
     )
     return f"{where}, after {built[-1]}" if built else where

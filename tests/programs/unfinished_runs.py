@@ -66,7 +66,7 @@ LIVES = """
     drop function if exists public.refuse_to_make, public.refuse_to_write cascade;
     drop sequence if exists public.written;
     """
-TABLES = ("int_window_sums", "int_window_statistics", "fct_capacity_scores", "int_runs")
+TABLES = ("int_agent_periods", "int_windows", "fct_capacity_scores", "int_runs")
 """One before the Python model, that one, and the first and the last behind the gate."""
 
 

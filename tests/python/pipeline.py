@@ -523,7 +523,6 @@ LOG_OF_RUNS = ("int_runs", "fct_scoring_runs")
 OF_ONE_RUN = {
     "int_scoring_run",
     "int_source_periods",
-    "int_agent_spine",
     "int_capacity_scores",
     *LOG_OF_RUNS,
 }

@@ -551,8 +551,8 @@ DBT_FULL_REFRESH = [
     Case("full refresh", REFRESH_EXPECTED, arguments=["--full-refresh"]),
     Case(
         "full refresh of one model",
-        ["would rebuild int_window_sums)", "ciris_allow_rescoring: true"],
-        arguments=["--full-refresh", "--select", "int_window_sums"],
+        ["would rebuild int_windows)", "ciris_allow_rescoring: true"],
+        arguments=["--full-refresh", "--select", "int_windows"],
     ),
     Case(
         "full refresh of one mart",
@@ -660,16 +660,14 @@ def test_a_refused_parameter_enters_no_score_of_a_part_built_after_it(published,
     """Somebody builds the statistics, and all that follows, after a run with another parameter was refused."""
     statistics = (
         "select agent_id_hash, as_of, window_days, inputs_digest, delta_drift, r_score"
-        " from ciris_intermediate.int_window_statistics"
+        " from ciris_intermediate.int_windows"
     )
     with published.connect() as connection:
         before = set(connection.execute(statistics).fetchall())
         refusal(run(published, variables={"ciris_scoring_parameters": {"norm_k": 10}}))
         # So that they have to be computed.
-        connection.execute("delete from ciris_intermediate.int_window_statistics where as_of = %s", [NEWEST])
-        part = dbt(
-            published, "build", "--select", "int_window_statistics+", variables={"ciris_as_of": NEWEST}
-        )
+        connection.execute("delete from ciris_intermediate.int_windows where as_of = %s", [NEWEST])
+        part = dbt(published, "build", "--select", "int_windows+", variables={"ciris_as_of": NEWEST})
         wrong = set(connection.execute(statistics).fetchall()) - before
     assert len(wrong) == 0, "r_score of the refused norm_k, under the digest of the published one"
     assert part.succeeded or "parameter" in part.said

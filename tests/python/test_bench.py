@@ -23,7 +23,7 @@ def test_everything_is_measured():
         "(a) one pass over the source ",
         "(b) the specification's SQL ",
         "(c) full history ",
-        "      int_window_statistics ",
+        "      int_windows ",
         "    tests ",
         "    dbt itself ",
         "(d) daily increment ",

@@ -16,7 +16,6 @@ BEFORE, NEWEST = "2026-06-14T00:00:00Z", "2026-06-15T00:00:00Z"
 EVIDENCE = (f"{SCHEMA}.fct_trace_verdicts", f"{SCHEMA}.fct_deferral_verdicts")
 """The marts that a failed run may change: views over the verdicts, which show those of the run in progress."""
 
-STATISTICS = f"{SCHEMA}_intermediate.int_window_statistics"
 VERDICTS_LEFT_OUT = f"""
     update cirislens.covenant_traces set action_was_overridden = null where "timestamp" >= '{BEFORE}'
     """
@@ -135,20 +134,20 @@ FAILURES = {
         ["at model int_deferral_verdicts", "deferral_value in [0, 1]", "Failing row contains ("],
     ),
     "a row without its key": Failure(
-        spoiled_as_it_is_made("int_agent_spine", "update {} set agent_id_hash = null"),
+        trigger("_intermediate.int_agent_periods", "new.agent_id_hash := null; return new;"),
         NO_TRIGGER,
         [
-            "at model int_agent_spine",
-            'the rule "agent_id_hash not null": agent_id_hash null, period_start 2026-',
+            "at model int_agent_periods",
+            'null value in column "agent_id_hash" of relation "int_agent_periods" violates not-null constraint',
         ],
     ),
     "two rows of one key": Failure(
-        spoiled_as_it_is_made("int_agent_spine", "insert into {} select * from {} limit 1"),
+        trigger("_intermediate.int_windows", "new.window_days := 7; return new;"),
         NO_TRIGGER,
         [
-            f"{SCHEMA}_intermediate.int_agent_spine would have two rows of one key: ",
-            ": Key (agent_id_hash, period_start)=(",
-            ") is duplicated.\n",
+            "at model int_windows (models/intermediate/windows/int_windows.py)",
+            "Key (agent_id_hash, as_of, window_days)=(",
+            "already exists",
         ],
     ),
     "a test of what is judged": Failure(
@@ -160,22 +159,18 @@ FAILURES = {
         ["at test ", "(tests/singular/assert_every_source_row_is_judged.sql)"],
     ),
     "a Python model": Failure(
-        trigger("_intermediate.int_statistics_inputs", "new.n_agents := new.n_agents + 1; return new;"),
+        trigger("_intermediate.int_agent_periods", "new.n_unsafe := null; return new;"),
         NO_TRIGGER,
-        [
-            "at model int_window_statistics (models/intermediate/statistics/int_window_statistics.py)",
-            "int_statistics_inputs was made from ",
-        ],
+        ["at model int_windows (models/intermediate/windows/int_windows.py)", "hold a null"],
     ),
     "a result of a Python model": Failure(
-        # The as-of of the last run lies in the lookback: its inputs, and so their digest, are as they were.
-        f"update {STATISTICS} set r_score = r_score / 2 where as_of = '{BEFORE}'",
-        f"update {STATISTICS} set r_score = r_score * 2 where as_of = '{BEFORE}'",
+        trigger("_intermediate.int_windows", "new.r_score := new.r_score / 2; return new;"),
+        NO_TRIGGER,
         ["at test ", "assert_candidates_follow_from_their_parts"],
     ),
     "limits that are not those of the scores": Failure(
-        f"update {STATISTICS} set i_chain_high = i_chain_low - 0.01 where as_of = '{BEFORE}'",
-        f"delete from {STATISTICS} where as_of = '{BEFORE}'",
+        trigger("_intermediate.int_windows", "new.i_chain_high := new.i_chain_low - 0.01; return new;"),
+        NO_TRIGGER,
         ["at test ", "assert_candidates_follow_from_their_parts"],
     ),
     "the gate itself": Failure(
@@ -259,9 +254,7 @@ def test_a_full_refresh_that_fails_leaves_every_mart_and_must_be_repeated(databa
     refresh = ("--full-refresh", "--allow-rescoring")
     before = marts(database)
     with database.connect() as connection:
-        connection.execute(
-            spoiled_as_it_is_made("int_window_statistics", "update {} set r_score = r_score / 2")
-        )
+        connection.execute(spoiled_as_it_is_made("int_windows", "update {} set r_score = r_score / 2"))
     message = refusal(run(database, *refresh, as_of=NEWEST), exit_code=1)
     assert "at test " in message
     after = marts(database)

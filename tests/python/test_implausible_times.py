@@ -45,9 +45,9 @@ def test_clocks_that_are_zero(database: Database) -> None:
                            "2019-12-31 00:00:00+00"])  # fmt: skip
             assert counted == [(name, day, 1) for name in sorted([agent, "only-then"]) for day in days]
             [[n_periods]] = connection.execute(
-                "select count(*) from ciris_intermediate.int_agent_spine"
+                "select count(*) from ciris_intermediate.int_windows"
             ).fetchall()
-            assert n_periods < 12 * 2 * len({key[0] for key in expected})
+            assert n_periods < 12 * 2 * 2 * len({key[0] for key in expected})
             assert connection.execute(
                 "select count(*) from ciris.dim_agents where agent_id_hash = 'only-then'"
             ).fetchall() == [(0,)]
@@ -68,8 +68,8 @@ def test_a_lone_trace_years_ago(database: Database) -> None:
             "select count(*), count(distinct as_of) from ciris.fct_capacity_scores where agent_id_hash = 'lone'"
         ).fetchall() == [(7 + 30, 30)]
         assert connection.execute(
-            "select count(*) from ciris_intermediate.int_agent_spine where agent_id_hash = 'lone'"
-        ).fetchall() == [(30,)]
+            "select count(*) from ciris_intermediate.int_windows where agent_id_hash = 'lone'"
+        ).fetchall() == [(7 + 30,)]
         as_ofs = [START + timedelta(days=d) for d in (-2000, 1, 5, 12)]
         assert differences_from_brute_force(connection, SCHEMA, as_of, as_ofs=as_ofs) == []
 

@@ -34,7 +34,7 @@ LEFT = {
     "stg_cirislens__event_traces",
     *["stg_cirislens__covenant_traces", "stg_cirislens__covenant_trace_batches"],
     *["stg_cirislens__covenant_public_keys", "stg_cirislens__wbd_deferrals"],
-    *["int_agent_names", "int_core_identity", "int_integrity", "int_resilience_inputs", "int_resilience"],
+    *["int_agent_names", "int_fragile_episodes", "int_core_identity", "int_integrity", "int_resilience"],
     *["int_incompleteness_awareness", "int_sustained_coherence", "int_sign_inputs", "int_successions"],
     *["fct_trace_verdicts", "fct_factor_components", "fct_score_attribution", "fct_score_comparisons"],
     *["fct_score_changes", "fct_scoring_runs", "fct_deferral_verdicts"],
@@ -129,8 +129,8 @@ CHANGES = {
         alter table public.copy rename to fct_score_changes;
         alter table public.fct_score_changes set schema {SCHEMA}""",
     "a table that was renamed below a view": f"""
-        alter table {INTERMEDIATE}.int_window_statistics rename to elsewhere;
-        create table {INTERMEDIATE}.int_window_statistics (like {INTERMEDIATE}.elsewhere including all)""",
+        alter table {INTERMEDIATE}.int_windows rename to elsewhere;
+        create table {INTERMEDIATE}.int_windows (like {INTERMEDIATE}.elsewhere including all)""",
     "a constant table": f"update {SCHEMA}.dim_capacity_categories set label = 'well'",
     "a seed": f"delete from {INTERMEDIATE}.deferral_outcomes",
     "a column of the log of runs": f"alter table {INTERMEDIATE}.int_runs drop column remedy cascade",
@@ -221,17 +221,14 @@ def test_a_view_that_goes_while_a_run_is_at_work_is_there_after_the_next(states,
 def test_plain_dbt_may_go_on_after_a_run_that_left_something(states, database):
     """The Python model dies, and somebody brings the run to its end by hand, with all that is after it."""
     with database.connect() as connection:
-        connection.execute(
-            trigger("_intermediate.int_window_statistics", "raise exception 'the disk is full';")
-        )
+        connection.execute(trigger("_intermediate.int_windows", "raise exception 'the disk is full';"))
         assert run(database, as_of=NEWEST).exit_code == 1
         connection.execute(NO_TRIGGER)
     rest = dbt(
         database,
         "build",
         "--select",
-        "int_window_statistics+",
-        "int_window_sums+",
+        "int_windows+",
         variables={"ciris_as_of": NEWEST},
     )
     assert rest.succeeded, rest.said

@@ -43,7 +43,7 @@ REWRITTEN = {
         *["int_deferral_verdicts", "int_capacity_scores"],
     },
     # What describes one run.
-    "anew": {"int_scoring_run", "int_source_periods", "int_agent_spine"},
+    "anew": {"int_scoring_run", "int_source_periods"},
 }
 
 

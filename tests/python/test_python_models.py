@@ -195,9 +195,7 @@ def test_a_model_that_fails_is_named_and_rolled_back_and_retry_goes_on(fleet, mo
     variables = {"ciris_as_of": NEWEST}
     with database.connect() as connection:
         # So that there is something to compute.
-        connection.execute(
-            f"delete from {SCHEMA}_intermediate.int_window_statistics where as_of = %s", [NEWEST]
-        )
+        connection.execute(f"delete from {SCHEMA}_intermediate.int_windows where as_of = %s", [NEWEST])
     expected = marts(database, without=RUN_TIMES)
     before = marts(database)
 
@@ -208,10 +206,10 @@ def test_a_model_that_fails_is_named_and_rolled_back_and_retry_goes_on(fleet, mo
         patched.setattr("ciris_scoring.statistics.window_statistics.finish_block", fail)
         failed = dbt(database, "build", variables=variables)
     assert not failed.succeeded
-    assert "int_window_statistics" in failed.said and "a bug" in failed.said
+    assert "int_windows" in failed.said and "a bug" in failed.said
     assert marts(database) == before
     with database.connect() as connection:
-        left = f"select count(*) from {SCHEMA}_intermediate.int_window_statistics where as_of = %s"
+        left = f"select count(*) from {SCHEMA}_intermediate.int_windows where as_of = %s"
         assert connection.execute(left, [NEWEST]).fetchone() == (0,)
     retried = dbt(database, "retry")
     assert retried.succeeded, retried.said

@@ -41,7 +41,7 @@ from pipeline import table_differences
 from test_bad_input import dbt, restore, run
 
 VERDICTS = f"{SCHEMA}_intermediate.int_trace_verdicts"
-WINDOWS = f"{SCHEMA}_intermediate.int_window_sums"
+WINDOWS = f"{SCHEMA}_intermediate.int_windows"
 LARGEST_FILE = 16 << 20
 """As large as a file of the server's log, which it must be able to write."""
 
@@ -119,7 +119,7 @@ def test_a_run_that_has_lost_its_lock_writes_no_more(fleet):
 def test_plain_dbt_shares_the_lock_while_it_writes(fleet, monkeypatch):
     database, cases = fleet
     restore(database, cases["increment"].state)
-    plain = (PROGRAMS / "dbt", "run", *at(database), "--select", "int_window_sums")
+    plain = (PROGRAMS / "dbt", "run", *at(database), "--select", "int_windows")
     with somebody_in_the_way(database, WINDOWS) as blocker, Command(*plain) as writer:
         wait_until_one_waits(blocker)
         monkeypatch.setattr("ciris_scoring.basics.run_lock.LOCK_SECONDS", 0.5)
@@ -157,7 +157,7 @@ def test_runs_never_mix(fleet):
             third.wait_until_said(r"Ended database process \d+, at work for a run that has lost its lock")
             blocker.execute("rollback")
             assert first.wait() == 1
-            assert "Error: dbt stopped at model int_window_sums" in first.said
+            assert "Error: dbt stopped at model int_windows" in first.said
             assert third.wait() == 0, third.said
     with database.connect() as connection:
         assert table_differences(connection, SCHEMA, UNDISTURBED) == []
@@ -218,7 +218,7 @@ def test_a_server_that_fails_in_the_middle(fleet):
     restore(database, case.state)
     server, data = database.server, data_folder(database.server)
     _without_room(database, case, data)
-    _restarted(database, case, "model int_window_sums\n", lambda: restart(server, data))
+    _restarted(database, case, "model int_windows\n", lambda: restart(server, data))
     _restarted(database, case, "model int_capacity_scores\n", lambda: crash(server, data))
     _out_of_time(database, case)
     assert differences_after_another_run(database, case) == []
@@ -261,7 +261,7 @@ def _out_of_time(database: Database, case: Case) -> None:
         connection.execute(f"alter database {database.name} set statement_timeout = '2s'")
     with somebody_in_the_way(database, WINDOWS):
         error, hint = _failure(database, case)
-    assert re.search("at model int_window_sums .*: canceling statement due to statement timeout", error)
+    assert re.search("at model int_windows .*: canceling statement due to statement timeout", error)
     assert hint.startswith("Hint: The marts stay as they were.")
     assert half_published(case, marts(database)) == []
 

@@ -173,7 +173,7 @@ def test_commands_that_build_nothing_of_ours_are_no_runs(marts, sample):
 
 def test_plain_dbt_that_is_killed_stays_unfinished(marts, sample):
     with sample.connect() as blocker:
-        blocker.execute(f"begin; lock table {SCHEMA}_intermediate.int_window_sums in share mode")
+        blocker.execute(f"begin; lock table {SCHEMA}_intermediate.int_windows in share mode")
         variables = ("--vars", json.dumps({"ciris_as_of": AS_OF}))
         with Command(PROGRAMS / "dbt", "run", *command_line.at(sample), *variables) as killed:
             wait_until_one_waits(blocker)
@@ -209,7 +209,7 @@ def test_a_first_run_enters_itself_too(embedded_postgres, tmp_path, how):
         assert not first_run(ciris_scoring_parameters={"min_traces": -1})
         command, outcome, message = connection.execute(log).fetchone()
         assert (command, outcome) == (how, "refused") and "min_traces" in message
-        connection.execute(DIES.format(table="int_window_sums", nth=1))
+        connection.execute(DIES.format(table="int_windows", nth=1))
         assert not first_run()
         command, outcome, message = connection.execute(log).fetchone()
         assert (command, outcome) == (how, "failed") and "the disk is full" in message

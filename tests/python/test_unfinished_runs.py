@@ -37,17 +37,17 @@ ARRIVES = f"""
 
 CASES = [
     (Death("a run made twice", "fct_capacity_scores"), "rescore"),
-    (Death("an increment", "int_window_sums"), "a part in plain dbt"),
+    (Death("an increment", "int_agent_periods"), "a part in plain dbt"),
     (Death("an increment", "fct_fleet_capacity"), "earlier run"),
-    (Death("an increment", "int_window_statistics"), "plain dbt"),
+    (Death("an increment", "int_windows"), "plain dbt"),
     (Death("an increment", "int_runs", in_dbt=True), "run"),
-    (Death("an increment", "int_window_statistics", in_dbt=True), "plain dbt retry"),
+    (Death("an increment", "int_windows", in_dbt=True), "plain dbt retry"),
     (Death("a run with a longer lookback", "fct_fleet_capacity"), "run"),
     (Death("a rescore", "fct_capacity_scores"), "a part in plain dbt"),
     (Death("a full refresh", "int_capacity_scores"), "rescore"),
-    (Death("a full refresh", "int_window_sums", in_dbt=True), "plain dbt"),
+    (Death("a full refresh", "int_agent_periods", in_dbt=True), "plain dbt"),
     (Death("a first run", "fct_fleet_capacity"), "rescore"),
-    (Death("a first run", "int_window_sums", in_dbt=True), "plain dbt retry"),
+    (Death("a first run", "int_agent_periods", in_dbt=True), "plain dbt retry"),
 ]
 
 
