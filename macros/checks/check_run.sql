@@ -15,7 +15,7 @@
   {%- do check_earlier_state() -%}
   {%- do check_encoding() -%}
   {%- do check_scoring_parameters() -%}
-  {%- do verdict_bound() -%}
+  {%- do verdict_threshold() -%}
   {%- do check_as_of() -%}
   {%- do lookback_periods() -%}
   {%- do check_lock() -%}

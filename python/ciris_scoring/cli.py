@@ -14,7 +14,14 @@ from ciris_scoring.basics import as_of as as_of_time
 from ciris_scoring.basics.errors import INTERRUPTED, CirisError, InputError, one_line
 from ciris_scoring.basics.terminal import accept_any_character, coloured, plural, printable
 from ciris_scoring.basics.termination import interrupted_by_sigterm
-from ciris_scoring.options import Place, database_options, every_second, fleet_options, project_dir_option
+from ciris_scoring.options import (
+    Number,
+    Place,
+    database_options,
+    every_second,
+    fleet_options,
+    project_dir_option,
+)
 
 # Modules that import dbt or pandas are imported by the commands that need them, so that --help answers at once.
 
@@ -256,11 +263,9 @@ def check(for_machines: bool, place: Place) -> None:
 )
 @click.option("--since", metavar="TIME", help="Compare with this as-of too, of the same agent and window.")
 @click.option(
-    "--bound",
-    type=click.FloatRange(0, 1),
-    default=0.6,
-    show_default=True,
-    help="What the permission asks for that the verdict is about.",
+    "--threshold",
+    type=Number(0, 1),
+    help="Steady score that the permission asks for. [default: that of the published verdict]",
 )
 @click.option("--json", "for_machines", is_flag=True, help="Print a JSON object with full precision.")
 @database_options
@@ -269,7 +274,7 @@ def explain(
     as_of: str | None,
     window_days: int | None,
     since: str | None,
-    bound: float,
+    threshold: float | None,
     for_machines: bool,
     place: Place,
 ) -> None:
@@ -289,7 +294,7 @@ def explain(
     from ciris_scoring.serve.explain import explain as read_explanation
 
     project = place.project()
-    explanation = read_explanation(project, agent, as_of, window_days, since, bound)
+    explanation = read_explanation(project, agent, as_of, window_days, since, threshold)
     click.echo(as_json(explanation) if for_machines else page(explanation))
 
 

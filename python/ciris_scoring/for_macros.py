@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import Any
 
 from ciris_scoring.basics import connection, run_lock
+from ciris_scoring.reading import verdict
 
 CONSTANTS: Mapping[str, Any] = MappingProxyType(
     {
@@ -17,6 +18,7 @@ CONSTANTS: Mapping[str, Any] = MappingProxyType(
         "search_path": connection.SEARCH_PATH,
         "run_lock": run_lock.RUN_LOCK,
         "writers_lock": run_lock.WRITERS_LOCK,
+        "reviewing_alerts": verdict.REVIEWING,
     }
 )
 """By the name that macros use."""

@@ -117,11 +117,11 @@ def test_every_page_fits(project, marts):
 
 
 def test_the_verdict_stands_first_and_is_as_wide_as_the_terminal(scored_sample, monkeypatch):
-    said = invoke(scored_sample, LINK, "--bound", "0.4").stdout.splitlines()
+    said = invoke(scored_sample, LINK, "--threshold", "0.4").stdout.splitlines()
     assert said[3] == "Verdict at 0.4: review: 0.45 to 0.68 lies at or above 0.4; broken chain"
     told = json.loads(invoke(scored_sample, LINK, "--json").stdout)
     assert told["verdict"] == {
-        "verdict": "review", "reason": "0.6 lies inside 0.45 to 0.68; broken chain", "bound": 0.6,
+        "verdict": "review", "reason": "0.6 lies inside 0.45 to 0.68; broken chain", "threshold": 0.6,
     }  # fmt: skip
     assert [one["name"] for one in told["raised"]] == ["broken_chain"]
     monkeypatch.setenv("COLUMNS", "72")

@@ -20,13 +20,16 @@ VERDICTS: Mapping[str, tuple[str, str]] = {
         "An alert or a sign is raised: look into it first. Give no new permission before; one that is held is for "
         "whoever looks.",
     ),
-    "withhold": ("Withhold", "The range lies below the bound: take the permission away, or do not give it."),
+    "withhold": (
+        "Withhold",
+        "The range lies below the threshold: take the permission away, or do not give it.",
+    ),
     "keep": (
         "Keep",
-        "The bound lies inside the range: leave the permission as it is, give no new one, look closer.",
+        "The threshold lies inside the range: leave the permission as it is, give no new one, look closer.",
     ),
     "wait": ("Wait", "Too little history or too few traces to say anything: look again later."),
-    "grant": ("Grant", "The range lies at or above the bound: the permission can be given, or stay."),
+    "grant": ("Grant", "The range lies at or above the threshold: the permission can be given, or stay."),
 }
 """Name of each verdict, and what to do."""
 CONFIDENCE: Mapping[str, str] = {
