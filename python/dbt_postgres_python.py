@@ -58,7 +58,7 @@ def _components(self: PostgresAdapter) -> Any:
 
 
 def _constants(self: PostgresAdapter) -> Any:
-    from ciris_scoring.for_macros import CONSTANTS
+    from ciris_scoring.job.for_macros import CONSTANTS
 
     return CONSTANTS
 

@@ -1,6 +1,6 @@
 {#- Every table and column that the models read exists and has a readable type (scoring.md §10). -#}
 {% macro check_sources() %}
-  {%- if setting('source') not in [none, 'traces', 'events'] -%}
+  {%- if setting('source') is not none and setting('source') not in constant('tables_of_shape', {}) | list -%}
     {{ refuse(
       "Variable ciris_source is " ~ shown(setting('source')) ~ ", but must be traces or events, or left out.") }}
   {%- endif -%}
@@ -96,7 +96,7 @@
 {#- Newer lenses call three tables accord_*: the option to paste if only those exist. -#}
 {% macro accord_variables() %}
   {%- set found = [] -%}
-  {%- for name in ['covenant_traces', 'covenant_public_keys', 'covenant_trace_batches'] -%}
+  {%- for name in constant('tables_of_shape', {})['traces'] if name.startswith('covenant_') -%}
     {%- set newer = name | replace('covenant_', 'accord_') -%}
     {%- if source_types(name) | length == 0 and columns_of(setting('source_schema'), newer) | length > 0 -%}
       {%- do found.append('ciris_' ~ name ~ '_table: ' ~ newer) -%}

@@ -1,18 +1,10 @@
 {#- Intervals of the score (certainty.md §3): what SQL and Python agree on, and the columns they share. -#}
 
-{#- Version of the method, part of the digest of what statistics are made from. Count it up when limits change, and with it
-    METHOD_VERSION in python/ciris_scoring/statistics/inputs.py. -#}
-{% macro interval_method_version() %}
-  {{ return(3) }}
-{% endmacro %}
-
 {#- Everything but data that decides drift, R or a limit, joined by |: the method's version, hours per period, and the
     parameters that Python reads (ciris_scoring.statistics.inputs.Parameters), in their published spelling. -#}
 {% macro statistics_parameters() %}
-  {%- set values = [interval_method_version(), period_hours()] -%}
-  {%- for name in ['lambda_c', 'mu_c', 'integrity_floor', 'replay_enabled', 'replay_min_sample', 'mttr_scale_hours',
-                   'norm_k', 'norm_x0', 'drift_pseudo_count', 'drift_min_sample', 'decay_per_day', 'w_corroborated',
-                   'w_uncorroborated', 'min_traces', 'steady_days', 'episode_z'] -%}
+  {%- set values = [constant('method_version'), period_hours()] -%}
+  {%- for name in constant('statistics_parameters') -%}
     {%- do values.append(scoring_parameter_text(name)) -%}
   {%- endfor -%}
   {{ return(values | join('|')) }}
@@ -21,12 +13,12 @@
 {#- Columns of fct_capacity_scores that have limits, COLUMN_low and COLUMN_high: the score, its factors and the steady
     score. -#}
 {% macro scores_with_limits() %}
-  {{ return(['capacity_score', 'c_score', 'i_int_score', 'r_score', 'i_inc_score', 's_score', 'capacity_score_steady']) }}
+  {{ return(constant('scores_with_limits')) }}
 {% endmacro %}
 
-{#- Logarithm of a duration in hours, of at least 0.01 h, as an exact decimal, so that sums are the same in any order. -#}
+{#- Logarithm of a duration in hours, of at least least_hours, as an exact decimal, so that sums are the same in any order. -#}
 {% macro log_hours(duration) -%}
-  round(ln(greatest(extract(epoch from {{ duration }})::double precision / 3600, 0.01))::numeric, 12)
+  round(ln(greatest(extract(epoch from {{ duration }})::double precision / 3600, {{ constant('least_hours') }}))::numeric, 12)
 {%- endmacro %}
 
 {#- A limit that holds what SQL makes of the same sums: Python's last digit may be another. Null where the limit is. -#}
@@ -58,13 +50,7 @@
 {#- 64-bit hash of the sums of a period that the statistics are made from. Hashes of several periods are added up: where the
     sum is another, they have to be computed again. -#}
 {% macro sums_hash() -%}
-  {%- set sums = [
-      'n_traces', 'n_identity_changes', 'n_overridden', 'n_chain_valid', 'n_fields_present', 'n_replay_sampled',
-      'n_replay_succeeded', 'n_unsafe', 'n_signals_corroborated', 'n_signals_uncorroborated', 'n_coherent_corroborated',
-      'n_coherent_uncorroborated', 'n_recoveries', 'log_recovery_hours', 'log_recovery_hours_squared',
-      'judged_by_bin::text', 'confidence_by_bin::text', 'successes_by_bin::text',
-      'hash_array_extended(score_triples, 0)',
-  ] -%}
-  {%- for metric in drift_metrics() -%} {%- do sums.append(metric ~ '_histogram::text') -%} {%- endfor -%}
+  {%- set sums = ['hash_array_extended(score_triples, 0)'] -%}
+  {%- for name in constant('statistics_sums') -%} {%- do sums.append(name ~ '::text') -%} {%- endfor -%}
   hashtextextended(concat_ws('|', {{ epoch('period_start') }}, {{ sums | join(', ') }}), 0)
 {%- endmacro %}

@@ -1,13 +1,13 @@
 {#- Settings inherited from role, database or server that must not decide what is written; Python's sessions use the same
     ones, and basics/connection.py defines them. For the whole session, because a model goes on after its transaction. -#}
 {% macro session_settings() %}
-      {%- for name, value in constant('settings_not_to_inherit').items() %}
+      {%- for name, value in constant('settings_not_to_inherit', {}).items() %}
       set {{ name }} to '{{ value }}';
       {%- endfor %}
       {%- if is_distributed() %}
       set citus.enable_local_execution to 'off';
       set citus.multi_shard_modify_mode to 'sequential';
-      {%- for name, value in constant('settings_on_cluster').items() %}
+      {%- for name, value in constant('settings_on_cluster', {}).items() %}
       set {{ name }} to '{{ value }}';
       {%- endfor %}
       {%- endif %}
@@ -18,5 +18,5 @@
 
 {#- The settings that change how values are parsed or printed; Citus workers need them too. -#}
 {% macro settings_of_values() %}
-  {{ return(constant('settings_of_values')) }}
+  {{ return(constant('settings_of_values', {})) }}
 {% endmacro %}

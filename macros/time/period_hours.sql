@@ -1,9 +1,9 @@
 {#- Length of a scoring period in hours (scoring.md §1): 24, or 1. -#}
 {% macro period_hours() %}
-  {%- set period = setting('scoring_period') -%}
-  {%- if period not in ['day', 'hour'] -%}
+  {%- set period, hours = setting('scoring_period'), constant('period_hours', {}) -%}
+  {%- if hours and period not in hours | list -%}
     {{ exceptions.raise_compiler_error(
-      "Variable ciris_scoring_period is " ~ shown(period) ~ ", but must be day or hour.") }}
+      "Variable ciris_scoring_period is " ~ shown(period) ~ ", but must be " ~ hours | join(' or ') ~ ".") }}
   {%- endif -%}
-  {{ return(24 if period == 'day' else 1) }}
+  {{ return(hours[period]) }}
 {% endmacro %}

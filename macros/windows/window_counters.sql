@@ -10,8 +10,8 @@
 
 {#- The counters that are arrays, and their lengths: one element per bin, or per field of record_sign_fields. -#}
 {% macro window_arrays() %}
-  {%- set arrays = {'excess_confidence': 10} -%}
-  {%- for counter in ['n_checked', 'n_unreported', 'n_contradicted'] -%}
+  {%- set arrays = {'excess_confidence': score_bins()} -%}
+  {%- for counter in constant('record_sign_arrays') -%}
     {%- do arrays.update({counter: record_sign_fields() | length}) -%}
   {%- endfor -%}
   {{ return(arrays) }}
@@ -19,8 +19,7 @@
 
 {#- The counters that windows also have for the baseline: signs compare with them. -#}
 {% macro baseline_sums() %}
-  {%- set names = ['n_traces', 'n_trivial', 'n_renumbered', 'n_shared_key', 'n_new_keys'] -%}
-  {{ return(names + (window_arrays().keys() | reject('eq', 'excess_confidence') | list)) }}
+  {{ return(constant('record_sign_counters') + constant('record_sign_arrays')) }}
 {% endmacro %}
 
 {#- An array of n elements of SQL, with $i as 1 to n. -#}

@@ -334,7 +334,7 @@ silent as (
 
 alerts as (
 
-    {% for kind in ['low_capacity', 'broken_chain', 'falling', 'episode', 'silent'] %}
+    {% for kind in constant('alert_kinds') %}
     select
         agent_id_hash,
         agent_name,

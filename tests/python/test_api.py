@@ -1578,7 +1578,7 @@ def test_the_api_is_shown_by_swagger_ui_from_here(port, browser):
     here = f"http://127.0.0.1:{port}"
     assert {url.removeprefix(here) for url in asked if not url.startswith(("data:", "blob:"))} == {
         *("/docs", "/docs/swagger-ui-bundle.js", "/docs/swagger-ui.css", "/openapi.json"),
-        f"{SCORING}/capacity/fleet?threshold=0.6&sort=-composite_score&offset=0",
+        f"{SCORING}/capacity/fleet?sort=-composite_score&offset=0",
     }
 
 

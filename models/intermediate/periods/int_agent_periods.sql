@@ -74,12 +74,12 @@ trace_sums as (
         count(*) filter (where is_renumbered)::integer as n_renumbered,
         array_agg(score_triple) filter (where score_triple is not null) as unsorted_triples,
         {% for metric in drift_metrics() %}
-        {{ array_of_each(10, 'count(*) filter (where ' ~ metric ~ '_bin = $i)') }}::integer[] as {{ metric }}_histogram,
+        {{ array_of_each(score_bins(), 'count(*) filter (where ' ~ metric ~ '_bin = $i)') }}::integer[] as {{ metric }}_histogram,
         {% endfor %}
         count(judged_bin)::integer as n_judged,
-        {{ array_of_each(10, 'count(*) filter (where judged_bin = $i)') }}::integer[] as judged_by_bin,
-        {{ array_of_each(10, 'coalesce(sum(confidence) filter (where judged_bin = $i), 0)') }} as confidence_by_bin,
-        {{ array_of_each(10, 'count(*) filter (where judged_bin = $i and action_success)') }}::integer[]
+        {{ array_of_each(score_bins(), 'count(*) filter (where judged_bin = $i)') }}::integer[] as judged_by_bin,
+        {{ array_of_each(score_bins(), 'coalesce(sum(confidence) filter (where judged_bin = $i), 0)') }} as confidence_by_bin,
+        {{ array_of_each(score_bins(), 'count(*) filter (where judged_bin = $i and action_success)') }}::integer[]
         as successes_by_bin
     from verdicts
     group by

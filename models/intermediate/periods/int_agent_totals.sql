@@ -20,7 +20,7 @@ with periods as (
         {% for name, places in window_arrays().items() if name != 'excess_confidence' %}
         {{ name }},
         {% endfor %}
-        {{ array_of_each(10, 'confidence_by_bin[$i] - successes_by_bin[$i]') }} as excess_confidence
+        {{ array_of_each(score_bins(), 'confidence_by_bin[$i] - successes_by_bin[$i]') }} as excess_confidence
     from {{ ref('int_agent_periods') }}
     where period_start >= {{ rejudged_from() }}
 

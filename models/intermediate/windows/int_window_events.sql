@@ -14,7 +14,7 @@
     Each counts at the as-ofs of a stretch [first_as_of, end_as_of): it is added at the first and taken away at the
     second, so a row's count is the sum of what stands before it. A stretch that ended by the cutoff counts nowhere. Grain and key: agent, as-of, window. Nothing is null. -#}
 {%- set steady_days = scoring_parameter('steady_days') %}
-{%- set days_to_judge = 7 %}
+{%- set days_to_judge = constant('days_to_judge') %}
 {%- set of_deferrals = ['window', 'steady', 'before'] %}
 {%- set counted = ['open', 'modes', 'modes_open', 'raised', 'escalated', 'due', 'due_open', 'due_before', 'open_before',
                    'recoveries_before', 'modes_before'] %}

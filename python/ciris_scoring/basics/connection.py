@@ -13,7 +13,7 @@ from ciris_scoring.basics.errors import DatabaseError, one_line
 from ciris_scoring.basics.project import Project
 
 APPLICATION_NAME = "ciris-scoring"
-# dbt's sessions use the settings below too: macros/lock/session_settings.sql gets them from for_macros.py.
+# dbt's sessions use the settings below too: macros/lock/session_settings.sql gets them from job/for_macros.py.
 # Settings that change how values are parsed or printed; Citus workers need them too.
 SETTINGS_OF_VALUES: Mapping[str, str] = MappingProxyType(
     {

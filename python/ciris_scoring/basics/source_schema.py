@@ -114,6 +114,12 @@ SOURCE_TABLES: Mapping[str, SourceTable] = MappingProxyType(
 ENGINE_TABLES = ("trace_events", "federation_keys", "federation_revocations", "accord_public_keys")
 """Source tables of a lens that stores events, made by the engine ciris-persist."""
 
+REQUIRED_FIELDS = (
+    *("thought_id", "csdma_plausibility_score", "dsdma_domain_alignment", "idma_k_eff", "conscience_passed"),
+    *("coherence_level", "entropy_level", "selected_action", "action_success", "signature"),
+)
+"""Fields of a trace that I_coverage asks for (scoring.md §4)."""
+
 TRACE_COLUMNS = SOURCE_TABLES["covenant_traces"].column_names
 DEFERRAL_COLUMNS = SOURCE_TABLES["wbd_deferrals"].column_names
 PUBLIC_KEY_COLUMNS = SOURCE_TABLES["covenant_public_keys"].column_names

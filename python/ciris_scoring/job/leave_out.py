@@ -13,8 +13,8 @@ from ciris_scoring.basics.connection import has_right, one_row
 from ciris_scoring.basics.project import PREFIX, SET_BY_US, Project
 from ciris_scoring.basics.relations import PACKAGE, Relations
 from ciris_scoring.basics.source_schema import ENGINE_TABLES
-from ciris_scoring.for_macros import CONSTANTS
 from ciris_scoring.job.dbt_build import DbtBuild
+from ciris_scoring.job.for_macros import CONSTANTS
 from ciris_scoring.job.run_log import Attempt
 
 VARIABLES_OF_ONE_RUN = SET_BY_US | {f"{PREFIX}allow_rescoring", f"{PREFIX}as_of"}

@@ -32,12 +32,16 @@ AS_OF_MEANT = """
         )
 """
 """SQL: `meant`, the as-of whose alerts stand at an as-of: itself, but a run that scored nobody raises alerts too."""
-RAISED_WORDS = {
+ALERT_WORDS = {
     "low_capacity": "low capacity",
     "broken_chain": "broken chain",
     "falling": "falling",
     "episode": "episode",
     "silent": "silent",
+}
+"""Kinds of alerts, in words."""
+RAISED_WORDS = {
+    **ALERT_WORDS,
     "contradicted_null": "verdict missing though recorded",
     "shared_key": "key of another agent",
     "unreported": "verdict not reported",
@@ -51,7 +55,7 @@ RAISED_WORDS = {
     "repeated_records": "repeated records",
     "constant_value": "constant confidence",
 }
-"""Kinds of alerts, and signs."""
+"""Kinds of alerts, and signs, in words."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,8 @@ from ciris_scoring.statistics.session import Session
 KEY = ("agent_id_hash", "as_of", "window_days")
 FACTOR_SCORES = ("c_score", "i_int_score", "r_score", "i_inc_score", "s_score")
 """The columns of the factors, in the order of ``FACTORS``."""
+SCORES_WITH_LIMITS = ("capacity_score", *FACTOR_SCORES, "capacity_score_steady")
+"""The columns of scores that have limits, COLUMN_low and COLUMN_high."""
 
 DELTAS = tuple(f"delta_{metric}" for metric in METRICS)
 BEHAVIOUR = tuple(f"behaviour_{name}" for name in Behaviour._fields)
@@ -139,7 +141,7 @@ def statistics_query() -> str:
 
 def column_names() -> list[str]:
     """Columns of numbers, in the order in which they are written."""
-    limited = ["capacity_score", *FACTOR_SCORES, "capacity_score_steady"]
+    limited = list(SCORES_WITH_LIMITS)
     limited += [component for component in COMPONENTS if component not in FACTOR_SCORES]
     return [
         *(
