@@ -5,5 +5,5 @@
     {{ exceptions.raise_compiler_error(
       "Variable ciris_scoring_period is " ~ shown(period) ~ ", but must be " ~ hours | join(' or ') ~ ".") }}
   {%- endif -%}
-  {{ return(hours[period]) }}
+  {{ return(hours[period] if hours else 24) }}
 {% endmacro %}
