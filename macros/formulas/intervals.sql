@@ -3,7 +3,7 @@
 {#- Version of the method, part of the digest of what statistics are made from. Count it up when limits change, and with it
     METHOD_VERSION in python/ciris_scoring/statistics/inputs.py. -#}
 {% macro interval_method_version() %}
-  {{ return(3) }}
+  {{ return(4) }}
 {% endmacro %}
 
 {#- Everything but data that decides drift, R or a limit, joined by |: the method's version, hours per period, and the

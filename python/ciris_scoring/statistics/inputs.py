@@ -122,7 +122,7 @@ class Level(NamedTuple):
     """Towards a better score."""
 
 
-METHOD_VERSION = 3
+METHOD_VERSION = 4
 """Version of the method. It is counted up when limits change, here and in the macro ``interval_method_version``."""
 
 SCORE_LEVEL = Level(1.645, 1.96)

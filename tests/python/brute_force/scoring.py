@@ -786,12 +786,13 @@ def _drift(recent: list[int], baseline: list[int], p: Mapping[str, Any]) -> floa
     n_r, n_b = sum(recent), sum(baseline)
     if min(n_r, n_b) < max(1, p["drift_min_sample"]):
         return None
-    alpha = _exact(p["drift_pseudo_count"])
+    kappa = 10 * _exact(p["drift_pseudo_count"])
     terms = []
     for r, b in zip(recent, baseline, strict=True):
-        p_i = (r + alpha) / (n_r + 10 * alpha)
-        q_i = (b + alpha) / (n_b + 10 * alpha)
-        if p_i > 0:  # always, with a positive pseudo-count
+        pi = Fraction(r + b, n_r + n_b)
+        if pi > 0:
+            p_i = (r + kappa * pi) / (n_r + kappa)
+            q_i = (b + kappa * pi) / (n_b + kappa)
             terms.append(float(p_i) * math.log(p_i / q_i))
     kl = math.fsum(terms)
     m = sum(r + b > 0 for r, b in zip(recent, baseline, strict=True))
