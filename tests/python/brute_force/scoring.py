@@ -126,7 +126,7 @@ def _outcomes(outcomes: Mapping[str, Any] | None) -> dict[str, Fraction | None]:
     """scoring.md §6: the table by status, its statuses in upper case and trimmed."""
     table = DEFAULT_DEFERRAL_OUTCOMES if outcomes is None else outcomes
     return {
-        status.strip().upper(): None if correctness is None else _exact(correctness)
+        _upper(status.strip()): None if correctness is None else _exact(correctness)
         for status, correctness in table.items()
     }
 
@@ -271,6 +271,14 @@ def _clean_text(value: str | None) -> str | None:
     return None if value is None or value.strip() == "" else value
 
 
+_SMALL_TO_CAPITAL = {letter: letter - 32 for letter in range(ord("a"), ord("z") + 1)}
+
+
+def _upper(text: str) -> str:
+    """scoring.md §2: upper case, of the letters a to z alone."""
+    return text.translate(_SMALL_TO_CAPITAL)
+
+
 def _clean_action(value: str | None) -> str | None:
     """scoring.md §2, ``selected_action``: trimmed, upper case, without a leading ``HANDLERACTIONTYPE.``
 
@@ -278,7 +286,7 @@ def _clean_action(value: str | None) -> str | None:
     """
     if value is None:
         return None
-    return _clean_text(value.strip().upper().removeprefix("HANDLERACTIONTYPE."))
+    return _clean_text(_upper(value.strip()).removeprefix("HANDLERACTIONTYPE."))
 
 
 def _clean_number(value: Any, highest: int | None) -> Fraction | None:
@@ -903,7 +911,7 @@ def _clean_deferral(row: Mapping[str, Any]) -> Deferral:
         deferral_id=row.get("deferral_id"),
         agent_id=_clean_text(row.get("agent_id")),
         agent_name=_clean_text(row.get("agent_name")),
-        status=None if status is None else status.strip().upper(),
+        status=None if status is None else _upper(status.strip()),
         has_summary=_clean_text(row.get("resolution_summary")) is not None,
         resolved=None if resolved is None else _us(resolved),
         created=None if created is None else _us(created),
