@@ -29,13 +29,13 @@
 {#- Python models need the package, which extends dbt's adapter (python/dbt_postgres_python.py). -#}
 {% macro check_package() %}
   {%- set version = graph.nodes['model.ciris_scoring.int_runs'].config.meta['package_version'] -%}
-  {%- set install = "pip install 'ciris-scoring==" ~ version ~ "'" -%}
+  {%- set install = "in a checkout of the repository at version " ~ version ~ ": pip install ." -%}
   {%- if adapter.ciris_scoring_version is not defined -%}
     {%- do refuse("The Python package ciris-scoring is missing in the environment that this dbt runs in, so its Python "
-      ~ "models cannot run. Install it there: " ~ install ~ ".") -%}
+      ~ "models cannot run. Install it there, " ~ install) -%}
   {%- elif adapter.ciris_scoring_version() != version -%}
     {%- do refuse("The dbt project ciris_scoring is version " ~ version ~ ", but the Python package in the environment that "
-      ~ "this dbt runs in is " ~ adapter.ciris_scoring_version() ~ ". Install the same one there: " ~ install ~ ".") -%}
+      ~ "this dbt runs in is " ~ adapter.ciris_scoring_version() ~ ". Install the same one there, " ~ install) -%}
   {%- endif -%}
 {% endmacro %}
 

@@ -124,7 +124,7 @@
   {%- set is_number = kind in ['int2', 'int4', 'int8', 'numeric', 'float4', 'float8'] -%}
   {%- if wanted in ['text', 'uuid'] and kind == 'bytea' -%} {{ return("encode(" ~ column ~ ", 'hex')") }}
   {%- elif wanted in ['text', 'uuid'] and kind in ['json', 'jsonb'] -%} {{ return(column ~ " #>> '{}'") }}
-  {%- elif wanted in ['text', 'uuid'] -%} {{ return(column ~ "::text") }}
+  {%- elif wanted in ['text', 'uuid'] -%} {{ return(column ~ "::text" ~ (' collate "C"' if kind == 'caseless' else '')) }}
   {%- elif wanted == 'timestamptz' and kind == 'timestamp' -%} {{ return(column ~ " at time zone 'UTC'") }}
   {%- elif wanted == 'timestamptz' and kind == 'date' -%} {{ return(column ~ "::timestamp at time zone 'UTC'") }}
   {%- elif wanted == 'timestamptz' and is_number -%} {{ return("to_timestamp(" ~ column ~ ") where it counts seconds") }}

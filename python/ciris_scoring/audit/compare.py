@@ -40,7 +40,7 @@ MEANINGS = {
 _COMPARED = """
     {others},
     coalesce(signature_verified, false) as signature_verified,
-    upper(regexp_replace(trim(selected_action), '^HandlerActionType[.]', '', 'i')) as selected_action,
+    regexp_replace(upper(trim(selected_action) collate "C"), '^HANDLERACTIONTYPE[.]', '') as selected_action,
     lag(audit_sequence_number) over (
         partition by agent_id_hash
         order by "timestamp" asc, audit_sequence_number asc nulls last, trace_id collate "C" asc
@@ -161,9 +161,8 @@ def _agents(connection: psycopg.Connection, agent: str | None) -> list[str]:
     query = """
         select distinct agent_id_hash from incoming
         where %(agent)s::text is null or starts_with(agent_id_hash, %(agent)s) or agent_name = %(agent)s
-        order by 1
     """
-    agents = [found for (found,) in connection.execute(query, {"agent": agent})]
+    agents = sorted(found for (found,) in connection.execute(query, {"agent": agent}))
     if agent is not None and len(agents) > 1:
         if agent in agents:
             return [agent]
@@ -261,7 +260,7 @@ def _differing(connection: psycopg.Connection) -> Iterator[Discrepancy]:
         inner join raw on pairs.raw_number = raw.number
         inner join claimed on pairs.claimed_number = claimed.number
         where ({claimed}) is distinct from ({raw})
-        order by claimed.agent_id_hash, claimed."timestamp", claimed.trace_id
+        order by claimed.agent_id_hash collate "C", claimed."timestamp", claimed.trace_id collate "C"
     """
     statement = sql.SQL(query).format(claimed=column_list(names, "claimed"), raw=column_list(names, "raw"))
     with connection.cursor(row_factory=dict_row) as cursor:
@@ -286,7 +285,7 @@ def _alone(connection: psycopg.Connection, table: str, kind: str) -> Iterator[Di
     query = f"""
         select agent_id_hash, trace_id, "timestamp" from {table}
         where not exists (select from pairs where pairs.{table}_number = {table}.number)
-        order by agent_id_hash, "timestamp", trace_id
+        order by agent_id_hash collate "C", "timestamp", trace_id collate "C"
     """
     for agent, trace_id, timestamp in connection.execute(query):
         yield Discrepancy(kind, agent, trace_id, timestamp, {})
@@ -300,7 +299,7 @@ def _differing_keys(
         select used.signature_key_id, registered.public_key_base64
         from (select distinct signature_key_id from raw) as used
         left join {} as registered on used.signature_key_id = registered.key_id
-        order by used.signature_key_id
+        order by used.signature_key_id collate "C"
         """
     ).format(registry)
     for key_id, registered in connection.execute(query):

@@ -179,7 +179,7 @@ class Store:
         """Key ids and base64 texts of the registry, as far as they are for Ed25519."""
         query = """
             select key_id, public_key_base64 from {covenant_public_keys}
-            where lower(coalesce(algorithm, 'ed25519')) = 'ed25519' and public_key_base64 is not null
+            where lower(coalesce(algorithm, 'ed25519') collate "C") = 'ed25519' and public_key_base64 is not null
         """
         return self._execute(query).fetchall()
 

@@ -145,7 +145,8 @@ def write_profile(folder: Path, server: Server, *, database: str = DATABASE, sch
         "threads": 4,
     }
     path = folder / "profiles.yml"
-    path.write_text(yaml.safe_dump({PROFILE: {"target": "dev", "outputs": {"dev": output}}}, sort_keys=False))
+    profile = yaml.safe_dump({PROFILE: {"target": "dev", "outputs": {"dev": output}}}, sort_keys=False)
+    path.write_text(profile, "utf-8")
     return path
 
 
