@@ -1,6 +1,6 @@
 {#- Settings inherited from role, database or server that must not decide what is written; the same as in
-    basics/connection.py. For the whole session, because a model goes on after its transaction. pg_catalog and scratch
-    tables come first in the search path; views of the sources may need the rest. -#}
+    basics/connection.py. For the whole session, because a model goes on after its transaction. Names are looked up in
+    pg_catalog alone, where only PostgreSQL puts functions, operators and types, and scratch tables in pg_temp. -#}
 {% macro session_settings() %}
       {%- for name, value in settings_of_values().items() %}
       set {{ name }} to '{{ value }}';
@@ -14,17 +14,14 @@
       {#- Citus walks every join order of the coordinator again; workers choose their own. #}
       set join_collapse_limit to 1;
       {%- endif %}
-      select pg_catalog.set_config(
-        'search_path',
-        pg_catalog.concat_ws(', ', 'pg_catalog', 'pg_temp', nullif(pg_catalog.current_setting('search_path'), '')),
-        false
-      );
+      set search_path to pg_catalog, pg_temp;
 {%- endmacro %}
 
-{#- The settings that change how values are parsed or printed; Citus workers need them too. -#}
+{#- The settings that change how values are parsed or printed, or which rows are seen; Citus workers need them too. -#}
 {% macro settings_of_values() %}
   {{ return({
       'datestyle': 'ISO,MDY', 'intervalstyle': 'postgres', 'extra_float_digits': '1', 'bytea_output': 'hex',
       'standard_conforming_strings': 'on', 'transform_null_equals': 'off', 'array_nulls': 'on',
+      'row_security': 'off',
   }) }}
 {% endmacro %}
