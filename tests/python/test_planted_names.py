@@ -151,7 +151,7 @@ def test_no_command_runs_planted_code(planted: Roles, tmp_path: Path) -> None:
     assert invoke("explain", agent_hash, *place).exit_code == 0
     with opened(load_project(REPOSITORY, planted.database.profiles_dir)) as served:
         client = asking(served)
-        assert client.get(f"{SCORING}/fleet").status_code == 200
+        assert client.get(f"{SCORING}/capacity/fleet").status_code == 200
         assert client.get("/").status_code == 200
 
 
