@@ -94,7 +94,9 @@ def _extend(adapter: Any) -> None:
 def _has_safe_path(session: str) -> bool:
     """Return whether a session, by dbt's name for it, runs only statements of this project or of dbt itself."""
     kind, _, rest = session.partition(".")
-    return rest.startswith("ciris_scoring.") or rest == "information_schema" or kind.startswith(CATALOG_SESSIONS)
+    return (
+        rest.startswith("ciris_scoring.") or rest == "information_schema" or kind.startswith(CATALOG_SESSIONS)
+    )
 
 
 def _open_with_safe_path(manager: Any) -> None:

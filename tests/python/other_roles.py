@@ -44,7 +44,9 @@ def two_roles(server: Server, folder: Path, template: str = "template1") -> Iter
     try:
         with fresh_database(server, folder, template) as database:
             with database.connect() as connection:
-                connection.execute(f"grant connect, create, temporary on database {database.name} to {scorer}")
+                connection.execute(
+                    f"grant connect, create, temporary on database {database.name} to {scorer}"
+                )
             roles = Roles(database, scorer, mallory)
             roles.target()
             yield roles

@@ -20,8 +20,13 @@ from pipeline import MARTS, load_rows
 from test_bad_input import dbt
 
 AS_OF = "2026-03-04"
-SCHEMAS = "create schema ciris authorization {scorer}; create schema ciris_intermediate authorization {scorer};"
-LOG = "create table ciris_intermediate.int_runs (run_id uuid primary key, started_at timestamptz, command text, as_of timestamptz, version text);"
+SCHEMAS = (
+    "create schema ciris authorization {scorer}; create schema ciris_intermediate authorization {scorer};"
+)
+LOG = (
+    "create table ciris_intermediate.int_runs (run_id uuid primary key, started_at timestamptz, command text,"
+    " as_of timestamptz, version text);"
+)
 OF_SCORER = "alter table ciris_intermediate.int_runs owner to {scorer};"
 OF_MALLORY = "alter table ciris_intermediate.int_runs owner to {mallory};"
 CODE = """
@@ -33,8 +38,13 @@ alter function public.planted owner to {mallory};
 create function public.planted_value() returns uuid language plpgsql as
 $$ begin insert into public.ran_as values (current_user); return gen_random_uuid(); end $$;
 """
-TRIGGER = "create trigger mine before insert or update or delete on ciris_intermediate.int_runs execute function public.planted();"
-FULL_LOG = LOG + OF_SCORER + "grant select, insert, update, delete on ciris_intermediate.int_runs to {scorer};"
+TRIGGER = (
+    "create trigger mine before insert or update or delete on ciris_intermediate.int_runs"
+    " execute function public.planted();"
+)
+FULL_LOG = (
+    LOG + OF_SCORER + "grant select, insert, update, delete on ciris_intermediate.int_runs to {scorer};"
+)
 
 
 @dataclass(frozen=True)
@@ -89,7 +99,8 @@ CASES = {
     ),
     "trigger": Case(
         SCHEMAS + FULL_LOG + TRIGGER,
-        "Trigger mine of table ciris_intermediate.int_runs calls public.planted(), a function that is owned by {mallory}.",
+        "Trigger mine of table ciris_intermediate.int_runs calls public.planted(), a function that is owned by"
+        " {mallory}.",
         "drop trigger mine on ciris_intermediate.int_runs;",
     ),
     "right to make triggers": Case(
@@ -112,7 +123,8 @@ CASES = {
         "drop view ciris_intermediate.int_runs;",
     ),
     "planted table of a mart": Case(
-        SCHEMAS + "create table ciris.fct_capacity_scores (); alter table ciris.fct_capacity_scores owner to {mallory}",
+        SCHEMAS
+        + "create table ciris.fct_capacity_scores (); alter table ciris.fct_capacity_scores owner to {mallory}",
         "Table ciris.fct_capacity_scores is owned by {mallory}.",
         "drop table ciris.fct_capacity_scores;",
     ),
@@ -133,7 +145,8 @@ CASES = {
         "drop type ciris.dim_agents;",
     ),
     "planted composite type": Case(
-        SCHEMAS + "create type ciris.dim_agents as (a integer); alter type ciris.dim_agents owner to {scorer}",
+        SCHEMAS
+        + "create type ciris.dim_agents as (a integer); alter type ciris.dim_agents owner to {scorer}",
         "ciris.dim_agents is a type, but a run makes a table or view of that name.",
         "drop type ciris.dim_agents;",
     ),
@@ -165,13 +178,16 @@ CASES = {
         "alter table ciris_intermediate.int_runs no inherit public.parent;",
     ),
     "foreign key": Case(
-        SCHEMAS + FULL_LOG + "create table public.refers (run_id uuid references ciris_intermediate.int_runs on delete cascade);"
+        SCHEMAS
+        + FULL_LOG
+        + "create table public.refers (run_id uuid references ciris_intermediate.int_runs on delete cascade);"
         "alter table public.refers owner to {mallory}",
         "Table public.refers, which is owned by {mallory}, refers to ciris_intermediate.int_runs by a foreign key.",
         "alter table public.refers drop constraint refers_run_id_fkey;",
     ),
     "default privileges": Case(
-        SCHEMAS + "alter default privileges for role {scorer} in schema ciris grant trigger on tables to {mallory}",
+        SCHEMAS
+        + "alter default privileges for role {scorer} in schema ciris grant trigger on tables to {mallory}",
         "By default role {mallory} gets the privilege trigger on new tables of {scorer} in schema ciris.",
         "alter default privileges for role {scorer} in schema ciris revoke trigger on tables from {mallory};",
     ),

@@ -1,4 +1,4 @@
-"""Functions and operators that somebody planted on the search path: no session of ours and no view of ours uses them."""
+"""Functions and operators that somebody planted on the search path: none of our sessions and views uses them."""
 
 from __future__ import annotations
 
@@ -170,7 +170,9 @@ def test_plain_dbt_runs_no_planted_code(planted: Roles) -> None:
 def test_views_hold_no_planted_name_and_run_none_for_a_superuser(planted: Roles) -> None:
     schemas = [SCHEMA, f"{SCHEMA}_staging", f"{SCHEMA}_intermediate"]
     with planted.database.connect() as connection:
-        [[has_scores]] = connection.execute("select to_regclass('ciris.fct_capacity_scores') is not null").fetchall()
+        [[has_scores]] = connection.execute(
+            "select to_regclass('ciris.fct_capacity_scores') is not null"
+        ).fetchall()
         if not has_scores:
             assert invoke("simulate", *at(planted.target()), "--agents", 3, "--days", 9).exit_code == 0
             score(planted.target().profiles_dir, NEWEST)

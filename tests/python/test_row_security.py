@@ -9,9 +9,13 @@ from dataclasses import dataclass
 import psycopg
 import pytest
 
+from ciris_scoring.basics.connection import connect
+from ciris_scoring.basics.errors import DatabaseError
+from ciris_scoring.basics.project import load_project
 from ciris_scoring.basics.source_schema import SOURCE_TABLES
 from ciris_scoring.lab.embedded import Server
 from command_line import at, invoke
+from conftest import REPOSITORY
 from nasty_fleet import START, nasty_fleet
 from other_roles import Roles, two_roles
 from pipeline import load_rows
@@ -45,7 +49,11 @@ class Case:
 CASES = {
     "policy": Case(
         (ON + POLICY).replace("{table}", TRACES),
-        ("the policy only_some of table cirislens.covenant_traces", "role {scorer}", "alter role {scorer} bypassrls"),
+        (
+            "the policy only_some of table cirislens.covenant_traces",
+            "role {scorer}",
+            "alter role {scorer} bypassrls",
+        ),
     ),
     "no policy": Case(ON.replace("{table}", TRACES), ("without any policy, security of table", TRACES)),
     "deferrals": Case(ON.replace("{table}", "cirislens.wbd_deferrals"), ("cirislens.wbd_deferrals",)),
@@ -81,7 +89,8 @@ CASES = {
     ),
     "child": Case(INHERITED + HIDDEN),
     "parent": Case(
-        INHERITED + (ON + POLICY).replace("{table}", TRACES), ("the policy only_some of table cirislens.covenant_traces",)
+        INHERITED + (ON + POLICY).replace("{table}", TRACES),
+        ("the policy only_some of table cirislens.covenant_traces",),
     ),
 }
 
@@ -136,7 +145,9 @@ def rows_read(roles: Roles) -> dict[str, int | None]:
 
 
 @pytest.mark.parametrize("changed", CASES.values(), ids=CASES, indirect=True)
-def test_check_refuses_what_the_server_would_hide(roles: Roles, changed: Case, request: pytest.FixtureRequest) -> None:
+def test_check_refuses_what_the_server_would_hide(
+    roles: Roles, changed: Case, request: pytest.FixtureRequest
+) -> None:
     with roles.database.connect() as connection:
         everything = {
             table: connection.execute(f"select count(*) from as_it_was.{table}").fetchall()[0][0]
@@ -183,13 +194,10 @@ def test_the_server_refuses_what_no_check_can_see(roles: Roles) -> None:
             grant select on all tables in schema cirislens to {roles.scorer};
             """
         )
-        from ciris_scoring.basics.connection import connect
-        from ciris_scoring.basics.errors import DatabaseError
-        from ciris_scoring.basics.project import load_project
-        from conftest import REPOSITORY
-
         project = load_project(REPOSITORY, roles.target().profiles_dir)
         with pytest.raises(DatabaseError, match="row-level security") as refused, connect(project) as session:
             session.execute("select * from cirislens.hiding")
         assert "bypassrls" in str(refused.value.hint)
-        connection.execute("drop view cirislens.hiding; drop function cirislens.count_more; drop table cirislens.more")
+        connection.execute(
+            "drop view cirislens.hiding; drop function cirislens.count_more; drop table cirislens.more"
+        )

@@ -177,8 +177,8 @@ _HINTS_BY_STATE = {
     "40001": "Something else wrote to the same tables meanwhile: run again.",
 }
 _ROW_SECURITY_HINT = (
-    "Scores need all rows, so the role must be exempt. As a superuser: alter role ROLE bypassrls; else read a view of the "
-    "table that belongs to its owner."
+    "Scores need all rows, so the role must be exempt. As a superuser: alter role ROLE bypassrls; else read a view of "
+    "the table that belongs to its owner."
 )
 LOST_HINT = "The server was stopped, or the connection to it was cut. Run again when it is back."
 

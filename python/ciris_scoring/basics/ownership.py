@@ -114,7 +114,11 @@ default_grants as (
 
 triggers as (
 
-    select relations.name, quote_ident(t.tgname) as trigger_name, p.proowner as owner, p.oid::regprocedure::text as function
+    select
+        relations.name,
+        quote_ident(t.tgname) as trigger_name,
+        p.proowner as owner,
+        p.oid::regprocedure::text as function
     from relations
     inner join pg_trigger as t on relations.oid = t.tgrelid
     inner join pg_proc as p on t.tgfoid = p.oid
@@ -166,7 +170,10 @@ faults as (
         1 as number,
         schemas.name,
         format('Schema %s is owned by %s', schemas.name, quote_ident(roles.rolname))
-        || case when roles.rolname <> exposed.stranger then format(', as which role %I can act', exposed.stranger) else '' end
+        || case
+            when roles.rolname <> exposed.stranger then format(', as which role %I can act', exposed.stranger)
+            else ''
+        end
         as message,
         format('alter schema %s owner to %I;', schemas.name, me.rolname) as remedy
     from schemas
@@ -309,7 +316,9 @@ faults as (
         9 as number,
         t.oid::regtype::text,
         format('%s is a type, but a run makes a table or view of that name', t.oid::regtype) as message,
-        format('drop %s %s; or rename it.', case t.typtype when 'd' then 'domain' else 'type' end, t.oid::regtype) as remedy
+        format(
+            'drop %s %s; or rename it.', case t.typtype when 'd' then 'domain' else 'type' end, t.oid::regtype
+        ) as remedy
     from wanted
     inner join pg_type as t on wanted.schema_oid = t.typnamespace and wanted.name = t.typname
     where t.typrelid = 0
