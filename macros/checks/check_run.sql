@@ -7,6 +7,7 @@
     {%- endfor -%}
     {%- do check_run_of(models) -%}
   {%- endif -%}
+  {{ return(leave_session() if uses_our_tables() else '') }}
 {% endmacro %}
 
 {#- The same for these models. Writes nothing. -#}
@@ -45,9 +46,10 @@
   {%- for name, definition in scoring_parameter_definitions().items() if not definition.get('secret') -%}
     {%- do parameters.update({name: scoring_parameter(name)}) -%}
   {%- endfor -%}
-  {%- set published = last_publication() -%}
-  {{ return({'source_shape': source_shape(), 'sources': source_report(), 'remarks': source_remarks(),
-             'parameters': parameters,
+  {%- set ownership = ownership_faults() -%}
+  {%- set published = none if ownership else last_publication() -%}
+  {{ return({'source_shape': source_shape(), 'sources': source_report(), 'remarks': source_remarks() + function_remarks(),
+             'ownership': ownership, 'parameters': parameters,
              'published_until': published['published_until'] if published else none}) }}
 {% endmacro %}
 

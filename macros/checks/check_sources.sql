@@ -38,6 +38,42 @@
   {{ return(remarks) }}
 {% endmacro %}
 
+{#- Functions that views of the sources call, where names in the body may no longer be found. -#}
+{% macro function_remarks() %}
+  {%- set remarks = [] -%}
+  {%- for node in graph.sources.values() if node.unique_id.startswith('source.ciris_scoring.')
+      and node.name in tables_of_shape(source_shape()) -%}
+    {%- for row in run_query("
+      with recursive views (relid) as (
+        select to_regclass(" ~ literal(adapter.quote(node.schema) ~ "." ~ adapter.quote(node.identifier)) ~ ")::oid
+        union
+        select d.refobjid
+        from views
+        inner join pg_rewrite as r on views.relid = r.ev_class
+        inner join pg_depend as d
+          on d.classid = 'pg_rewrite'::regclass and d.objid = r.oid and d.refclassid = 'pg_class'::regclass
+      )
+      select distinct p.oid::regprocedure::text as function, quote_ident(n.nspname) as schema
+      from views
+      inner join pg_rewrite as r on views.relid = r.ev_class
+      inner join pg_depend as d
+        on d.classid = 'pg_rewrite'::regclass and d.objid = r.oid and d.refclassid = 'pg_proc'::regclass
+      inner join pg_proc as p on d.refobjid = p.oid
+      inner join pg_namespace as n on p.pronamespace = n.oid
+      inner join pg_language as l on p.prolang = l.oid
+      where
+        n.nspname <> 'pg_catalog' and p.prosqlbody is null and l.lanname not in ('c', 'internal')
+        and not coalesce(array_to_string(p.proconfig, ',') like '%search_path=%', false)
+      order by 1") -%}
+      {%- do remarks.append(
+          "Source " ~ node.schema ~ "." ~ node.identifier ~ " is a view that calls " ~ row['function'] ~ ", and a run looks names up "
+          ~ "in pg_catalog alone. If the function uses names without their schema, give it its own search path: alter "
+          ~ "function " ~ row['function'] ~ " set search_path = " ~ row['schema'] ~ ", pg_temp;") -%}
+    {%- endfor -%}
+  {%- endfor -%}
+  {{ return(remarks) }}
+{% endmacro %}
+
 {#- Each source table read: its columns, what they are read as, and all faults in one sentence. -#}
 {% macro source_report() %}
   {%- set report = [] -%}
@@ -81,6 +117,8 @@
         ~ ("table or view that has it" if mistyped | length == 0 else "view that selects them so")
         ~ (", or the scoring parameter replay_enabled to false" if missing and missing[0] in trace_components() else "")
         ~ "." -%}
+    {%- else -%}
+      {%- set fault = row_security(node) -%}
     {%- endif -%}
     {%- do report.append({'name': node.name, 'table': table, 'columns': columns, 'fault': fault}) -%}
     {%- endif -%}

@@ -25,7 +25,11 @@
 
 {#- On-run-start: enters the run, and makes the log before the first one. -#}
 {% macro enter_start() %}
-  {%- if not is_run_of_ours() -%} {{ return('') }} {%- endif -%}
+  {%- if uses_our_tables() and adapter.ciris_scoring_ownership_query is defined -%}
+    {%- do run_query(session_settings()) -%}
+    {%- do check_ownership() -%}
+  {%- endif -%}
+  {%- if not is_run_of_ours() or not is_ownership_checked() -%} {{ return('') }} {%- endif -%}
   {%- do begin_anew() -%}
   {%- set node = graph.nodes['model.ciris_scoring.int_runs'] -%}
   {%- set log = api.Relation.create(database=node.database, schema=node.schema, identifier=node.alias, type='table') -%}
@@ -56,6 +60,8 @@
     int_scoring_run. -#}
 {% macro enter_end(results) %}
   {%- if not (execute and flags.WHICH in ['run', 'build']) -%} {{ return('') }} {%- endif -%}
+  {%- if not is_ownership_checked() -%} {{ return('') }} {%- endif -%}
+  {%- do run_query(session_settings()) -%}
   {%- set built, failed = [], [] -%}
   {%- for result in results if result.node.package_name == 'ciris_scoring'
       and result.node.resource_type in ['model', 'seed', 'test'] -%}
@@ -72,13 +78,14 @@
   {%- else -%}
     {%- do write_attempt({'outcome': 'published' if publication else 'built'}) -%}
   {%- endif -%}
-  {{ return('commit') }}
+  {{ return(leave_session()) }}
 {% endmacro %}
 
 {#- Ends this run's row of the log with these values; takes it away where they are none. -#}
 {% macro write_attempt(values) %}
+  {%- if not is_ownership_checked() or setting('attempt') -%} {{ return('') }} {%- endif -%}
   {%- set log = relation_as_left('int_runs') -%}
-  {%- if log is none or setting('attempt') -%} {{ return('') }} {%- endif -%}
+  {%- if log is none -%} {{ return('') }} {%- endif -%}
   {%- do begin_anew() -%}
   {%- if values is none -%}
     {%- do run_query("delete from " ~ log ~ " where run_id = '" ~ run_id() ~ "'; commit; begin") -%}

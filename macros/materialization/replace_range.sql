@@ -135,6 +135,9 @@ dbtObj.rewritten_table = {{ tojson(table | string) if is_incremental() else 'Non
   ) as selected
   {%- if place != 'local' %} with no data{% endif %};
   {{ give_rules(table) }}
+  {%- if not has_key() %}
+  alter table {{ table }} replica identity full;
+  {%- endif %}
   {%- if place != 'local' %}
   {{ 'select create_reference_table(' ~ literal(table) ~ ');' if place == 'reference' else distribute_by_agent(table) }}
   insert into {{ table }} select {{ columns | join(', ') }} from ({{ select }}) as selected;
@@ -232,6 +235,12 @@ dbtObj.rewritten_table = {{ tojson(table | string) if is_incremental() else 'Non
   {%- endif %}
 {% endmacro %}
 
+{#- Whether the model has a key. PostgreSQL refuses to delete from or to update a published table whose rows it cannot
+    name: by a key, or else by all of their columns (replica identity full). -#}
+{% macro has_key() %}
+  {{ return(model.constraints | selectattr('type', 'equalto', 'primary_key') | list | length > 0) }}
+{% endmacro %}
+
 {#- SQL that adds the key. On a cluster it must include the distribution column. -#}
 {% macro make_key(table) %}
   {%- for constraint in model.constraints if constraint.type == 'primary_key' -%}
@@ -243,7 +252,7 @@ dbtObj.rewritten_table = {{ tojson(table | string) if is_incremental() else 'Non
 {#- SQL that adds the columns and rules that an earlier version's table lacks: null in older rows, and rules that older
     rows need not keep. A column that the model no longer has is null in newer rows. -#}
 {% macro bring_up_to_date(table) %}
-  {%- set found = tables_as_found().get((table.schema, table.identifier), {'columns': [], 'rules': []}) -%}
+  {%- set found = tables_as_found().get((table.schema, table.identifier), {'columns': [], 'rules': [], 'names_rows': true}) -%}
   {%- set changes = [] -%}
   {%- for name, type in columns_of_model().items() if name not in found.columns -%}
     {%- do changes.append('add column ' ~ adapter.quote(name) ~ ' ' ~ type) -%}
@@ -254,12 +263,15 @@ dbtObj.rewritten_table = {{ tojson(table | string) if is_incremental() else 'Non
   {%- for rule in rules_of_model() if rule.name not in found.rules -%}
     {%- do changes.append('add constraint "' ~ rule.name ~ '" check (' ~ rule.condition ~ ') not valid') -%}
   {%- endfor -%}
+  {%- if not found.names_rows -%}
+    {%- do changes.append('replica identity full') -%}
+  {%- endif -%}
   {%- if changes %}
   alter table {{ table }} {{ changes | join(', ') }};
   {%- endif %}
 {% endmacro %}
 
-{#- The columns and rules of every table in our models' schemas, looked up once per invocation. -#}
+{#- The columns and rules of every table in our models' schemas, and whether its rows have a key or a replica identity, looked up once per invocation. -#}
 {% macro tables_as_found() %}
   {%- if graph.get('tables_as_found', {}).get('invocation_id') != invocation_id -%}
     {%- set tables = {'invocation_id': invocation_id} -%}
@@ -275,11 +287,14 @@ dbtObj.rewritten_table = {{ tojson(table | string) if is_incremental() else 'Non
             where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped) as columns,
           array(select a.attname || ' not null' from pg_attribute as a
             where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped and a.attnotnull)
-          || array(select k.conname::text from pg_constraint as k where k.conrelid = c.oid) as rules
+          || array(select k.conname::text from pg_constraint as k where k.conrelid = c.oid) as rules,
+          c.relreplident <> 'd' or exists (
+            select 1 from pg_index as i where i.indrelid = c.oid and i.indisprimary
+          ) as names_rows
         from pg_class as c
         inner join pg_namespace as n on c.relnamespace = n.oid
         where c.relkind in ('r', 'p') and n.nspname in (" ~ schemas | join(', ') ~ ")") -%}
-      {%- do tables.update({(row[0], row[1]): {'columns': fromjson(row[2]), 'rules': fromjson(row[3])}}) -%}
+      {%- do tables.update({(row[0], row[1]): {'columns': fromjson(row[2]), 'rules': fromjson(row[3]), 'names_rows': row[4]}}) -%}
     {%- endfor -%}
     {%- do graph.update({'tables_as_found': tables}) -%}
   {%- endif -%}

@@ -24,6 +24,7 @@ SETTINGS_OF_VALUES: Mapping[str, str] = MappingProxyType(
         "standard_conforming_strings": "on",
         "transform_null_equals": "off",
         "array_nulls": "on",
+        "row_security": "off",  # the server refuses to hide rows
     }
 )
 # Settings that a session may inherit from role, database or server, and must not depend on. Only the isolation has a
@@ -36,9 +37,12 @@ SETTINGS_NOT_TO_INHERIT: Mapping[str, str] = MappingProxyType(
         "default_transaction_read_only": "off",
     }
 )
+# Nobody but PostgreSQL puts functions, operators and types into pg_catalog. Scratch tables come last.
+SEARCH_PATH = "pg_catalog, pg_temp"
 SESSION_SETTINGS: Mapping[str, str] = MappingProxyType(
     {
         **SETTINGS_NOT_TO_INHERIT,
+        "search_path": SEARCH_PATH,
         "timezone": "UTC",
         "idle_session_timeout": "0",  # the session idles, with the run's lock, while dbt works
         "client_connection_check_interval": "1s",  # the server ends its query when this process was killed
@@ -46,16 +50,6 @@ SESSION_SETTINGS: Mapping[str, str] = MappingProxyType(
 )
 # Citus walks every join order of the coordinator again; workers choose their own.
 SETTINGS_ON_CLUSTER: Mapping[str, str] = MappingProxyType({"join_collapse_limit": "1"})
-# PostgreSQL's functions and our scratch tables first; views of the sources may need the rest.
-SEARCH_PATH = """
-pg_catalog.set_config(
-    'search_path',
-    pg_catalog.concat_ws(
-        ', ', 'pg_catalog', 'pg_temp', nullif(pg_catalog.current_setting('search_path'), '')
-    ),
-    false
-)
-"""
 OLDEST_POSTGRESQL = 15
 
 
@@ -149,7 +143,7 @@ def prepare_session(
         sql.SQL("pg_catalog.set_config({}, {}, false)").format(name, value)
         for name, value in {**settings, **settings_of_cluster(project)}.items()
     ]
-    connection.execute(sql.SQL("select {}, {}").format(sql.SQL(", ").join(calls), sql.SQL(SEARCH_PATH)))
+    connection.execute(sql.SQL("select {}").format(sql.SQL(", ").join(calls)))
     if project.credentials.role:
         connection.execute(sql.SQL("set role {}").format(sql.Identifier(project.credentials.role)))
 
@@ -189,6 +183,10 @@ _HINTS_BY_STATE = {
     "57014": "A statement was cancelled or took longer than statement_timeout: raise it, then run again.",
     "40001": "Something else wrote to the same tables meanwhile: run again.",
 }
+_ROW_SECURITY_HINT = (
+    "Scores need all rows, so the role must be exempt. As a superuser: alter role ROLE bypassrls; else read a view of "
+    "the table that belongs to its owner."
+)
 LOST_HINT = "The server was stopped, or the connection to it was cut. Run again when it is back."
 
 
@@ -213,4 +211,6 @@ def _database_error(project: Project, error: psycopg.Error) -> DatabaseError:
     state = error.sqlstate or ""
     lost = isinstance(error, psycopg.OperationalError) and (not state or state[:3] in ("57P", "08"))
     hint = LOST_HINT if lost else _HINTS_BY_STATE.get(state, "Nothing was changed by the failed step.")
+    if "row-level security policy" in str(error):
+        hint = _ROW_SECURITY_HINT
     return DatabaseError(f"{where(project)} failed: {one_line(error)}", hint)

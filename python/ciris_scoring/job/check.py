@@ -9,7 +9,7 @@ import psycopg
 from psycopg import sql
 
 from ciris_scoring.basics import as_of as as_of_time
-from ciris_scoring.basics.connection import connect, has_right, one_row, where
+from ciris_scoring.basics.connection import SEARCH_PATH, connect, has_right, one_row, where
 from ciris_scoring.basics.dbt import invoke, parse
 from ciris_scoring.basics.errors import CirisError
 from ciris_scoring.basics.project import Project
@@ -103,6 +103,8 @@ def _look(
     for source in fitness.sources:
         if source["fault"]:
             fitness.add_fault(source["fault"])
+    for fault in found["ownership"]:
+        fitness.add_fault(fault["message"], fault["hint"])
     if fitness.faults:
         return
     # The checks at the start of a run; those of the sources were reported above.
@@ -119,7 +121,8 @@ def _asked(project: Project, manifest: Any, expression: str) -> Any:
 
     :raises RunRefused: the macro refuses.
     """
-    inline = "{% if execute %}{{ " + expression + " }}{% endif %}"
+    safe_path = "{% do run_query('set search_path to " + SEARCH_PATH + "') %}"
+    inline = "{% if execute %}" + safe_path + "{{ " + expression + " }}{% endif %}"
     outcome = invoke(project, ["compile", "--inline", inline], project.cli_vars, session_options=READ_ONLY)
     return json.loads(outcome.results[0].node.compiled_code)
 

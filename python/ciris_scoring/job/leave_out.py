@@ -160,8 +160,5 @@ def _built(connection: psycopg.Connection, manifest: Any) -> list[Any] | None:
 
 
 def _described(connection: psycopg.Connection, schemas: list[str], names: list[str]) -> list[Any]:
-    """The definition of each relation that exists."""
-    with connection.transaction():
-        # Definitions omit schemas of the search_path; else a table that moved to another schema would look unchanged.
-        connection.execute("set local search_path = pg_catalog")
-        return connection.execute(_RELATIONS, [schemas, names]).fetchall()
+    """The definition of each relation that exists; every name has its schema, which is not on the search path."""
+    return connection.execute(_RELATIONS, [schemas, names]).fetchall()

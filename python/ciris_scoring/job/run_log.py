@@ -23,6 +23,7 @@ from ciris_scoring.basics.errors import (
     RunRefused,
     one_line,
 )
+from ciris_scoring.basics.ownership import check_ownership
 from ciris_scoring.basics.project import Project
 from ciris_scoring.basics.relations import Relations
 from ciris_scoring.basics.terminal import say
@@ -66,6 +67,7 @@ def logged(project: Project, relations: Relations, attempt: Attempt) -> Iterator
     :raises CirisError: what the block raises, and what :func:`connect` does.
     """
     with connect(project) as connection:
+        check_ownership(connection, relations)
         [attempt.started_at] = one_row(connection.execute("select now()"))
         _enter(connection, relations, attempt)
     try:
