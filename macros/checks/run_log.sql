@@ -26,6 +26,8 @@
 {#- On-run-start: enters the run, and makes the log before the first one. -#}
 {% macro enter_start() %}
   {%- if not is_run_of_ours() -%} {{ return('') }} {%- endif -%}
+  {%- do valid_setting('attempt') -%}
+  {%- set continued = continued_run(selected_models()) -%}
   {%- do begin_anew() -%}
   {%- set node = graph.nodes['model.ciris_scoring.int_runs'] -%}
   {%- set log = api.Relation.create(database=node.database, schema=node.schema, identifier=node.alias, type='table') -%}
@@ -39,7 +41,8 @@
   {%- endif -%}
   {%- do run_query("
     insert into " ~ log ~ " (run_id, started_at, command, as_of, version)
-    values ('" ~ run_id() ~ "', now(), " ~ literal((setting('attempt') or {'command': 'dbt'})['command']) ~ ", " ~ as_of() ~ ", "
+    values ('" ~ run_id() ~ "', now(), " ~ literal((setting('attempt') or {'command': 'dbt'})['command']) ~ ", "
+      ~ (as_of() if continued is none else utc_literal(continued['as_of'])) ~ ", "
       ~ literal(node.config.meta['package_version']) ~ ")
     on conflict do nothing;
     commit;
@@ -106,9 +109,15 @@
 {#- Whether this invocation builds models of this project. dbt retry does not say what it builds. -#}
 {% macro is_run_of_ours() %}
   {%- if not execute or flags.WHICH not in ['run', 'build'] or selected_resources is not defined -%} {{ return(false) }} {%- endif -%}
+  {%- if 'model.ciris_scoring.int_runs' not in graph.nodes -%} {{ return(false) }} {%- endif -%}
+  {{ return(selected_models() | length > 0 or selected_resources | length == 0) }}
+{% endmacro %}
+
+{#- Unique ids of the models of this project that this invocation builds; none for dbt retry. -#}
+{% macro selected_models() %}
   {%- set ours = [] -%}
   {%- for unique_id in selected_resources if unique_id.startswith('model.ciris_scoring.') -%}
     {%- do ours.append(unique_id) -%}
   {%- endfor -%}
-  {{ return(ours | length > 0 or selected_resources | length == 0) }}
+  {{ return(ours) }}
 {% endmacro %}
