@@ -2,8 +2,8 @@
 
 dbt imports every installed module named ``dbt_...``, in every project of the environment, so this one imports only dbt.
 It gives the PostgreSQL adapter the three properties that dbt needs to run a Python model, and methods for the project's
-macros: ``ciris_scoring_version``, the package's version, ``ciris_scoring_components``, the rows of
-``seeds/components.csv``, and ``ciris_scoring_overrides`` and ``ciris_scoring_unknown_variables``, what a root project sets
+macros: ``ciris_scoring_version``, the package's version; ``ciris_scoring_components``, the rows of
+``seeds/components.csv``; ``ciris_scoring_overrides`` and ``ciris_scoring_unknown_variables``, what a root project sets
 for the package.
 
 ``model(dbt, session)`` gets dbt's connection (DB-API) as ``session``, may fill temporary tables, and returns the query

@@ -1,8 +1,6 @@
-{#- Refuses settings of a root project that decide what the package's nodes keep, or that switch off what guards them.
-    Called before anything is written: such a setting may have moved the log of runs too. -#}
+{#- Refuses settings of a root project that decide what the package's nodes keep, or that switch off what guards them. It
+    comes before the log of runs is written, because such a setting may have moved the log too. -#}
 {% macro check_overrides() %}
-  {%- if not is_run_of_ours() -%} {{ return('') }} {%- endif -%}
-  {%- do check_package() -%}
   {%- set faults = [] -%}
   {%- for override in adapter.ciris_scoring_overrides() -%}
     {%- do faults.append(

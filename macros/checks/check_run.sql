@@ -9,6 +9,7 @@
 {#- The same for these models. Writes nothing. -#}
 {% macro check_run_of(models) %}
   {%- do check_package() -%}
+  {%- do check_overrides() -%}
   {%- do check_earlier_state() -%}
   {%- do check_encoding() -%}
   {%- do check_variables() -%}

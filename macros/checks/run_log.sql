@@ -26,6 +26,8 @@
 {#- On-run-start: enters the run, and makes the log before the first one. -#}
 {% macro enter_start() %}
   {%- if not is_run_of_ours() -%} {{ return('') }} {%- endif -%}
+  {#- check_package reports a missing package, in the log. -#}
+  {%- if adapter.ciris_scoring_overrides is defined -%} {%- do check_overrides() -%} {%- endif -%}
   {%- do valid_setting('attempt') -%}
   {%- set continued = continued_run(selected_models()) -%}
   {%- do begin_anew() -%}

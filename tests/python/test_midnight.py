@@ -1,4 +1,4 @@
-"""Commands on both sides of midnight UTC: whatever is built after int_scoring_run has that run's as-of, not the clock's."""
+"""Commands on both sides of midnight UTC: what is built after int_scoring_run has that run's as-of, not the clock's."""
 
 from __future__ import annotations
 
@@ -131,9 +131,7 @@ def test_a_run_that_read_its_sources_before_midnight_judges_the_day_between(stat
 def test_an_as_of_that_a_part_cannot_have_is_refused(states, database):
     assert at(EVENING, database, "build", "--exclude", "fct_capacity_alerts+").succeeded
     before = marts(database)
-    part = dbt(
-        database, "build", "--select", "fct_capacity_alerts+", variables={"ciris_as_of": NEWEST}
-    )
+    part = dbt(database, "build", "--select", "fct_capacity_alerts+", variables={"ciris_as_of": NEWEST})
     assert not part.succeeded
     for text in ("ciris_as_of is '2026-06-15T00:00:00Z'", "2026-06-14T00:00:00Z", "ciris-scoring run"):
         assert text in part.said

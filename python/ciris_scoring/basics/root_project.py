@@ -148,4 +148,3 @@ def _may_set(setting: str, value: Any, is_scoped: bool, node: Any, config: Any) 
     if setting in ("schema", "alias"):
         return is_scoped and not is_test
     return setting in _HARMLESS
-
