@@ -130,12 +130,12 @@
 {#- Whether a model or seed is built from nothing, as dbt's should_full_refresh() answers for it. -#}
 {% macro is_rebuilt(node) %}
   {%- set given = node.config.get('full_refresh') -%}
-  {{ return(flags.FULL_REFRESH if given is none else given) }}
+  {{ return((flags.FULL_REFRESH or false) if given is none else given) }}
 {% endmacro %}
 
 {#- Whether a run is a full refresh. int_scoring_run answers for all, because it says how much each of them scores. -#}
 {% macro is_full_refresh() %}
-  {%- if not execute -%} {{ return(flags.FULL_REFRESH) }} {%- endif -%}
+  {%- if not execute -%} {{ return(false) }} {%- endif -%}
   {{ return(is_rebuilt(graph.nodes['model.ciris_scoring.int_scoring_run'])) }}
 {% endmacro %}
 

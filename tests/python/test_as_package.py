@@ -310,8 +310,9 @@ def test_a_setting_that_decides_what_is_kept_is_found_at_any_level(manifest, sec
             settings = {level: settings}
         [override] = found_overrides(manifest, section, settings)
         assert (override["setting"], override["value"]) == (name, value)
-        assert override["place"] == ": ".join([section, *path, f"+{name}"])
-        assert override["own_place"] == f"{section}: consumer: +{name}"
+        written = f"+{name.replace('_hook', '-hook')}"
+        assert override["place"] == ": ".join([section, *path, written])
+        assert override["own_place"] == f"{section}: consumer: {written}"
         assert override["is_scoped"] == bool(path)
 
 

@@ -62,14 +62,15 @@ def overrides(config: Any, manifest: Any) -> list[dict[str, Any]]:
         for path, setting, value in _settings_given(config, section, node):
             if setting not in known or _may_set(setting, value, bool(path), node, config):
                 continue
-            place = ": ".join([section, *path, f"+{setting}"])
+            written = f"+{setting.replace('_hook', '-hook')}"
+            place = ": ".join([section, *path, written])
             override = found.setdefault(
                 (place, str(value)),
                 {
                     "setting": setting,
                     "value": value,
                     "place": place,
-                    "own_place": ": ".join([section, config.project_name, f"+{setting}"]),
+                    "own_place": ": ".join([section, config.project_name, written]),
                     "is_scoped": bool(path),
                     "node": f"{node.resource_type} {node.name}",
                     "n_nodes": 0,
