@@ -38,7 +38,7 @@ ENVIRONMENT = [
     ("DBT_ENGINE_EMPTY", "1", "Option --empty"),
     ("DBT_SAMPLE", "3 days", "Option --sample"),
     ("DBT_POPULATE_CACHE", "0", "Option --no-populate-cache"),
-    ("DBT_EXCLUDE_RESOURCE_TYPES", "test", TESTS_LEFT_OUT),
+    ("DBT_RESOURCE_TYPES", "model", TESTS_LEFT_OUT),
     ("DBT_FULL_REFRESH", "1", "ciris_allow_rescoring: true"),
 ]
 
@@ -74,7 +74,7 @@ def test_ciris_scoring_is_refused_with_an_option_in_the_environment(published, m
 
 def test_reading_tables_of_another_environment_is_refused(published, tmp_path):
     state = tmp_path / "state"
-    assert dbt(published, "ls", "--target-path", str(state), variables=AS_OF).succeeded
+    assert dbt(published, "parse", "--target-path", str(state), variables=AS_OF).succeeded
     before, rows = built(published), marts(published)
     options = ["--defer", "--favor-state", "--state", str(state)]
     outcome = dbt(published, "build", *options, "--select", "fct_capacity_alerts", variables=AS_OF)
@@ -95,8 +95,8 @@ def test_reading_tables_of_another_environment_is_refused(published, tmp_path):
             "--event-time-end",
             "2026-06-02",
         ],
-        ["build", "--indirect-selection", "buildable", "--exclude", "fct_capacity_alerts+"],
         ["build", "--select", "fct_capacity_scores", "--store-failures"],
+        ["build", "--indirect-selection", "buildable", "--exclude", "fct_capacity_alerts+"],
     ],
     ids=lambda command: " ".join(command),
 )
