@@ -3,8 +3,9 @@
 dbt imports every installed module named ``dbt_...``, in every project of the environment, so this one imports only dbt.
 It gives the PostgreSQL adapter the three properties that dbt needs to run a Python model, and methods for the project's
 macros: ``ciris_scoring_version``, the package's version; ``ciris_scoring_components``, the rows of
-``seeds/components.csv``; ``ciris_scoring_constants``, the constants that SQL and Python share; and
-``ciris_scoring_ownership_query``, the query of objects that other roles could misuse.
+``seeds/components.csv``; ``ciris_scoring_constants``, the constants that SQL and Python share;
+``ciris_scoring_ownership_query``, the query of objects that other roles could misuse; ``ciris_scoring_overrides`` and
+``ciris_scoring_unknown_variables``, the settings of a root project for the package.
 
 In the sessions of the project's nodes, and in those in which dbt reads the catalog, names are looked up in pg_catalog
 alone, from the first statement on. Nodes of other projects keep their search path.
@@ -78,11 +79,25 @@ def _ownership_query(self: PostgresAdapter, places: list[list[str]]) -> str:
     return ownership_query(Place(*place) for place in places)
 
 
+def _overrides(self: PostgresAdapter) -> Any:
+    from ciris_scoring.basics.root_project import overrides
+
+    return overrides(self.config, self.get_macro_resolver())
+
+
+def _unknown_variables(self: PostgresAdapter, known: list[str]) -> Any:
+    from ciris_scoring.basics.root_project import unknown_variables
+
+    return unknown_variables(self.config, known)
+
+
 METHODS_FOR_MACROS = {
     "ciris_scoring_version": _version,
     "ciris_scoring_components": _components,
     "ciris_scoring_constants": _constants,
     "ciris_scoring_ownership_query": _ownership_query,
+    "ciris_scoring_overrides": _overrides,
+    "ciris_scoring_unknown_variables": _unknown_variables,
 }
 
 

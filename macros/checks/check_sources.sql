@@ -1,9 +1,5 @@
 {#- Every table and column that the models read exists and has a readable type (scoring.md §10). -#}
 {% macro check_sources() %}
-  {%- if setting('source') is not none and setting('source') not in constant('tables_of_shape', {}) | list -%}
-    {{ refuse(
-      "Variable ciris_source is " ~ shown(setting('source')) ~ ", but must be traces or events, or left out.") }}
-  {%- endif -%}
   {%- if source_shape() == 'events' and is_distributed() -%}
     {{ refuse(
       "Variable ciris_distribution is citus, but events (trace_events) are read on one server alone. Leave the variable out.") }}

@@ -30,6 +30,10 @@
     {%- do check_ownership() -%}
   {%- endif -%}
   {%- if not is_run_of_ours() or not is_ownership_checked() -%} {{ return('') }} {%- endif -%}
+  {#- check_package reports a missing package, in the log. -#}
+  {%- if adapter.ciris_scoring_overrides is defined -%} {%- do check_overrides() -%} {%- endif -%}
+  {%- do valid_setting('attempt') -%}
+  {%- set continued = continued_run(selected_models()) -%}
   {%- do begin_anew() -%}
   {%- set node = graph.nodes['model.ciris_scoring.int_runs'] -%}
   {%- set log = api.Relation.create(database=node.database, schema=node.schema, identifier=node.alias, type='table') -%}
@@ -43,7 +47,8 @@
   {%- endif -%}
   {%- do run_query("
     insert into " ~ log ~ " (run_id, started_at, command, as_of, version)
-    values ('" ~ run_id() ~ "', now(), " ~ literal((setting('attempt') or {'command': 'dbt'})['command']) ~ ", " ~ as_of() ~ ", "
+    values ('" ~ run_id() ~ "', now(), " ~ literal((setting('attempt') or {'command': 'dbt'})['command']) ~ ", "
+      ~ (as_of() if continued is none else utc_literal(continued['as_of'])) ~ ", "
       ~ literal(node.config.meta['package_version']) ~ ")
     on conflict do nothing;
     commit;
@@ -113,9 +118,15 @@
 {#- Whether this invocation builds models of this project. dbt retry does not say what it builds. -#}
 {% macro is_run_of_ours() %}
   {%- if not execute or flags.WHICH not in ['run', 'build'] or selected_resources is not defined -%} {{ return(false) }} {%- endif -%}
+  {%- if 'model.ciris_scoring.int_runs' not in graph.nodes -%} {{ return(false) }} {%- endif -%}
+  {{ return(selected_models() | length > 0 or selected_resources | length == 0) }}
+{% endmacro %}
+
+{#- Unique ids of the models of this project that this invocation builds; none for dbt retry. -#}
+{% macro selected_models() %}
   {%- set ours = [] -%}
   {%- for unique_id in selected_resources if unique_id.startswith('model.ciris_scoring.') -%}
     {%- do ours.append(unique_id) -%}
   {%- endfor -%}
-  {{ return(ours | length > 0 or selected_resources | length == 0) }}
+  {{ return(ours) }}
 {% endmacro %}

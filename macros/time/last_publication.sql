@@ -49,3 +49,13 @@
     from " ~ left_behind ~ " as run") -%}
   {{ return(rows[0] if rows | length > 0 else none) }}
 {% endmacro %}
+
+{#- The run that this invocation goes on with, or none if it makes its own: it builds a part (--select), or the rest of a
+    failed run (dbt retry, which names no model). -#}
+{% macro continued_run(models) %}
+  {%- set last = last_run() -%}
+  {%- if last is none or 'model.ciris_scoring.int_scoring_run' in models or (last['has_ended'] and not models) -%}
+    {{ return(none) }}
+  {%- endif -%}
+  {{ return(last) }}
+{% endmacro %}

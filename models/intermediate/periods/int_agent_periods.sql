@@ -137,7 +137,7 @@ key_uses as not materialized (
         is_another_key,
         is_shared_key
     from {{ ref('int_key_uses') }}
-    where traced_at < {{ as_of() }}
+    where traced_at < {{ run_as_of() }}
 
 ),
 
