@@ -23,6 +23,7 @@
   {%- do check_distribution() -%}
   {%- do check_last_run(models) -%}
   {%- do check_full_refresh(models) -%}
+  {%- do check_readers() -%}
   {%- do check_settings() -%}
 {% endmacro %}
 
@@ -126,6 +127,11 @@
   {%- if periods is not integer or periods is boolean or periods < 0 -%}
     {{ refuse(
       "Variable ciris_late_detection_periods is " ~ shown(periods) ~ ", but must be a whole number of 0 or more periods.") }}
+  {%- endif -%}
+  {%- set seconds = setting('lock_wait_seconds') -%}
+  {%- if seconds is not number or seconds is boolean or not 0 <= seconds <= 86400 -%}
+    {{ refuse(
+      "Variable ciris_lock_wait_seconds is " ~ shown(seconds) ~ ", but must be a number of seconds from 0 to 86400.") }}
   {%- endif -%}
   {%- if not modules.re.match('^[1-9][0-9]*(kB|MB|GB)$', setting('scoring_work_mem') | string) -%}
     {{ refuse(
