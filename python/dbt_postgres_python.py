@@ -1,9 +1,9 @@
 """Runs Python models on PostgreSQL in dbt's own process, in the session and transaction of their materialization.
 
 dbt imports every installed module named ``dbt_...``, in every project of the environment, so this one imports only dbt.
-It gives the PostgreSQL adapter the three properties that dbt needs to run a Python model, and two methods for the
-project's macros: ``ciris_scoring_version``, the package's version, and ``ciris_scoring_components``, the rows of
-``seeds/components.csv``.
+It gives the PostgreSQL adapter the three properties that dbt needs to run a Python model, and three methods for the
+project's macros: ``ciris_scoring_version``, the package's version; ``ciris_scoring_components``, the rows of
+``seeds/components.csv``; and ``ciris_scoring_constants``, the constants that SQL and Python share.
 
 ``model(dbt, session)`` gets dbt's connection (DB-API) as ``session``, may fill temporary tables, and returns the query
 of its rows, which the materialization finds in the response of the statement.
@@ -57,7 +57,17 @@ def _components(self: PostgresAdapter) -> Any:
     return COMPONENT_ROWS
 
 
-METHODS_FOR_MACROS = {"ciris_scoring_version": _version, "ciris_scoring_components": _components}
+def _constants(self: PostgresAdapter) -> Any:
+    from ciris_scoring.for_macros import CONSTANTS
+
+    return CONSTANTS
+
+
+METHODS_FOR_MACROS = {
+    "ciris_scoring_version": _version,
+    "ciris_scoring_components": _components,
+    "ciris_scoring_constants": _constants,
+}
 
 
 def _extend(adapter: Any) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import uuid
 from collections.abc import Iterator
 from datetime import timedelta
@@ -11,9 +10,8 @@ import psycopg
 import pytest
 from psycopg import sql
 
-from ciris_scoring.basics.connection import SETTINGS_NOT_TO_INHERIT
 from ciris_scoring.lab.embedded import SCHEMA, write_profile
-from conftest import REPOSITORY, Database
+from conftest import Database
 from nasty_fleet import START, nasty_fleet
 from pipeline import create_loose_sources, differences_from_brute_force, load_rows, score, table_differences
 from test_bad_input import dbt
@@ -107,14 +105,6 @@ def test_nothing_inherited_decides_a_number(database: Database, request: pytest.
         assert table_differences(connection, SCHEMA, "plain") == []
         parameters = SALT["ciris_scoring_parameters"]
         assert differences_from_brute_force(connection, "hostile", AS_OFS[-1], parameters=parameters) == []
-
-
-def test_dbt_and_python_set_the_same() -> None:
-    macro = (REPOSITORY / "macros" / "lock" / "session_settings.sql").read_text()
-    plain = macro.split("{%- if is_distributed() %}")[0] + macro.split("{%- endif %}")[1]
-    for_transactions = dict(re.findall(r"set (\w+) to '(.*)';", plain))
-    of_values = dict(re.findall(r"'(\w+)': '(.*?)'", macro))
-    assert {**for_transactions, **of_values} == dict(SETTINGS_NOT_TO_INHERIT)
 
 
 def test_models_need_transactions(database: Database) -> None:

@@ -13,9 +13,9 @@ from ciris_scoring.basics.errors import DatabaseError, one_line
 from ciris_scoring.basics.project import Project
 
 APPLICATION_NAME = "ciris-scoring"
-# Settings that a session may inherit from role, database or server, and must not depend on; the same as in
-# macros/lock/session_settings.sql. Only the isolation has a space in its value.
-SETTINGS_NOT_TO_INHERIT: Mapping[str, str] = MappingProxyType(
+# dbt's sessions use the settings below too: macros/lock/session_settings.sql gets them from for_macros.py.
+# Settings that change how values are parsed or printed; Citus workers need them too.
+SETTINGS_OF_VALUES: Mapping[str, str] = MappingProxyType(
     {
         "datestyle": "ISO,MDY",
         "intervalstyle": "postgres",
@@ -24,6 +24,13 @@ SETTINGS_NOT_TO_INHERIT: Mapping[str, str] = MappingProxyType(
         "standard_conforming_strings": "on",
         "transform_null_equals": "off",
         "array_nulls": "on",
+    }
+)
+# Settings that a session may inherit from role, database or server, and must not depend on. Only the isolation has a
+# space in its value.
+SETTINGS_NOT_TO_INHERIT: Mapping[str, str] = MappingProxyType(
+    {
+        **SETTINGS_OF_VALUES,
         "default_transaction_isolation": "read committed",
         "default_transaction_deferrable": "off",
         "default_transaction_read_only": "off",

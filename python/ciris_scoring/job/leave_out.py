@@ -13,6 +13,7 @@ from ciris_scoring.basics.connection import has_right, one_row
 from ciris_scoring.basics.project import PREFIX, SET_BY_US, Project
 from ciris_scoring.basics.relations import PACKAGE, Relations
 from ciris_scoring.basics.source_schema import ENGINE_TABLES
+from ciris_scoring.for_macros import CONSTANTS
 from ciris_scoring.job.dbt_build import DbtBuild
 from ciris_scoring.job.run_log import Attempt
 
@@ -120,7 +121,7 @@ def _digest_of_last_run(connection: psycopg.Connection, relations: Relations, at
 
 
 def _code(project: Project, manifest: Any) -> list[Any]:
-    """Every file that dbt reads, the target, environment variables, versions, and the variables in force."""
+    """Every file that dbt reads, the target, environment variables, versions, constants, and the variables in force."""
     lasting = {
         name: value
         for name, value in project.variables.items()
@@ -132,6 +133,7 @@ def _code(project: Project, manifest: Any) -> list[Any]:
         manifest.state_check.to_dict(),
         manifest.env_vars,
         version("ciris-scoring"),
+        repr(CONSTANTS),
         sorted(lasting.items()),
         sorted(others.items()),
     ]
