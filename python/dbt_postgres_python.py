@@ -1,9 +1,10 @@
 """Runs Python models on PostgreSQL in dbt's own process, in the session and transaction of their materialization.
 
 dbt imports every installed module named ``dbt_...``, in every project of the environment, so this one imports only dbt.
-It gives the PostgreSQL adapter the three properties that dbt needs to run a Python model, and three methods for the
+It gives the PostgreSQL adapter the three properties that dbt needs to run a Python model, and four methods for the
 project's macros: ``ciris_scoring_version``, the package's version; ``ciris_scoring_components``, the rows of
-``seeds/components.csv``; and ``ciris_scoring_constants``, the constants that SQL and Python share.
+``seeds/components.csv``; ``ciris_scoring_constants``, the constants that SQL and Python share; and
+``ciris_scoring_pooler``, the reason why a pooler is unfit.
 
 ``model(dbt, session)`` gets dbt's connection (DB-API) as ``session``, may fill temporary tables, and returns the query
 of its rows, which the materialization finds in the response of the statement.
@@ -63,10 +64,17 @@ def _constants(self: PostgresAdapter) -> Any:
     return CONSTANTS
 
 
+def _pooler(self: PostgresAdapter) -> str | None:
+    from ciris_scoring.basics.connection import fault_of_pooler
+
+    return fault_of_pooler(self.config.credentials)
+
+
 METHODS_FOR_MACROS = {
     "ciris_scoring_version": _version,
     "ciris_scoring_components": _components,
     "ciris_scoring_constants": _constants,
+    "ciris_scoring_pooler": _pooler,
 }
 
 

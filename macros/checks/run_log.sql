@@ -26,6 +26,7 @@
 {#- On-run-start: enters the run, and makes the log before the first one. -#}
 {% macro enter_start() %}
   {%- if not is_run_of_ours() -%} {{ return('') }} {%- endif -%}
+  {%- do check_server() -%}
   {%- do begin_anew() -%}
   {%- set node = graph.nodes['model.ciris_scoring.int_runs'] -%}
   {%- set log = api.Relation.create(database=node.database, schema=node.schema, identifier=node.alias, type='table') -%}

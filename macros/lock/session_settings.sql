@@ -11,6 +11,7 @@
       set {{ name }} to '{{ value }}';
       {%- endfor %}
       {%- endif %}
+      {{ constant('lift_limits') or 'select' }};
       {%- if constant('search_path') %}
       select {{ constant('search_path') | trim }};
       {%- endif %}

@@ -91,7 +91,7 @@ def lasting_nodes(manifest: Any) -> list[str]:
 
 
 def _is(node: Any, materialization: str) -> bool:
-    return node.resource_type == "model" and node.config.materialized == materialization
+    return bool(node.resource_type == "model" and node.config.materialized == materialization)
 
 
 def _rewritten(node: Any) -> str | None:

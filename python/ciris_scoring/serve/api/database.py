@@ -50,7 +50,7 @@ class Database:
             "idle_in_transaction_session_timeout": f"{statement_timeout * 1000:.0f}ms",
         }
         self._options: dict[str, Any] = {
-            **connection_options(project),
+            **connection_options(project.credentials),
             "connect_timeout": CONNECT_SECONDS,
             "tcp_user_timeout": TCP_USER_TIMEOUT_MS,
             "autocommit": True,
