@@ -180,3 +180,39 @@ def test_full_refresh_leaves_no_replaced_table(database: Database) -> None:
             ).fetchall()
             == []
         )
+
+
+# --- what a run waits for ---------------------------------------------------------------------------------------------
+
+
+def real_run(database: Database, *options: str) -> Command:
+    return Command(PROGRAMS / "ciris-scoring", "run", *at(database), "--as-of", NEWEST, *options)
+
+
+def test_run_says_which_session_it_waits_for(database: Database) -> None:
+    """An index is being built on a table; and a view has changed that somebody reads."""
+    with database.connect() as connection:
+        connection.execute(f"update {SCHEMA}_intermediate.int_runs set state_digest = null")
+    lock = f"lock table {SCHEMA}_intermediate.int_trace_verdicts in share mode"
+    with open_transaction(database, lock) as (blocker, pid), real_run(database) as command:
+        command.wait_until_said(
+            rf"Waiting for \d+ s: ciris_intermediate.int_trace_verdicts is locked by database process {pid} of user "
+            rf"postgres \(application dashboard\), state idle in transaction, transaction open since 20\d\d-.* UTC, "
+            rf"last query: {lock}\n"
+        )
+        blocker.execute("rollback")
+        assert command.wait() == 0, command.said
+        assert command.said.count("Waiting for") == 1
+
+
+def test_run_says_who_reads_a_view_that_it_replaces(database: Database) -> None:
+    change_view(database)
+    with (
+        open_transaction(database, f"select count(*) from {VIEW}") as (reader, pid),
+        real_run(database) as command,
+    ):
+        command.wait_until_said(
+            rf"Waiting for \d+ s: {VIEW} is locked by database process {pid} of user postgres \(application dashboard\)"
+        )
+        reader.execute("rollback")
+        assert command.wait() == 0, command.said

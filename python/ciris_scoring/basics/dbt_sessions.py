@@ -1,9 +1,8 @@
 """Settings of dbt's sessions.
 
-Imports dbt, so it is imported where dbt is to run. The settings are not in PGOPTIONS, because poolers refuse or drop it.
+Imports dbt, so it is imported where dbt is to run. Poolers refuse or drop PGOPTIONS, so the settings are not there.
 """
 
-import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -13,29 +12,7 @@ from dbt.adapters.postgres.connections import PostgresConnectionManager
 
 from ciris_scoring.basics.connection import session_statement
 from ciris_scoring.basics.project import Project
-
-
-class DbtSessions:
-    """The open sessions of dbt, by their process ids in the server."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._handles: dict[int, Any] = {}
-
-    def add(self, pid: int, handle: Any) -> None:
-        """Note a session."""
-        with self._lock:
-            self._handles[pid] = handle
-
-    @property
-    def pids(self) -> list[int]:
-        """Process ids of those that are open."""
-        with self._lock:
-            self._handles = {pid: handle for pid, handle in self._handles.items() if not handle.closed}
-            return list(self._handles)
-
-
-SESSIONS = DbtSessions()
+from ciris_scoring.basics.sessions import SESSIONS
 
 
 @contextmanager

@@ -1,7 +1,8 @@
 """Poolers, such as PgBouncer, between a client and the server.
 
-A run needs sessions for its lock, its settings and its scratch tables. A pooler in session mode keeps them. In transaction
-or statement mode it gives each transaction to any free server process, and other clients would get the settings.
+A run needs sessions for its lock, its settings and its scratch tables. A pooler in session mode keeps them. In
+transaction or statement mode it gives each transaction to any free server process, and other clients would get the
+settings.
 """
 
 from collections.abc import Callable
@@ -9,6 +10,7 @@ from collections.abc import Callable
 import psycopg
 
 from ciris_scoring.basics.errors import DatabaseError
+from ciris_scoring.basics.sessions import SESSIONS
 
 TRIALS = 20
 """Transactions of a second connection that are compared; other clients may take the server process meanwhile."""
@@ -22,16 +24,23 @@ def backend_pid(connection: psycopg.Connection) -> int:
 
 def refuse_shared_sessions(
     connection: psycopg.Connection, connect: Callable[[], psycopg.Connection], where: str
-) -> None:
+) -> bool:
     """Refuse a pooler in transaction or statement mode, before any setting of a session is changed.
+
+    Behind another pooler the connection prepares no statements: if the pooler does not reset sessions, those of earlier
+    clients are still there, under the same names.
 
     :param connection: a new connection in autocommit mode.
     :param connect: opens another one like it.
     :param where: names the database, for the message.
+    :returns: whether there is a pooler.
     :raises DatabaseError: the connection does not have a server process of its own.
     """
-    if backend_pid(connection) == connection.info.backend_pid:
-        return
+    pid = backend_pid(connection)
+    SESSIONS.add(pid, connection)
+    if pid == connection.info.backend_pid:
+        return False
+    connection.prepare_threshold = None
     with connect() as other:
         if _are_shared(connection, other):
             raise DatabaseError(
@@ -39,6 +48,7 @@ def refuse_shared_sessions(
                 "which gives the sessions of a run to other clients.",
                 "Connect to PostgreSQL itself, or set pool_mode = session in the pooler for this database or user.",
             )
+    return True
 
 
 def _are_shared(connection: psycopg.Connection, other: psycopg.Connection) -> bool:
