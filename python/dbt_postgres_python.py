@@ -5,7 +5,8 @@ It gives the PostgreSQL adapter the three properties that dbt needs to run a Pyt
 macros: ``ciris_scoring_version``, the package's version; ``ciris_scoring_components``, the rows of
 ``seeds/components.csv``; ``ciris_scoring_constants``, the constants that SQL and Python share;
 ``ciris_scoring_ownership_query``, the query of objects that other roles could misuse; ``ciris_scoring_overrides`` and
-``ciris_scoring_unknown_variables``, the settings of a root project for the package.
+``ciris_scoring_unknown_variables``, the settings of a root project for the package; and ``ciris_scoring_pooler``, the
+reason why a pooler is unfit.
 
 In the sessions of the project's nodes, and in those in which dbt reads the catalog, names are looked up in pg_catalog
 alone, from the first statement on. Nodes of other projects keep their search path.
@@ -91,6 +92,12 @@ def _unknown_variables(self: PostgresAdapter, known: list[str]) -> Any:
     return unknown_variables(self.config, known)
 
 
+def _pooler(self: PostgresAdapter) -> str | None:
+    from ciris_scoring.basics.connection import fault_of_pooler
+
+    return fault_of_pooler(self.config.credentials)
+
+
 METHODS_FOR_MACROS = {
     "ciris_scoring_version": _version,
     "ciris_scoring_components": _components,
@@ -98,6 +105,7 @@ METHODS_FOR_MACROS = {
     "ciris_scoring_ownership_query": _ownership_query,
     "ciris_scoring_overrides": _overrides,
     "ciris_scoring_unknown_variables": _unknown_variables,
+    "ciris_scoring_pooler": _pooler,
 }
 
 
@@ -129,8 +137,11 @@ def _open_with_safe_path(manager: Any) -> None:
         is_new = connection.state != "open"
         opened: Connection = open_session(cls, connection)
         if is_new and _has_safe_path(str(opened.name)):
+            from ciris_scoring.basics.connection import LIFT_LIMITS
+
             with opened.handle.cursor() as cursor:
                 cursor.execute(SAFE_PATH)
+                cursor.execute(LIFT_LIMITS)
             if not opened.handle.autocommit:
                 opened.handle.commit()
         return opened

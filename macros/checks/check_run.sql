@@ -22,6 +22,7 @@
   {%- do check_distribution() -%}
   {%- do check_last_run(models) -%}
   {%- do check_full_refresh(models) -%}
+  {%- do check_readers() -%}
   {%- do check_settings() -%}
 {% endmacro %}
 

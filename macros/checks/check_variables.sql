@@ -1,6 +1,6 @@
-{#- The variables of the project and what each may be. kinds: boolean, integer (from minimum on), choice, name (of a schema
-    or table), size, time, set_by_us (by ciris-scoring alone); checked_elsewhere by a macro of its own. optional: may be
-    null. -#}
+{#- The variables of the project and what each may be. kinds: boolean; integer, from minimum on; number, from minimum to
+    maximum; choice; name, of a schema or table; size; time; set_by_us, by ciris-scoring alone; checked_elsewhere, by a
+    macro of its own. optional: may be null. -#}
 {% macro variable_definitions() %}
   {{ return({
     'source': {'kind': 'choice', 'choices': constant('tables_of_shape', {}) | list, 'optional': true},
@@ -21,6 +21,7 @@
     'attempt': {'kind': 'set_by_us', 'type': 'mapping'},
     'unchanged_nodes': {'kind': 'set_by_us', 'type': 'list'},
     'lock_holder_pid': {'kind': 'set_by_us', 'type': 'integer'},
+    'lock_wait_seconds': {'kind': 'number', 'minimum': 0, 'maximum': 86400, 'words': 'seconds'},
     'scoring_work_mem': {'kind': 'size'},
     'distribution': {'kind': 'choice', 'choices': ['none', 'citus']},
     'time_spine': {'kind': 'boolean'},
@@ -38,6 +39,9 @@
   {%- elif kind == 'integer' -%}
     {%- set fits = value is integer and value is not boolean and value >= definition['minimum'] -%}
     {%- set allowed = 'a whole number of ' ~ definition['minimum'] ~ ' or more ' ~ definition['words'] ~ ', without quotes' -%}
+  {%- elif kind == 'number' -%}
+    {%- set fits = value is number and value is not boolean and definition['minimum'] <= value <= definition['maximum'] -%}
+    {%- set allowed = 'a number of ' ~ definition['words'] ~ ' from ' ~ definition['minimum'] ~ ' to ' ~ definition['maximum'] -%}
   {%- elif kind == 'choice' -%}
     {#- There are no choices where the package is missing, which check_package reports. -#}
     {%- set fits = value is string and (value in definition['choices'] or not definition['choices']) -%}

@@ -25,6 +25,7 @@
 
 {#- On-run-start: enters the run, and makes the log before the first one. -#}
 {% macro enter_start() %}
+  {%- if is_run_of_ours() -%} {%- do check_server() -%} {%- endif -%}
   {%- if uses_our_tables() and adapter.ciris_scoring_ownership_query is defined -%}
     {%- do run_query(session_settings()) -%}
     {%- do check_ownership() -%}

@@ -13,6 +13,7 @@
       set {{ name }} to '{{ value }}';
       {%- endfor %}
       {%- endif %}
+      {{ constant('lift_limits') or 'select' }};
       set search_path to {{ constant('search_path', 'pg_catalog, pg_temp') }};
 {%- endmacro %}
 

@@ -41,17 +41,20 @@ dbtObj.rewritten_table = {{ tojson(table | string) if is_incremental() else 'Non
     {%- call statement('main') -%} {{ make_table(new, select) }} {%- endcall -%}
     {%- do create_indexes(new) -%}
     {%- if replaced is not none -%}
+      {%- if old.type == 'table' -%}
+        {%- do run_query(in_short_attempts(old, 'lock table ' ~ old ~ ' in access exclusive mode;')) -%}
+      {%- endif -%}
       {%- do adapter.rename_relation(old, replaced) -%}
       {%- do adapter.rename_relation(new, table) -%}
     {%- endif -%}
   {%- endif -%}
-  {%- do apply_grants(table, config.get('grants'), should_revoke=should_revoke(old, replaced is not none)) -%}
+  {%- do update_grants(table) -%}
   {%- do describe(table) -%}
   {%- set statistics = update_statistics() | trim -%}
   {%- if statistics -%} {%- do run_query(statistics) -%} {%- endif -%}
   {{ run_hooks(post_hooks, inside_transaction=True) }}
   {%- do adapter.commit() -%}
-  {%- if replaced is not none -%} {%- do adapter.drop_relation(replaced) -%} {%- endif -%}
+  {%- if replaced is not none -%} {%- do drop_in_short_attempts(replaced) -%} {%- endif -%}
   {{ run_hooks(post_hooks, inside_transaction=False) }}
   {{ return({'relations': [table]}) }}
 {% endmaterialization %}
@@ -267,7 +270,7 @@ dbtObj.rewritten_table = {{ tojson(table | string) if is_incremental() else 'Non
     {%- do changes.append('replica identity full') -%}
   {%- endif -%}
   {%- if changes %}
-  alter table {{ table }} {{ changes | join(', ') }};
+  {{ in_short_attempts(table, 'alter table ' ~ table ~ ' ' ~ changes | join(', ') ~ ';') }}
   {%- endif %}
 {% endmacro %}
 

@@ -624,7 +624,7 @@ def simulate(
     now = datetime.now(UTC)
     moment = as_of_time.resolve(None, "day", now) if end is None else as_of_time.parse_time(end, "--end")
     fleet = stream_fleet(agents, days, traces_per_day, seed, moment)
-    with connect(project) as connection:
+    with connect(project, writes=True) as connection:
         n_traces = load_fleet(
             connection,
             fleet,

@@ -48,7 +48,7 @@ WRONG: dict[str, tuple[str, list[Any]]] = {
         ["", False, "x", ["seed.ciris_scoring.components"]],
     ),
 }
-CHECKED_ELSEWHERE = {"ciris_verdict_bound"}
+CHECKED_ELSEWHERE = {"ciris_verdict_threshold"}
 REFUSED_ALONE = {
     "ciris_as_of",
     "ciris_traces_from",

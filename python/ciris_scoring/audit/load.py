@@ -121,7 +121,7 @@ def load(
         found, problems = read_keys(path)
         keys += found
         summary.add_problems(problems)
-    with connect(project) as connection:
+    with connect(project, writes=True) as connection:
         store = Store(connection, project)
         store.create()
         summary.new_keys, problems = store.register(keys)

@@ -81,7 +81,7 @@ def create_tables(project: Project) -> None:
 
     :raises DatabaseError: the database refuses.
     """
-    with connect(project) as connection:
+    with connect(project, writes=True) as connection:
         Store(connection, project).create()
 
 

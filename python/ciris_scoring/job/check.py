@@ -19,7 +19,7 @@ from ciris_scoring.basics.terminal import aligned, plural, printable
 from ciris_scoring.job.rights import missing_rights
 from ciris_scoring.job.run import empty_sources, resolve_as_of
 
-READ_ONLY = "-c default_transaction_read_only=on"
+READ_ONLY = {"default_transaction_read_only": "on"}
 TIME_COLUMNS = {
     "covenant_traces": "timestamp",
     "wbd_deferrals": "created_at",
@@ -76,7 +76,7 @@ def check(project: Project) -> Fitness:
     manifest = parse(project)
     relations = relations_of(manifest, project.schema)
     try:
-        with connect(project) as connection:
+        with connect(project, writes=True) as connection:
             connection.execute("set default_transaction_read_only to on")
             _look(connection, project, manifest, relations, moment, fitness)
     except CirisError as error:
@@ -123,7 +123,7 @@ def _asked(project: Project, manifest: Any, expression: str) -> Any:
     """
     safe_path = "{% do run_query('set search_path to " + SEARCH_PATH + "') %}"
     inline = "{% if execute %}" + safe_path + "{{ " + expression + " }}{% endif %}"
-    outcome = invoke(project, ["compile", "--inline", inline], project.cli_vars, session_options=READ_ONLY)
+    outcome = invoke(project, ["compile", "--inline", inline], project.cli_vars, settings=READ_ONLY)
     return json.loads(outcome.results[0].node.compiled_code)
 
 

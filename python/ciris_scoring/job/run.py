@@ -21,6 +21,7 @@ from ciris_scoring.job.dbt_build import DbtBuild
 from ciris_scoring.job.leave_out import state_digest, unchanged_digest, unchanged_nodes
 from ciris_scoring.job.rights import check_rights
 from ciris_scoring.job.run_log import Attempt, logged
+from ciris_scoring.job.waits import waits_are_said
 
 
 def run(
@@ -46,7 +47,11 @@ def run(
     attempt = after_run.attempt
     attempt.as_of = moment = resolve_as_of(project, as_of)
     build = DbtBuild(project)
-    with logged(project, build.relations, attempt), connect(project) as connection:
+    with (
+        waits_are_said(project),
+        logged(project, build.relations, attempt),
+        connect(project) as connection,
+    ):
         after_run.read_alerts(connection, build.relations)
         check_rights(connection, project, build.relations)
         with run_lock(connection, project.schema, report) as pid:
@@ -131,7 +136,11 @@ def run_backfill(
     attempt = after_run.attempt
     attempt.as_of = range_[1]
     build = DbtBuild(project)
-    with logged(project, build.relations, attempt), connect(project) as connection:
+    with (
+        waits_are_said(project),
+        logged(project, build.relations, attempt),
+        connect(project) as connection,
+    ):
         after_run.read_alerts(connection, build.relations)
         check_rights(connection, project, build.relations)
         with run_lock(connection, project.schema, report) as pid:

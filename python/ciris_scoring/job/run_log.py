@@ -66,7 +66,7 @@ def logged(project: Project, relations: Relations, attempt: Attempt) -> Iterator
 
     :raises CirisError: what the block raises, and what :func:`connect` does.
     """
-    with connect(project) as connection:
+    with connect(project, writes=True) as connection:
         check_ownership(connection, relations)
         [attempt.started_at] = one_row(connection.execute("select now()"))
         _enter(connection, relations, attempt)
