@@ -102,7 +102,7 @@
     {%- set counts = "
       n_scores = (select count(*) from " ~ relation_as_left('fct_capacity_scores') ~ " where scored_at >= log.started_at),
       n_late_traces = (select coalesce(sum(n), 0) from " ~ relation_as_left('fct_data_quality')
-        ~ " where issue = 'late_trace')," -%}
+        ~ " where issue in ('late_trace', 'late_outcome'))," -%}
   {%- endif -%}
   {%- do run_query("
     update " ~ log ~ " as log

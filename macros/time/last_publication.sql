@@ -38,6 +38,7 @@
   {%- endfor -%}
   {%- set rows = run_query("
     select " ~ columns | join(', ') ~ ", run.is_full_refresh, run.judging_code, run.parameter_set_id,
+      to_jsonb(run) ->> 'newest_event_id' as newest_event_id,
       to_json(run.built_nodes)::text as built_nodes, to_json(run.failed_tests)::text as failed_tests, "
       ~ ("false" if log is none else "exists (
         select 1

@@ -19,6 +19,7 @@
     ~ "a full refresh: ciris-scoring run --full-refresh --allow-rescoring.", info=true) -%}
 {%- endif -%}
 
+
 with scoring_windows as (
 
     select
@@ -117,6 +118,8 @@ select
     now() as started_at,
     '{{ judging_code() }}' as judging_code,
     '{{ invocation_id }}' as invocation_id,
+    (select max(events.event_id) from {{ ref('stg_cirislens__trace_events') }} as events) as newest_event_id,
+    {{ last.get('newest_event_id') or 'null' }}::bigint as earlier_event_id,
     array[]::text[] as built_nodes,
     array[]::text[] as failed_tests
 from moment

@@ -219,18 +219,20 @@ def _late_remarks(connection: psycopg.Connection, relations: Relations) -> list[
         """
         select
             coalesce(sum(n) filter (where issue = 'late_trace'), 0)::bigint,
+            coalesce(sum(n) filter (where issue = 'late_outcome'), 0)::bigint,
             coalesce(sum(n) filter (where issue = 'late_key'), 0)::bigint,
             min(first_as_of),
             max(last_as_of)
         from {}
         """
     ).format(relations["fct_data_quality"])
-    n_traces, n_keys, first, last = one_row(connection.execute(query))
+    n_traces, n_outcomes, n_keys, first, last = one_row(connection.execute(query))
     if first is None:
         return []
     first, last = as_of_time.text(first), as_of_time.text(last)
     return [
         f"Note: the scores as of {first} to {last} are not what they would be if they were made now (traces that came "
-        f"late: {n_traces:,}; traces whose key was changed in hindsight: {n_keys:,}). To score them again: "
+        f"late: {n_traces:,}; traces with an outcome or another event that came late: {n_outcomes:,}; traces whose key "
+        f"was changed in hindsight: {n_keys:,}). To score them again: "
         f"ciris-scoring run --from {first} --to {last} --allow-rescoring"
     ]

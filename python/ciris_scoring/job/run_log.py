@@ -92,12 +92,12 @@ def _enter_the_end(project: Project, relations: Relations, attempt: Attempt) -> 
 
 
 def _published(connection: psycopg.Connection, relations: Relations, attempt: Attempt) -> tuple[int, int]:
-    """Count the scores that the run wrote, and the late traces after it."""
+    """Count the scores that the run wrote, and the traces after it that came, or got an outcome, too late."""
     query = sql.SQL(
         """
         select
             (select count(*) from {} where scored_at >= %s),
-            (select coalesce(sum(n), 0)::bigint from {} where issue = 'late_trace')
+            (select coalesce(sum(n), 0)::bigint from {} where issue in ('late_trace', 'late_outcome'))
         """
     ).format(relations["fct_capacity_scores"], relations["fct_data_quality"])
     n_scores, n_late_traces = one_row(connection.execute(query, [attempt.started_at]))

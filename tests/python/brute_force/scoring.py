@@ -1531,8 +1531,8 @@ def data_quality(
 ) -> dict[tuple[str | None, datetime | None, str], int]:
     """scoring.md §8, data quality: counts by (agent or None, start of the period or None, issue).
 
-    Reading: a row with a missing, blank or oversized agent_id_hash is counted as such, for an oversized trace_id if it
-    has one (two oversized ids count once), and for nothing else; a deferral without a status has an unknown one.
+    Reading: a row with a missing, blank or oversized agent_id_hash is counted as such, once, whatever else is wrong
+    with it; a deferral without a status has an unknown one.
     (``as_ofs``, ``windows`` and ``keys`` are not used.)
     """
     period_us, run_end = _PERIODS[period], _run_end(run_as_of, period)
@@ -1548,8 +1548,8 @@ def data_quality(
     for trace in source.implausible:
         count(trace.agent_id_hash, trace.at, "implausible_timestamp")
     for trace in source.no_agent:
-        for refusal in {"blank_agent_id_hash", "oversized_id"}.intersection(trace.repairs):
-            count(None, trace.at, refusal)
+        is_blank = "blank_agent_id_hash" in trace.repairs
+        count(None, trace.at, "blank_agent_id_hash" if is_blank else "oversized_id")
     for trace in source.duplicates:
         count(trace.agent_id_hash, trace.at, "duplicate_trace")
     for trace in [*(trace for kept in source.traces.values() for trace in kept), *source.duplicates]:
