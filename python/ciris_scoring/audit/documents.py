@@ -14,6 +14,8 @@ from ciris_scoring.audit.strict_json import parse, take_apart
 from ciris_scoring.audit.traces import Row, checked, row
 
 TRACE_EVENT, DEFERRAL_EVENT = "complete_trace", "wbd_deferral"
+SEAL = "ceg_seal"
+"""Stands for a file that agents from 2.9.8 on write beside their batches: a trace as it is sent to other agents."""
 NOT_UNDERSTOOD = "not understood"
 """Stands for the schema version of traces too faulty to tell it."""
 _OUR_IDS = uuid.UUID("5b2d3a9e-2c1f-4c0e-9a53-6b1f0d7a7e11")
@@ -69,6 +71,9 @@ def read_document(document: Document, verifier: Verifier) -> Batch:
         content = parse(document.content)
         if looks_like_keys(content):
             batch.has_new_keys, batch.is_batch = not verifier.has(content), False
+        elif _is_seal(content):
+            batch.other_events[SEAL] += 1
+            batch.is_batch = False
         elif isinstance(content, dict) and "event_type" in content and "events" not in content:
             _read_events(batch, {}, [content], verifier)
         else:
@@ -76,6 +81,11 @@ def read_document(document: Document, verifier: Verifier) -> Batch:
     except Rejected as error:
         _read_pieces(batch, document.content, error, verifier)
     return batch
+
+
+def _is_seal(content: Any) -> bool:
+    """Whether a document is a seal. It is skipped, because it repeats a trace of a batch, perhaps at another level."""
+    return isinstance(content, dict) and isinstance(content.get("ceg_rows"), list) and "events" not in content
 
 
 def _events(content: Any) -> list[Any]:
