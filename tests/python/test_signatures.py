@@ -27,10 +27,14 @@ from real_engine import key_record, needs_engine, refusals
 from signed_batches import (
     COMPACT,
     GENERATIONS,
+    MIDDLE,
+    NEW,
+    NINE_FIELDS,
     OLD,
     PROFILE,
     TWO_FIELDS_OF_2_7,
     Agent,
+    Generation,
     batch,
     signed_bytes,
     standard,
@@ -230,6 +234,60 @@ def test_number_that_no_double_holds_is_named(number):
     trace = NEW_AGENT.trace() | {"task_id": number}
     verdict = VERIFIER.verify(trace)
     assert verdict.reason == "bad_signature" and "the rule jcs" in verdict.detail
+
+
+def agent_of(generation: Generation) -> Agent:
+    return AGENTS[GENERATIONS.index(generation)]
+
+
+SHAPES: list[tuple[str, Generation, Callable[[dict[str, Any]], object]]] = [
+    ("profile in 2.7.0", NINE_FIELDS, lambda trace: trace.update(deployment_profile=dict(PROFILE))),
+    ("profile in 2.7.0", TWO_FIELDS_OF_2_7, lambda trace: trace.update(deployment_profile=dict(PROFILE))),
+    ("null profile", NINE_FIELDS, lambda trace: trace.update(deployment_profile=None)),
+    ("agent in component", NINE_FIELDS, lambda trace: trace["components"][3].update(agent_id_hash="00")),
+    (
+        "agent in component",
+        TWO_FIELDS_OF_2_7,
+        lambda trace: trace["components"][3].update(agent_id_hash="00"),
+    ),
+    ("agent not in component", MIDDLE, lambda trace: trace["components"][3].pop("agent_id_hash")),
+    ("agent not in component", NEW, lambda trace: trace["components"][3].update(agent_id_hash=None)),
+    ("unknown field of component", NINE_FIELDS, lambda trace: trace["components"][3].update(unknown=1)),
+    ("unknown field of component", NEW, lambda trace: trace["components"][3].update(unknown=1)),
+    ("no task", NINE_FIELDS, lambda trace: trace.pop("task_id")),
+    ("no task", MIDDLE, lambda trace: trace.pop("task_id")),
+    ("no task", NEW, lambda trace: trace.pop("task_id")),
+    ("no region", MIDDLE, lambda trace: trace["deployment_profile"].pop("deployment_region")),
+    ("no region", NEW, lambda trace: trace["deployment_profile"].pop("deployment_region")),
+    ("unknown field of profile", MIDDLE, lambda trace: trace["deployment_profile"].update(unknown=1)),
+    ("unknown field of profile", NEW, lambda trace: trace["deployment_profile"].update(unknown=1)),
+    ("empty data", NINE_FIELDS, lambda trace: trace["components"][1].update(data={})),
+    ("empty data", MIDDLE, lambda trace: trace["components"][1].update(data={})),
+]
+
+
+@pytest.mark.parametrize(
+    ("shape", "generation", "change"), SHAPES, ids=[f"{s[0]}, {s[1].rule}" for s in SHAPES]
+)
+def test_trace_sent_otherwise_than_signed_verifies(shape, generation, change):
+    """Most of these shapes are verified by the engine; empty data is sent but not signed by agents."""
+    agent = agent_of(generation)
+
+    def alter(trace: dict[str, Any]) -> None:
+        trace["task_id"] = None
+        trace["components"][1]["data"] = {}
+
+    trace = signed_with(agent, alter)
+    change(trace)
+    assert VERIFIER.verify(parse(json.dumps(trace).encode())).rule == generation.rule
+
+
+def test_data_of_a_component_is_signed_with_its_empty_values():
+    """From the rule nine_fields on, agents send exactly the data that they sign."""
+    for generation in (NINE_FIELDS, MIDDLE, NEW):
+        trace = agent_of(generation).trace()
+        trace["components"][3]["data"]["added"] = None
+        assert VERIFIER.verify(trace).reason == "bad_signature"
 
 
 def component_of(trace: dict[str, Any], event_type: str) -> dict[str, Any]:
