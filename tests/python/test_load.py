@@ -629,6 +629,7 @@ BAD_TRACES: list[tuple[Callable[[Json], Any], str | None]] = [
     (with_value("completed_at", "9999-12-31T23:59:59-14:00"), "bad_time"),
     (with_value("completed_at", "0001-01-01T00:00:00+14:00"), "bad_time"),
     (with_value("completed_at", "yesterday"), "bad_time"),
+    (with_value("completed_at", "2026-06-01t08:05:06.123456789z"), None),
     (with_value("completed_at", 1780300800), "bad_time"),
     (in_component("DMA_RESULTS", "csdma", {"plausibility_score": 9.995}), "out_of_range"),
     (in_component("DMA_RESULTS", "csdma", {"plausibility_score": True}), "wrong_type"),
