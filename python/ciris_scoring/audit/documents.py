@@ -9,13 +9,15 @@ from typing import Any, NamedTuple
 from ciris_scoring.audit import times
 from ciris_scoring.audit.keys import looks_like_keys
 from ciris_scoring.audit.reasons import NOT_A_BATCH, TOO_DEEP, WRONG_TYPE, Problem, Rejected
-from ciris_scoring.audit.signatures import Verifier, generation
+from ciris_scoring.audit.signatures import Verifier, schema_of
 from ciris_scoring.audit.strict_json import parse, take_apart
 from ciris_scoring.audit.traces import Row, checked, row
 
 TRACE_EVENT, DEFERRAL_EVENT = "complete_trace", "wbd_deferral"
-NO_GENERATION = "none"
-"""Of documents too faulty to tell their generation."""
+SEAL = "ceg_seal"
+"""Stands for a file that agents from 2.9.8 on write beside their batches: a trace as it is sent to other agents."""
+NOT_UNDERSTOOD = "not understood"
+"""Stands for the schema version of traces too faulty to tell it."""
 _OUR_IDS = uuid.UUID("5b2d3a9e-2c1f-4c0e-9a53-6b1f0d7a7e11")
 """Namespace of ids that are hashes of content."""
 
@@ -50,7 +52,7 @@ class Batch:
     times: dict[str, str | None] = field(default_factory=dict)
     received: int = 0
     outcomes: Counter[tuple[str, str]] = field(default_factory=Counter)
-    """Traces by generation and by the rule that verified them or the reason why not."""
+    """Traces by schema version and by the rule that verified them or the reason why not."""
     rejected: Counter[str] = field(default_factory=Counter)
     """Traces that cannot be loaded, by reason."""
     rows: list[Row] = field(default_factory=list)
@@ -69,6 +71,9 @@ def read_document(document: Document, verifier: Verifier) -> Batch:
         content = parse(document.content)
         if looks_like_keys(content):
             batch.has_new_keys, batch.is_batch = not verifier.has(content), False
+        elif _is_seal(content):
+            batch.other_events[SEAL] += 1
+            batch.is_batch = False
         elif isinstance(content, dict) and "event_type" in content and "events" not in content:
             _read_events(batch, {}, [content], verifier)
         else:
@@ -76,6 +81,11 @@ def read_document(document: Document, verifier: Verifier) -> Batch:
     except Rejected as error:
         _read_pieces(batch, document.content, error, verifier)
     return batch
+
+
+def _is_seal(content: Any) -> bool:
+    """Whether a document is a seal. It is skipped, because it repeats a trace of a batch, perhaps at another level."""
+    return isinstance(content, dict) and isinstance(content.get("ceg_rows"), list) and "events" not in content
 
 
 def _events(content: Any) -> list[Any]:
@@ -122,7 +132,7 @@ def _read_events(batch: Batch, head: dict[str, Any], events: list[Any], verifier
 
 
 def _read_event(batch: Batch, where: str, event: Any, verifier: Verifier) -> None:
-    generation_of_it = NO_GENERATION
+    schema = NOT_UNDERSTOOD
     kind = event.get("event_type") if isinstance(event, dict) else None
     if kind != TRACE_EVENT and isinstance(kind, str) and "trace" not in event:
         _read_other_event(batch, where, kind, event)
@@ -135,7 +145,7 @@ def _read_event(batch: Batch, where: str, event: Any, verifier: Verifier) -> Non
             raise Rejected(WRONG_TYPE, "the event is no object")
         trace = checked(event.get("trace"))
         where = f"{where}, trace {str(trace.get('trace_id'))[:128]}"
-        generation_of_it = generation(trace.get("trace_schema_version"))
+        schema = schema_of(trace)
         verdict = verifier.verify(trace)
         batch.rows.append(row(trace, verdict))
     except Rejected as error:
@@ -146,10 +156,10 @@ def _read_event(batch: Batch, where: str, event: Any, verifier: Verifier) -> Non
         batch.rejected[reason] += 1
     else:
         if verdict.rule is not None:
-            batch.outcomes[generation_of_it, verdict.rule] += 1
+            batch.outcomes[schema, verdict.rule] += 1
             return
         reason, detail = str(verdict.reason), verdict.detail or "it does not fit the trace and the key"
-    batch.outcomes[generation_of_it, reason] += 1
+    batch.outcomes[schema, reason] += 1
     batch.problems.append(Problem(where, reason, detail))
 
 
