@@ -9,10 +9,11 @@ from pathlib import Path
 
 from ciris_scoring.audit import files
 from ciris_scoring.audit.documents import NO_GENERATION, Batch, Document
+from ciris_scoring.audit.incoming import Found
 from ciris_scoring.audit.keys import read_keys, usable
 from ciris_scoring.audit.pool import SMALL, processors, read_all
 from ciris_scoring.audit.reasons import Problem
-from ciris_scoring.audit.signatures import RULES, UNKNOWN_GENERATION
+from ciris_scoring.audit.signatures import RULES, UNKNOWN_GENERATION, generation
 from ciris_scoring.audit.store import KnownBatch, Store
 from ciris_scoring.basics.connection import connect
 from ciris_scoring.basics.errors import InputError
@@ -91,6 +92,15 @@ class Summary:
             self.keys_files.append(batch.origin)
         self.add_problems(batch.problems)
 
+    def add_found(self, found: Iterable[Found]) -> None:
+        """Count traces about which only the other traces tell."""
+        for one in found:
+            if one.rule is not None:
+                generation_of_it = generation(one.trace_schema_version)
+                self.outcomes[generation_of_it, one.rule] -= 1
+                self.outcomes[generation_of_it, one.reason] += 1
+            self.add_problems([one.problem])
+
     def add_known(self, known: KnownBatch) -> None:
         """Count a batch that was loaded before."""
         self.known_batches += 1
@@ -133,8 +143,8 @@ def load(
             written = store.write([batch for batch in batches if batch.is_batch])
             summary.new += written.new
             summary.replaced += written.replaced
-            summary.rejected += written.conflicting
-            summary.add_problems(written.problems)
+            summary.rejected += len(written.rejected)
+            summary.add_found([*written.refused, *written.rejected])
         if summary.new:
             store.analyze()
     summary.seconds = time.monotonic() - started
@@ -288,6 +298,7 @@ def as_json(summary: Summary) -> str:
         "outcomes": [
             {"agents": GENERATIONS[generation], "outcome": outcome, "traces": n}
             for (generation, outcome), n in sorted(summary.outcomes.items())
+            if n
         ],
         "other_events": summary.other_events,
         "deferrals": summary.deferrals,
@@ -305,6 +316,6 @@ def _outcomes(outcomes: Counter[tuple[str, str]]) -> list[str]:
         (label, f"verified ({outcome})" if outcome in RULES else outcome, f"{n:,}")
         for generation, label in GENERATIONS.items()
         for (of, outcome), n in sorted(outcomes.items())
-        if of == generation
+        if of == generation and n
     ]
     return aligned(["agents", "outcome", "traces"], rows, right=["traces"])

@@ -12,6 +12,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from cryptography.hazmat.primitives.asymmetric.mldsa import MLDSA65PublicKey
 
 from ciris_scoring.audit import base64_text
+from ciris_scoring.audit.decisions import decision_sha256, signed_thought_ids
 from ciris_scoring.audit.keys import public_key
 from ciris_scoring.audit.reasons import (
     BAD_SIGNATURE,
@@ -50,6 +51,10 @@ class Verdict(NamedTuple):
     detail: str | None
     content_sha256: str
     """Hash of the signed bytes and of everything sent with them: traces that differ in a loaded value differ here."""
+    signed_sha256: str | None = None
+    """Hash of the public key and the bytes that it signed; None where the signature does not hold."""
+    decision_sha256: str | None = None
+    """The decision, by what is signed of it, where the rule signs neither ids nor times."""
 
 
 def _components(trace: Trace) -> bytes:
@@ -77,6 +82,8 @@ RULES: Mapping[str, Callable[[Trace], bytes]] = {
     "sorted_json": _sorted_json,  # agents of 2.7
     "jcs": _jcs,  # agents of 2.15
 }
+RULES_WITHOUT_IDS = frozenset({"components"})
+"""Rules by which neither the ids nor the times of a trace are signed: a copy with another id verifies too."""
 UNKNOWN_GENERATION = "unknown"
 
 
@@ -134,7 +141,12 @@ class Verifier:
         for rule, message in messages.items():
             if self._signed(key_id, signature, message):
                 wrong = self._against(trace, rule, key_id, signature, message)
-                return refused(*wrong) if wrong else Verdict(rule, None, None, content)
+                verdict = refused(*wrong) if wrong else Verdict(rule, None, None, content)
+                key = self._keys[key_id]
+                return verdict._replace(
+                    signed_sha256=hashlib.sha256(key + message).hexdigest(),
+                    decision_sha256=decision_sha256(key, trace) if rule in RULES_WITHOUT_IDS else None,
+                )
         if known == UNKNOWN_GENERATION:
             return refused(UNSUPPORTED_SCHEMA, "no known rule verifies it")
         return refused(BAD_SIGNATURE, why_not)
@@ -156,7 +168,7 @@ class Verifier:
         agent = str(trace.get("agent_id_hash"))
         if agent in self._agents_of_keys and self._fingerprints[key_id] != agent:
             return FOREIGN_KEY, "the agent's hash is the fingerprint of another registered key"
-        if rule == "components" and (field := _unconfirmed(trace)):
+        if rule in RULES_WITHOUT_IDS and (field := _unconfirmed(trace)):
             return UNCONFIRMED_FIELD, f"{field} is not signed, and is not what the signed components say"
         if not _second_signature_holds(trace, message + signature):
             return BAD_SIGNATURE, "the ML-DSA-65 signature beside the Ed25519 one does not hold"
@@ -190,6 +202,8 @@ def _unconfirmed(trace: Trace) -> str | None:
         return "started_at"
     if trace.get("trace_id") != f"trace-{trace.get('thought_id')}-{started:%Y%m%d%H%M%S}":
         return "trace_id"
+    if any(thought_id != trace.get("thought_id") for thought_id in signed_thought_ids(trace)):
+        return "thought_id"
     return None
 
 
