@@ -52,7 +52,9 @@ def load_in_order(
     if how == "one batch":
         return [load(project_, [write(folder, f"{name}.json", batch(sent))], [keys])]
     paths = [write(folder / name, f"{number}.json", batch([trace])) for number, trace in enumerate(sent)]
-    return [load(project_, paths, [keys])] if how == "batches" else [load(project_, [p], [keys]) for p in paths]
+    return (
+        [load(project_, paths, [keys])] if how == "batches" else [load(project_, [p], [keys]) for p in paths]
+    )
 
 
 HOW = ("one batch", "batches", "loads")
@@ -133,9 +135,7 @@ def test_copies_that_came_before_their_key_are_removed(project, database, tmp_pa
     summaries = load_in_order(project, tmp_path, sent, keys, how)
     assert sum(summary.replaced for summary in summaries) == 2
     assert sum(summary.rejected for summary in summaries) == 3
-    assert verdicts(database) == {
-        trace["trace_id"]: (True, "components") for trace in (genuine, other)
-    }
+    assert verdicts(database) == {trace["trace_id"]: (True, "components") for trace in (genuine, other)}
     assert audited(database, [*tmp_path.glob("sent*")], keys)[1]["n_discrepancies"] == 0
 
 
@@ -154,7 +154,9 @@ def test_a_copy_by_an_altered_time_does_not_stay_beside_its_trace(project, datab
     genuine = agent.trace()
     altered = copied(genuine) | {"completed_at": "2026-06-01T08:59:59+00:00"}
     keys = write_keys(tmp_path, agent)
-    assert reasons(load(project, [write(tmp_path, "a.json", batch([altered]))], [keys])) == ["unconfirmed_field"]
+    assert reasons(load(project, [write(tmp_path, "a.json", batch([altered]))], [keys])) == [
+        "unconfirmed_field"
+    ]
     assert len(traces(database)) == 1
     summary = load(project, [write(tmp_path, "b.json", batch([genuine]))], [keys])
     assert (summary.is_clean, summary.new, summary.replaced) == (True, 0, 1)
@@ -211,7 +213,7 @@ def test_another_content_of_the_same_level_is_a_conflict(project, database, tmp_
     keys = write_keys(tmp_path, agent)
     path = write(tmp_path, "a.json", sent)
     assert reasons(load(project, [path], [keys])) == ["conflicting_trace"]
-    assert audited(database, [path], keys) [1]["n_discrepancies"] == 0
+    assert audited(database, [path], keys)[1]["n_discrepancies"] == 0
 
 
 def test_counts_of_a_batch_follow_the_key_that_came_later(project, database, tmp_path):
@@ -278,7 +280,10 @@ def test_every_row_that_load_wrote_is_confirmed(project, database, tmp_path, mon
         for number in range(4):
             trace = agent.trace()
             sent += [trace] * source.choice([1, 1, 2])
-            sent += [at_level(agent, trace, level) for level in source.sample(["detailed", "full_traces"], number % 3)]
+            sent += [
+                at_level(agent, trace, level)
+                for level in source.sample(["detailed", "full_traces"], number % 3)
+            ]
             if agent.generation is OLD:
                 sent += [renamed(trace, f"th_copy_{n}") for n in range(source.choice([0, 2]))]
             if source.random() < 0.3:

@@ -180,7 +180,7 @@ def _agents_of_keys(
         group by signature_key_id
         """
     ).format(traces)
-    claimed = dict(connection.execute(query, [several]).fetchall()) if several else {}
+    claimed: dict[str, list[str]] = dict(connection.execute(query, [several]).fetchall()) if several else {}
     right = {}
     for key_id, named in agents.items():
         [agent, *others] = [one for one in named if one in claimed.get(key_id, ())] or named
@@ -200,7 +200,7 @@ def _agents(connection: psycopg.Connection, agent: str | None) -> list[str]:
             return [agent]
         raise InputError(
             f"{len(agents)} agents in the files are called {agent!r} or have a hash that begins so: "
-            f"{', '.join(agents)}.",
+            f"{', '.join(agents[:10])}{' and more' if len(agents) > 10 else ''}.",
             "Give the hash, or more of it.",
         )
     if not agents:
@@ -249,10 +249,29 @@ def _set_side_by_side(
                 incoming.signature_verified desc,
                 (row({{of_claimed}}) is not distinct from row({{of_incoming}})) desc,
                 incoming.ordinal asc
+        ),
+
+        -- What does not verify may be loaded under a name whose verified contents are loaded under another one.
+        beside as (
+            select distinct on (incoming.trace_id, incoming."timestamp", incoming.agent_id_hash)
+                {{incoming}}, incoming.reason, -incoming.ordinal as number
+            from incoming
+            inner join contents using (trace_id, "timestamp", agent_id_hash)
+            inner join chosen using (number)
+            inner join {{traces}} as claimed
+                on
+                    incoming.trace_id = claimed.trace_id and incoming."timestamp" = claimed."timestamp"
+                    and incoming.agent_id_hash = claimed.agent_id_hash
+            where
+                incoming.decision_sha256 is null
+                and (incoming.trace_id, incoming."timestamp", incoming.agent_id_hash)
+                <> (chosen.trace_id, chosen."timestamp", chosen.agent_id_hash)
+                and row({{of_claimed}}) is not distinct from row({{of_incoming}})
+            order by incoming.trace_id, incoming."timestamp", incoming.agent_id_hash, incoming.ordinal
         )
 
         select {{columns}}, reason, {{previous}}, number
-        from chosen
+        from (select * from chosen union all select * from beside) as expected
         where {among}
     """
     connection.execute(sql.SQL(query).format(**names), values, prepare=False)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ciris_scoring.audit import files
-from ciris_scoring.audit.documents import NO_GENERATION, Batch, Document
+from ciris_scoring.audit.documents import NO_GENERATION, PROBLEMS_KEPT, Batch, Document
 from ciris_scoring.audit.incoming import Found
 from ciris_scoring.audit.keys import read_keys, usable
 from ciris_scoring.audit.pool import SMALL, processors, read_all
@@ -83,7 +83,7 @@ class Summary:
         self.batches += batch.is_batch
         self.received += batch.received
         self.rejected += batch.rejected.total()
-        self.outcomes += batch.outcomes
+        self.outcomes.update(batch.outcomes)  # which += would not do with counts below 0
         self.deferrals += len(batch.deferrals)
         for kind, n in batch.other_events.items():
             named = kind in self.other_events or len(self.other_events) < SHOWN_PROBLEMS
@@ -91,6 +91,7 @@ class Summary:
         if batch.has_new_keys and len(self.keys_files) < SHOWN_PROBLEMS:
             self.keys_files.append(batch.origin)
         self.add_problems(batch.problems)
+        self.n_problems += batch.n_problems - len(batch.problems)
 
     def add_found(self, found: Iterable[Found]) -> None:
         """Count traces about which only the other traces tell."""
@@ -274,7 +275,9 @@ def problem_lines(summary: Summary, option: str, where: str = "") -> list[str]:
     lines = [f"{plural(summary.n_problems, 'problem')}{where}:"]
     lines += [printable(f"  {place}: {reason}: {detail}") for place, reason, detail in summary.problems]
     if summary.n_problems > len(summary.problems):
-        lines.append(f"  and {summary.n_problems - len(summary.problems):,} more; {option} lists all.")
+        lines.append(
+            f"  and {summary.n_problems - len(summary.problems):,} more; {option} lists {PROBLEMS_KEPT} of each batch."
+        )
     return lines
 
 

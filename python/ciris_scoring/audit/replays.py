@@ -18,7 +18,10 @@ def refuse_replays(
 
     :returns: the copies among the incoming traces, and how many loaded traces an incoming one takes the place of.
     """
-    if connection.execute("select from incoming where decision_sha256 is not null limit 1").fetchone() is None:
+    if (
+        connection.execute("select from incoming where decision_sha256 is not null limit 1").fetchone()
+        is None
+    ):
         return [], 0
     connection.execute("analyze incoming")  # or the planner reads the whole table of verification
 
@@ -43,7 +46,7 @@ def refuse_replays(
         select distinct on (decision_sha256)
             decision_sha256, agent_id_hash, trace_id, "timestamp",
             format(
-                'this decision of the agent %s is the trace %s, and the signature covers no ids', agent_id_hash, trace_id
+                'this decision of the agent %s is the trace %s; the signature covers no ids', agent_id_hash, trace_id
             ) as detail
         from claims
         order by decision_sha256 asc, (rule is not null) desc, ordinal asc

@@ -66,7 +66,7 @@ comment on column {verification}.content_sha256 is 'Hash of what was signed and 
 comment on column {verification}.agent_id_hash is 'The agent that the trace says it is of.';
 comment on column {verification}.signature_key_id is 'The key that the trace names; null where it names none.';
 comment on column {verification}.trace_schema_version is 'Of the trace; null in the oldest generation.';
-comment on column {verification}.trace_level is 'How much of the decision the trace tells, as JSON; null where it does not say.';
+comment on column {verification}.trace_level is 'How detailed the trace is, as JSON; null where it does not say.';
 comment on column {verification}.rule is
 'How the signed bytes were made where the signature verifies (components, sorted_json, jcs); null where it does not.';
 comment on column {verification}.reason is 'Why the trace does not verify; null where it does.';
@@ -74,7 +74,7 @@ comment on column {verification}.detail is 'The reason in words, where there is 
 comment on column {verification}.signed_sha256 is
 'Hash of the public key and the bytes that it signed, hexadecimal; null where the signature does not hold.';
 comment on column {verification}.decision_sha256 is
-'Hash of the public key, the times of the components and the audit entry, where the signature covers no ids; else null.';
+'Hash of public key, component times and audit entry, where the signature covers no ids; null otherwise.';
 comment on column {verification}.is_loaded is
 'Whether covenant_traces has this content; another content of the same trace and time is there otherwise.';
 comment on column {verification}.batch_id is 'The first batch that brought it, in covenant_trace_batches.'
@@ -170,7 +170,7 @@ class Store:
             where indexes.indrelid = to_regclass(%s) and indexes.indisunique and indexes.indpred is null
             group by indexes.indexrelid
         """
-        keys = dict(self._connection.execute(query, [name]).fetchall())
+        keys: dict[str, list[str]] = dict(self._connection.execute(query, [name]).fetchall())
         narrow = sorted(key for key, columns in keys.items() if set(columns) < set(LOADED_KEY))
         if not narrow and any(set(columns) == set(LOADED_KEY) for columns in keys.values()):
             return
