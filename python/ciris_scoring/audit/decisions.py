@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 _THOUGHT_IDS = (("thought_id",), ("system_snapshot", "current_thought_summary", "thought_id"))
@@ -10,7 +10,7 @@ _THOUGHT_IDS = (("thought_id",), ("system_snapshot", "current_thought_summary", 
 _AUDIT = ("audit_sequence_number", "audit_entry_hash")
 
 
-def decision_sha256(public_key: bytes, trace: Mapping[str, Any]) -> str:
+def decision_sha256(public_key: bytes, components: Sequence[Mapping[str, Any]]) -> str:
     """Return a hash of the key, the times of the components and the audit entry.
 
     It is the same for all trace levels of one decision, and a copy that verifies cannot change it. Some rules sign
@@ -18,7 +18,7 @@ def decision_sha256(public_key: bytes, trace: Mapping[str, Any]) -> str:
     """
     moments = []
     audit: list[Any] = [None, None]
-    for component in trace["components"]:
+    for component in components:
         kind, data = component.get("event_type"), component.get("data")
         if timestamp := _text(component.get("timestamp")):
             moments.append([_text(kind), timestamp])
@@ -27,9 +27,9 @@ def decision_sha256(public_key: bytes, trace: Mapping[str, Any]) -> str:
     return hashlib.sha256(public_key + json.dumps([moments, audit]).encode()).hexdigest()
 
 
-def signed_thought_ids(trace: Mapping[str, Any]) -> Iterator[str]:
+def signed_thought_ids(components: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     """Yield the ids of the thought that the components name, if any."""
-    for component in trace["components"]:
+    for component in components:
         for place in _THOUGHT_IDS:
             value = component.get("data")
             for name in place:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from ciris_scoring.audit import times
 from ciris_scoring.audit.keys import looks_like_keys
 from ciris_scoring.audit.reasons import NOT_A_BATCH, TOO_DEEP, TOO_LARGE, WRONG_TYPE, Problem, Rejected
-from ciris_scoring.audit.signatures import Verifier, generation
+from ciris_scoring.audit.signatures import Verifier, schema_of
 from ciris_scoring.audit.strict_json import parse, take_apart
 from ciris_scoring.audit.traces import Row, checked, row
 
@@ -19,8 +19,8 @@ EVENTS_LIMIT = 100_000
 """Events that are read of one document; a document has 16 MB, so they could only be tiny."""
 PROBLEMS_KEPT = 20
 """Problems of one batch that are kept; more are only counted."""
-NO_GENERATION = "none"
-"""Of documents too faulty to tell their generation."""
+NOT_UNDERSTOOD = "not understood"
+"""Stands for the schema version of traces too faulty to tell it."""
 _OUR_IDS = uuid.UUID("5b2d3a9e-2c1f-4c0e-9a53-6b1f0d7a7e11")
 """Namespace of ids that are hashes of content."""
 
@@ -55,7 +55,7 @@ class Batch:
     times: dict[str, str | None] = field(default_factory=dict)
     received: int = 0
     outcomes: Counter[tuple[str, str]] = field(default_factory=Counter)
-    """Traces by generation and by the rule that verified them or the reason why not."""
+    """Traces by schema version and by the rule that verified them or the reason why not."""
     rejected: Counter[str] = field(default_factory=Counter)
     """Traces that cannot be loaded, by reason."""
     rows: list[Row] = field(default_factory=list)
@@ -136,7 +136,7 @@ def _read_events(batch: Batch, head: dict[str, Any], events: Iterable[Any], veri
         if number > EVENTS_LIMIT:
             batch.received += 1
             batch.rejected[TOO_LARGE] += 1
-            batch.outcomes[NO_GENERATION, TOO_LARGE] += 1
+            batch.outcomes[NOT_UNDERSTOOD, TOO_LARGE] += 1
             batch.add_problem(
                 batch.origin, TOO_LARGE, f"more than {EVENTS_LIMIT:,} events; the rest is not read"
             )
@@ -145,7 +145,7 @@ def _read_events(batch: Batch, head: dict[str, Any], events: Iterable[Any], veri
 
 
 def _read_event(batch: Batch, where: str, event: Any, verifier: Verifier) -> None:
-    generation_of_it = NO_GENERATION
+    schema = NOT_UNDERSTOOD
     kind = event.get("event_type") if isinstance(event, dict) else None
     if kind != TRACE_EVENT and isinstance(kind, str) and "trace" not in event:
         _read_other_event(batch, where, kind, event)
@@ -158,7 +158,7 @@ def _read_event(batch: Batch, where: str, event: Any, verifier: Verifier) -> Non
             raise Rejected(WRONG_TYPE, "the event is no object")
         trace = checked(event.get("trace"))
         where = f"{where}, trace {str(trace.get('trace_id'))[:128]}"
-        generation_of_it = generation(trace.get("trace_schema_version"))
+        schema = schema_of(trace)
         verdict = verifier.verify(trace)
         batch.rows.append(row(trace, verdict))
     except Rejected as error:
@@ -169,10 +169,10 @@ def _read_event(batch: Batch, where: str, event: Any, verifier: Verifier) -> Non
         batch.rejected[reason] += 1
     else:
         if verdict.rule is not None:
-            batch.outcomes[generation_of_it, verdict.rule] += 1
+            batch.outcomes[schema, verdict.rule] += 1
             return
         reason, detail = str(verdict.reason), verdict.detail or "it does not fit the trace and the key"
-    batch.outcomes[generation_of_it, reason] += 1
+    batch.outcomes[schema, reason] += 1
     batch.add_problem(where, reason, detail)
 
 

@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ciris_scoring.audit import files
-from ciris_scoring.audit.documents import NO_GENERATION, PROBLEMS_KEPT, Batch, Document
+from ciris_scoring.audit.documents import NOT_UNDERSTOOD, PROBLEMS_KEPT, Batch, Document
 from ciris_scoring.audit.incoming import Found
 from ciris_scoring.audit.keys import read_keys, usable
 from ciris_scoring.audit.pool import SMALL, processors, read_all
 from ciris_scoring.audit.reasons import Problem
-from ciris_scoring.audit.signatures import RULES, UNKNOWN_GENERATION, generation
+from ciris_scoring.audit.signatures import RULES, SCHEMAS, schema_of
 from ciris_scoring.audit.store import KnownBatch, Store
 from ciris_scoring.basics.connection import connect
 from ciris_scoring.basics.errors import InputError
@@ -24,13 +24,6 @@ CHUNK_SIZE = 2**20
 """Bytes of documents that are verified by one process and written in one transaction; a document is never split."""
 CHUNK_DOCUMENTS = 500
 SHOWN_PROBLEMS = 20
-
-GENERATIONS = {
-    **dict(zip(RULES, ("1.9 (components)", "2.7 (sorted_json)", "2.15 (jcs)"), strict=True)),
-    UNKNOWN_GENERATION: "unknown schema",
-    NO_GENERATION: "not understood",
-}
-"""Names of the generations of agents, by their signing rule."""
 
 
 @dataclass
@@ -49,7 +42,7 @@ class Summary:
     known: Counter[str] = field(default_factory=Counter)
     """Of batches that were loaded before: traces received, rejected and not verified."""
     outcomes: Counter[tuple[str, str]] = field(default_factory=Counter)
-    """Traces by generation and by the rule that verified them or the reason why not."""
+    """Traces by schema version and by the rule that verified them or the reason why not."""
     deferrals: int = 0
     other_events: Counter[str] = field(default_factory=Counter)
     new_keys: int = 0
@@ -83,7 +76,7 @@ class Summary:
         self.batches += batch.is_batch
         self.received += batch.received
         self.rejected += batch.rejected.total()
-        self.outcomes.update(batch.outcomes)  # which += would not do with counts below 0
+        self.outcomes.update(batch.outcomes)  # += would drop counts below 0
         self.deferrals += len(batch.deferrals)
         for kind, n in batch.other_events.items():
             named = kind in self.other_events or len(self.other_events) < SHOWN_PROBLEMS
@@ -97,9 +90,9 @@ class Summary:
         """Count traces about which only the other traces tell."""
         for one in found:
             if one.rule is not None:
-                generation_of_it = generation(one.trace_schema_version)
-                self.outcomes[generation_of_it, one.rule] -= 1
-                self.outcomes[generation_of_it, one.reason] += 1
+                schema = schema_of({"trace_schema_version": one.trace_schema_version})
+                self.outcomes[schema, one.rule] -= 1
+                self.outcomes[schema, one.reason] += 1
             self.add_problems([one.problem])
 
     def add_known(self, known: KnownBatch) -> None:
@@ -299,8 +292,8 @@ def as_json(summary: Summary) -> str:
             **{name: summary.known[name] for name in KnownBatch._fields},
         },
         "outcomes": [
-            {"agents": GENERATIONS[generation], "outcome": outcome, "traces": n}
-            for (generation, outcome), n in sorted(summary.outcomes.items())
+            {"schema": schema, "outcome": outcome, "traces": n}
+            for (schema, outcome), n in sorted(summary.outcomes.items())
             if n
         ],
         "other_events": summary.other_events,
@@ -316,9 +309,9 @@ def as_json(summary: Summary) -> str:
 
 def _outcomes(outcomes: Counter[tuple[str, str]]) -> list[str]:
     rows = [
-        (label, f"verified ({outcome})" if outcome in RULES else outcome, f"{n:,}")
-        for generation, label in GENERATIONS.items()
+        (schema, f"verified ({outcome})" if outcome in RULES else outcome, f"{n:,}")
+        for schema in (*SCHEMAS, NOT_UNDERSTOOD)
         for (of, outcome), n in sorted(outcomes.items())
-        if of == generation and n
+        if of == schema and n
     ]
-    return aligned(["agents", "outcome", "traces"], rows, right=["traces"])
+    return aligned(["schema", "outcome", "traces"], rows, right=["traces"])

@@ -65,10 +65,10 @@ comment on column {verification}."timestamp" is 'The time of the trace, as in co
 comment on column {verification}.content_sha256 is 'Hash of what was signed and of what was sent with it, hexadecimal.';
 comment on column {verification}.agent_id_hash is 'The agent that the trace says it is of.';
 comment on column {verification}.signature_key_id is 'The key that the trace names; null where it names none.';
-comment on column {verification}.trace_schema_version is 'Of the trace; null in the oldest generation.';
+comment on column {verification}.trace_schema_version is 'Schema version in the trace; null if it has none.';
 comment on column {verification}.trace_level is 'How detailed the trace is, as JSON; null where it does not say.';
 comment on column {verification}.rule is
-'How the signed bytes were made where the signature verifies (components, sorted_json, jcs); null where it does not.';
+'The rule by which the agent made the signed bytes, as in docs/auditing.md; null if the signature does not verify.';
 comment on column {verification}.reason is 'Why the trace does not verify; null where it does.';
 comment on column {verification}.detail is 'The reason in words, where there is more to say.';
 comment on column {verification}.signed_sha256 is

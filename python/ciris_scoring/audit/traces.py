@@ -59,11 +59,11 @@ def checked(trace: Any) -> dict[str, Any]:
 
 
 def row(trace: Mapping[str, Any], verdict: Verdict) -> Row:
-    """Make a row of a trace.
+    """Make a row of a trace, from what was signed.
 
     :raises Rejected: a column cannot hold what the trace says.
     """
-    found = {str(part.get("event_type")): part.get("data") for part in trace["components"]} | {"trace": trace}
+    found = {str(part.get("event_type")): part.get("data") for part in verdict.components} | {"trace": trace}
     fields = trace_fields()
     cells = [
         _cell(column, _value(found, column, fields[column]))
