@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import random
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from ciris_scoring.audit import load as loading
 from ciris_scoring.audit.load import Summary, load
 from ciris_scoring.audit.store import VERIFICATION_TABLE
 from conftest import Database
-from signed_batches import GENERATIONS, MIDDLE, NEW, OLD, Agent, batch, standard
+from signed_batches import GENERATIONS, MIDDLE, NEW, OLD, PROFILE, START, Agent, Generation, batch, standard
 from test_load import command, everything, project, reasons, traces, verdicts, write, write_keys
 
 __all__ = ["project"]
@@ -31,6 +32,17 @@ def renamed(trace: Json, thought_id: str) -> Json:
     copy["trace_id"] = copy["trace_id"].replace(copy["thought_id"], thought_id)
     copy["thought_id"] = thought_id
     return copy
+
+
+def stolen_by(thief: Agent, trace: Json) -> Json:
+    """The trace as another agent signs it, with its own agent and the same id and time."""
+    copy = copied(trace) | {
+        "agent_id_hash": thief.hash, "trace_schema_version": thief.generation.schema,
+        "deployment_profile": dict(PROFILE),
+    }  # fmt: skip
+    for component in copy["components"]:
+        component["agent_id_hash"] = thief.hash
+    return thief.sign(copy)
 
 
 def at_level(agent: Agent, trace: Json, level: str) -> Json:
@@ -58,20 +70,22 @@ def load_in_order(
 
 
 HOW = ("one batch", "batches", "loads")
+WITHOUT_IDS = [generation for generation in GENERATIONS if not generation.signs_ids]
+
+
+def name_of(generation: Generation) -> str:
+    return f"{generation.rule} {generation.schema or 'no schema'}"
 
 
 @pytest.mark.parametrize("how", HOW)
 @pytest.mark.parametrize("owner_first", [True, False])
-@pytest.mark.parametrize("generation", GENERATIONS, ids=lambda generation: generation.rule)
+@pytest.mark.parametrize("generation", GENERATIONS, ids=name_of)
 def test_another_agent_that_reuses_id_and_time_displaces_nothing(
     project, database, tmp_path, generation, owner_first, how
 ):
     owner, thief = Agent(generation, 1), Agent(MIDDLE, 2)
     own = [owner.trace() for _ in range(3)]
-    stolen = []
-    for trace in own:
-        copy = copied(trace) | {"agent_id_hash": thief.hash, "trace_schema_version": "2.7.9"}
-        stolen.append(thief.sign(copy | {"deployment_profile": {}}))
+    stolen = [stolen_by(thief, trace) for trace in own]
     keys = write_keys(tmp_path, owner, thief)
     summaries = load_in_order(
         project, tmp_path, [*own, *stolen] if owner_first else [*stolen, *own], keys, how
@@ -101,6 +115,22 @@ def test_copies_of_a_trace_without_signed_ids_count_once(project, database, tmp_
     assert sorted(outcomes.values()) == [1, 19]
     exit_code, told = audited(database, [*tmp_path.glob("sent*")], keys)
     assert (told["n_discrepancies"], told["traces_in_files"]) == (0, 1) and exit_code in (0, 2)
+
+
+@pytest.mark.parametrize("how", HOW)
+@pytest.mark.parametrize("generation", WITHOUT_IDS, ids=name_of)
+def test_a_copy_counts_once_by_every_rule_without_ids(project, database, tmp_path, generation, how):
+    agent = Agent(generation)
+    genuine = agent.trace(at=START + timedelta(milliseconds=500))
+    copy, later = renamed(genuine, "th_copy"), copied(genuine)
+    later["trace_id"] = later["trace_id"][:-1] + str(int(later["trace_id"][-1]) + 1)  # by a second
+    emptied = renamed(genuine, "th_emptied")  # by what the signature does not cover
+    if generation is not OLD:
+        emptied["components"][0]["data"]["nothing"] = None
+    keys = write_keys(tmp_path, agent)
+    summaries = load_in_order(project, tmp_path, [genuine, copy, later, emptied], keys, how)
+    assert verdicts(database) == {genuine["trace_id"]: (True, generation.rule)}
+    assert [reason for summary in summaries for reason in reasons(summary)] == ["replayed_signature"] * 3
 
 
 @pytest.mark.parametrize("how", HOW)
@@ -177,7 +207,7 @@ def test_a_copy_under_another_id_of_the_key_is_a_copy(project, database, tmp_pat
 
 
 @pytest.mark.parametrize("how", HOW)
-@pytest.mark.parametrize("generation", GENERATIONS, ids=lambda generation: generation.rule)
+@pytest.mark.parametrize("generation", GENERATIONS, ids=name_of)
 def test_trace_levels_of_one_decision_do_not_conflict(project, database, tmp_path, generation, how):
     agent = Agent(generation)
     sent = []
@@ -277,20 +307,17 @@ def test_every_row_that_load_wrote_is_confirmed(project, database, tmp_path, mon
     thief = Agent(MIDDLE, 9)
     sent = []
     for agent in agents:
-        for number in range(4):
+        for number in range(3):
             trace = agent.trace()
             sent += [trace] * source.choice([1, 1, 2])
             sent += [
                 at_level(agent, trace, level)
                 for level in source.sample(["detailed", "full_traces"], number % 3)
             ]
-            if agent.generation is OLD:
+            if not agent.generation.signs_ids:
                 sent += [renamed(trace, f"th_copy_{n}") for n in range(source.choice([0, 2]))]
             if source.random() < 0.3:
-                stolen = copied(trace) | {
-                    "agent_id_hash": thief.hash, "trace_schema_version": "2.7.9", "deployment_profile": {},
-                }  # fmt: skip
-                sent.append(thief.sign(stolen))
+                sent.append(stolen_by(thief, trace))
             if source.random() < 0.3:
                 other = copied(trace)
                 other["components"][2]["data"]["csdma"]["plausibility_score"] = 0.2
@@ -318,7 +345,7 @@ def test_every_row_that_load_wrote_is_confirmed(project, database, tmp_path, mon
     for order in (paths, paths[::-1], source.sample(paths, len(paths))):
         exit_code, told = audited(database, order, all_keys)
         assert told["discrepancies"] == [] and exit_code in (0, 2)
-    decisions = len(agents) * 4
+    decisions = len(agents) * 3
     with database.connect() as connection:
         query = """
             select count(distinct (agent_id_hash, audit_sequence_number)), count(*)
