@@ -98,7 +98,7 @@ def signed_bytes(trace: dict[str, Any], rule: str) -> bytes:
     if rule == "nine_fields":
         return compact(signed)
     for component, sent in zip(components, trace["components"], strict=True):
-        component["agent_id_hash"] = sent["agent_id_hash"]
+        component["agent_id_hash"] = sent.get("agent_id_hash", trace["agent_id_hash"])
     return rfc8785.dumps(doubles(signed)) if rule == "jcs" else compact(signed)
 
 

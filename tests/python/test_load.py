@@ -39,12 +39,15 @@ from signed_batches import (
     GENERATIONS,
     NEW,
     START,
+    TWO_FIELDS,
+    TWO_FIELDS_OF_2_7,
     Agent,
     batch,
     deferral,
     standard,
     urlsafe_unpadded,
 )
+from test_real_traces import DATA
 from test_signatures import mutated
 
 Json = dict[str, Any]
@@ -485,6 +488,64 @@ def test_a_key_signs_for_one_agent(project, database, tmp_path, generation, at_o
     assert verdicts(database)[stolen["trace_id"]] == (False, "foreign_key")
 
 
+def test_real_trace_of_agent_2_7_8_verifies_by_two_fields(project, database, tmp_path):
+    """Signed again with a key of the test, because its own key is not published."""
+    trace = json.loads(gzip.decompress((DATA / "traces" / "agent-2.7.8.json.gz").read_bytes()))
+    agent = Agent(TWO_FIELDS_OF_2_7)
+    path = write(tmp_path, "batch.json", batch([agent.sign(trace)]))
+    summary = load(project, [path], [write_keys(tmp_path, agent)])
+    assert summary.is_clean and summary.outcomes == {("2.7.0", "two_fields"): 1}
+    assert json.loads(loading.as_json(summary))["outcomes"] == [
+        {"schema": "2.7.0", "outcome": "two_fields", "traces": 1}
+    ]
+
+
+def test_numbers_that_no_double_holds_exactly_are_loaded_as_received(project, database, tmp_path):
+    agent = Agent(NEW)
+    numbers = [9007199254740993, 2**60, -(2**63)]
+    trace = agent.trace()
+    for component in trace["components"]:
+        component["data"]["numbers"] = numbers
+    path = write(tmp_path, "batch.json", batch([agent.sign(trace)]))
+    assert load(project, [path], [write_keys(tmp_path, agent)]).is_clean
+    [row] = traces(database)
+    loaded = dict(zip(TRACE_COLUMNS, row, strict=True))
+    for column in ("thought_start", "dma_results", "conscience_result", "action_result"):
+        assert loaded[column]["numbers"] == numbers, column
+
+
+def test_only_what_is_signed_is_loaded(project, database, tmp_path):
+    """Agents 1.9.7 to 2.7.8 sign no empty values, so anybody can add some, even in the place of a signed value."""
+    agent = Agent(TWO_FIELDS)
+    first, second = agent.trace(), agent.trace()
+    idma = first["components"][3]["data"]
+    idma["idma_phase"] = idma.pop("phase")
+    agent.sign(first)
+    expected = json.loads(json.dumps(first["components"][2]["data"]))
+    idma["phase"] = ""
+    first["components"][2]["data"] |= {"added": {"a": None}, "list": [None]}
+    second["components"][6]["data"]["audit_entry_hash"] = ""
+    path = write(tmp_path, "batch.json", batch([first, second]))
+    assert reasons(load(project, [path], [write_keys(tmp_path, agent)])) == ["bad_signature"]
+    loaded = dict(zip(TRACE_COLUMNS, traces(database)[0], strict=True))
+    assert (loaded["idma_phase"], loaded["dma_results"]) == ("healthy", expected)
+
+
+def test_seals_beside_batches_are_skipped(database, tmp_path):
+    agent = Agent(NEW)
+    folder = tmp_path / "in"
+    write(folder, "lens-batch-00000000.json", batch([agent.trace()]))
+    seal = (DATA / "traces" / "ceg-seal-agent-2.9.9.json.gz").read_bytes()
+    (folder / "ceg-seal-th_1.json.gz").write_bytes(seal)
+    write(folder, "all.jsonl", json.dumps(json.loads(gzip.decompress(seal))).encode())
+    for _ in range(2):
+        result = command(database, "load", folder, "--keys", write_keys(tmp_path, agent))
+        assert result.exit_code == 0, result.output
+        assert "Other events: 2 ceg_seal" in result.output
+    assert len(traces(database)) == 1
+    assert command(database, "audit", folder, "--keys", tmp_path / "keys.json").exit_code == 0
+
+
 def test_an_unknown_generation_is_tried_against_the_known_rules(project, database, tmp_path):
     agent = Agent(NEW)
     trace = agent.trace() | {"trace_schema_version": "3.1.0"}
@@ -572,6 +633,7 @@ BAD_TRACES: list[tuple[Callable[[Json], Any], str | None]] = [
     (with_value("completed_at", "9999-12-31T23:59:59-14:00"), "bad_time"),
     (with_value("completed_at", "0001-01-01T00:00:00+14:00"), "bad_time"),
     (with_value("completed_at", "yesterday"), "bad_time"),
+    (with_value("completed_at", "2026-06-01t08:05:06.123456789z"), None),
     (with_value("completed_at", 1780300800), "bad_time"),
     (in_component("DMA_RESULTS", "csdma", {"plausibility_score": 9.995}), "out_of_range"),
     (in_component("DMA_RESULTS", "csdma", {"plausibility_score": True}), "wrong_type"),

@@ -19,6 +19,8 @@ EVENTS_LIMIT = 100_000
 """Events that are read of one document; a document has 16 MB, so they could only be tiny."""
 PROBLEMS_KEPT = 20
 """Problems of one batch that are kept; more are only counted."""
+SEAL = "ceg_seal"
+"""Stands for a file that agents from 2.9.8 on write beside their batches: a trace as it is sent to other agents."""
 NOT_UNDERSTOOD = "not understood"
 """Stands for the schema version of traces too faulty to tell it."""
 _OUR_IDS = uuid.UUID("5b2d3a9e-2c1f-4c0e-9a53-6b1f0d7a7e11")
@@ -82,6 +84,9 @@ def read_document(document: Document, verifier: Verifier) -> Batch:
         content = parse(document.content)
         if looks_like_keys(content):
             batch.has_new_keys, batch.is_batch = not verifier.has(content), False
+        elif _is_seal(content):
+            batch.other_events[SEAL] += 1
+            batch.is_batch = False
         elif isinstance(content, dict) and "event_type" in content and "events" not in content:
             _read_events(batch, {}, [content], verifier)
         else:
@@ -89,6 +94,11 @@ def read_document(document: Document, verifier: Verifier) -> Batch:
     except Rejected as error:
         _read_pieces(batch, document.content, error, verifier)
     return batch
+
+
+def _is_seal(content: Any) -> bool:
+    """Whether a document is a seal. It is skipped, because it repeats a trace of a batch, perhaps at another level."""
+    return isinstance(content, dict) and isinstance(content.get("ceg_rows"), list) and "events" not in content
 
 
 def _events(content: Any) -> list[Any]:

@@ -66,8 +66,8 @@ class Rule(NamedTuple):
     encode: Callable[[Any], bytes]
     has_profile: bool = False
     """Whether the deployment profile is signed too, and the agent's hash in each component."""
-    keeps_empty_data: bool = False
-    """Whether a component keeps its `data` if nothing is left in it when empty values are removed."""
+    stripped: Callable[[Trace], Trace] = dict
+    """A component without the empty values that the agent leaves out of the signed bytes, though it may send them."""
 
     @property
     def signs_ids(self) -> bool:
@@ -77,8 +77,8 @@ class Rule(NamedTuple):
     def messages(self, trace: Trace) -> Iterator[tuple[bytes, Sequence[Trace]]]:
         """Yield the bytes that the agent may have signed, each with the components in them.
 
-        A batch does not always have the fields exactly as they were signed: agents remove empty values before they
-        sign, and the engine fills in fields that are absent and ignores those that it does not know.
+        A batch does not always have the fields exactly as they were signed: agents leave empty values out of the
+        signed bytes, and the engine fills in fields that are absent and ignores those that it does not know.
 
         :raises ValueError: the rule cannot write down a value of the trace.
         """
@@ -110,11 +110,7 @@ class Rule(NamedTuple):
             agent = trace.get(_AGENT)
             components = [{**component, _AGENT: component.get(_AGENT) or agent} for component in components]
             yield components
-        yield [self._without_empty(component) for component in components]
-
-    def _without_empty(self, component: Trace) -> Trace:
-        left: dict[str, Any] = _without_empty(component)
-        return left | {"data": {}} if self.keeps_empty_data and "data" not in left else left
+        yield [self.stripped(component) for component in components]
 
 
 def _only(names: Iterable[str], value: Trace) -> Trace:
@@ -122,15 +118,20 @@ def _only(names: Iterable[str], value: Trace) -> Trace:
 
 
 def _without_empty(value: Any) -> Any:
-    """Remove null, "", [] and {} from all objects, and null from all lists, as agents do before they sign."""
+    """Remove null, "", [] and {} from all objects, and null from all lists."""
     if isinstance(value, dict):
-        left = {name: _without_empty(inner) for name, inner in value.items()}
-        return {
-            name: inner for name, inner in left.items() if inner is not None and inner not in ("", [], {})
-        }
+        return _without_empty_fields({name: _without_empty(inner) for name, inner in value.items()})
     if isinstance(value, list):
         return [_without_empty(inner) for inner in value if inner is not None]
     return value
+
+
+def _without_empty_fields(value: Trace) -> Trace:
+    return {name: inner for name, inner in value.items() if inner is not None and inner not in ("", [], {})}
+
+
+def _without_empty_in_data(component: Trace) -> Trace:
+    return {**component, "data": _without_empty(component.get("data"))}
 
 
 def _compact(content: Any) -> bytes:
@@ -159,11 +160,11 @@ def _rounded(value: Any) -> Any:
 
 RULES: Mapping[str, Rule] = {
     "components": Rule(None, _with_spaces),
-    "components_compact": Rule(None, _compact, keeps_empty_data=True),
-    "two_fields": Rule(("trace_level",), _compact),
-    "nine_fields": Rule(_TRACE_FIELDS, _compact),
-    "sorted_json": Rule(_TRACE_FIELDS, _compact, has_profile=True),
-    "jcs": Rule(_TRACE_FIELDS, _jcs, has_profile=True),
+    "components_compact": Rule(None, _compact, stripped=_without_empty_in_data),
+    "two_fields": Rule(("trace_level",), _compact, stripped=_without_empty),
+    "nine_fields": Rule(_TRACE_FIELDS, _compact, stripped=_without_empty_fields),
+    "sorted_json": Rule(_TRACE_FIELDS, _compact, has_profile=True, stripped=_without_empty_fields),
+    "jcs": Rule(_TRACE_FIELDS, _jcs, has_profile=True, stripped=_without_empty_fields),
 }
 NO_SCHEMA, UNKNOWN_SCHEMA = "no schema", "unknown schema"
 _RULES_OF_SCHEMAS: Mapping[str, Sequence[str]] = {
