@@ -142,6 +142,9 @@ def test_every_generation_is_verified_and_loaded(every_database, tmp_path):
     assert (agent, name, status, summary, resolved) == (agents[0].hash, None, "PENDING", None, None)
     assert created.isoformat() == "2026-06-01T09:00:00+00:00"
     assert "1 startup, 1 wbd_deferral; 1 deferral loaded" in result.output
+    assert re.search(
+        r"deferrals +not signed: anybody could have written them, for any agent +1\n", result.output
+    )
 
 
 def test_entropy_that_was_not_looked_at_is_null(project, database, tmp_path):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import random
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,8 @@ import pytest
 from ciris_scoring.audit import load as loading
 from ciris_scoring.audit.load import Summary, load
 from ciris_scoring.audit.store import VERIFICATION_TABLE
+from ciris_scoring.basics.errors import InputError
+from ciris_scoring.basics.source_schema import create_source_tables
 from conftest import Database
 from signed_batches import GENERATIONS, MIDDLE, NEW, OLD, PROFILE, START, Agent, Generation, batch, standard
 from test_load import command, everything, project, reasons, traces, verdicts, write, write_keys
@@ -353,3 +356,60 @@ def test_every_row_that_load_wrote_is_confirmed(project, database, tmp_path, mon
             where agent_id_hash <> %s and signature_verified
         """
         assert connection.execute(query, [thief.hash]).fetchone() == (decisions, decisions)
+
+
+def test_a_table_whose_key_has_room_for_one_agent_is_refused(project, database, tmp_path):
+    agent = Agent()
+    path = write(tmp_path, "a.json", batch([agent.trace()]))
+    keys = write_keys(tmp_path, agent)
+    with database.connect() as connection:
+        create_source_tables(connection)
+    refused = command(database, "load", path, "--keys", keys)
+    assert refused.exit_code == 2 and "its key covenant_traces_pkey has room for one agent only" in " ".join(
+        refused.output.split()
+    )
+    with pytest.raises(InputError) as error:
+        load(project, [path], [keys])
+    assert error.value.hint is not None
+    with database.connect() as connection:
+        connection.execute(error.value.hint.removeprefix("Run: "))
+    assert load(project, [path], [keys]).is_clean
+
+
+def test_a_table_of_verification_of_an_earlier_version_is_refused(project, database, tmp_path):
+    agent = Agent(OLD)
+    path = write(tmp_path, "a.json", batch([agent.trace()]))
+    keys = write_keys(tmp_path, agent)
+    load(project, [path], [keys])
+    with database.connect() as connection:
+        connection.execute(f"alter table cirislens.{VERIFICATION_TABLE} drop decision_sha256")
+    with pytest.raises(InputError, match="has no columns decision_sha256") as error:
+        load(project, [path], [keys])
+    assert error.value.hint is not None
+    with database.connect() as connection:
+        for statement in error.value.hint.removeprefix("Run: ").split("; ")[:2]:
+            connection.execute(statement)
+    summary = load(project, [path], [keys])
+    assert (summary.is_clean, summary.sent_again) == (True, 1)
+    assert len(traces(database)) == 1
+
+
+def test_copies_are_removed_with_the_rights_that_docs_name(project, database, tmp_path):
+    agent = Agent(OLD)
+    genuine = agent.trace()
+    path = write(tmp_path, "a.json", batch([genuine, renamed(genuine, "th_copy")]))
+    load(project, [path], [])
+    keys = write_keys(tmp_path, agent)
+    with database.connect() as connection:
+        connection.execute("drop role if exists remover")
+        connection.execute("create role remover")
+        try:
+            connection.execute("grant usage on schema cirislens to remover")
+            connection.execute(
+                "grant select, insert, update, delete on all tables in schema cirislens to remover"
+            )
+            as_remover = replace(project, credentials=project.credentials.replace(role="remover"))
+            assert reasons(load(as_remover, [path], [keys])) == ["replayed_signature"]
+            assert len(traces(database)) == 1
+        finally:
+            connection.execute("drop owned by remover; drop role remover")

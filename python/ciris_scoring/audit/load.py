@@ -238,8 +238,8 @@ def report(summary: Summary) -> list[str]:
             f"{plural(summary.known['received'], 'trace')}, {summary.known['not_verified']:,} of them not verified, "
             f"{summary.known['rejected']:,} rejected."
         )
-    if summary.outcomes:
-        lines += ["", *_outcomes(summary.outcomes)]
+    if summary.outcomes or summary.deferrals:
+        lines += ["", *_outcomes(summary.outcomes, summary.deferrals)]
     if summary.deferrals or summary.other_events:
         events = ", ".join(f"{n:,} {printable(kind)}" for kind, n in sorted(summary.other_events.items()))
         lines += ["", f"Other events: {events}; {plural(summary.deferrals, 'deferral')} loaded."]
@@ -307,11 +307,15 @@ def as_json(summary: Summary) -> str:
     return json.dumps(document, indent=2)
 
 
-def _outcomes(outcomes: Counter[tuple[str, str]]) -> list[str]:
+def _outcomes(outcomes: Counter[tuple[str, str]], n_deferrals: int) -> list[str]:
     rows = [
         (schema, f"verified ({outcome})" if outcome in RULES else outcome, f"{n:,}")
         for schema in (*SCHEMAS, NOT_UNDERSTOOD)
         for (of, outcome), n in sorted(outcomes.items())
         if of == schema and n
     ]
+    if n_deferrals:
+        rows.append(
+            ("deferrals", "not signed: anybody could have written them, for any agent", f"{n_deferrals:,}")
+        )
     return aligned(["schema", "outcome", "traces"], rows, right=["traces"])
