@@ -161,20 +161,23 @@ class Store:
         """
         name = self._names["covenant_traces"].as_string(self._connection)
         query = """
-            select indexes.indexrelid::regclass::text, array_agg(columns.attname::text order by columns.attnum)
+            select names.relname, array_agg(columns.attname::text order by columns.attnum)
             from pg_index as indexes
+            inner join pg_class as names on indexes.indexrelid = names.oid
             inner join pg_attribute as columns
                 on
                     indexes.indrelid = columns.attrelid
                     and columns.attnum = any((indexes.indkey::int2[])[0:indexes.indnkeyatts - 1])
             where indexes.indrelid = to_regclass(%s) and indexes.indisunique and indexes.indpred is null
-            group by indexes.indexrelid
+            group by names.relname
         """
         keys: dict[str, list[str]] = dict(self._connection.execute(query, [name]).fetchall())
         narrow = sorted(key for key, columns in keys.items() if set(columns) < set(LOADED_KEY))
         if not narrow and any(set(columns) == set(LOADED_KEY) for columns in keys.values()):
             return
-        dropped = "".join(f" drop constraint {key.rpartition('.')[2]}," for key in narrow)
+        dropped = "".join(
+            f" drop constraint {sql.Identifier(key).as_string(self._connection)}," for key in narrow
+        )
         columns_ = column_list(LOADED_KEY).as_string(self._connection)
         raise InputError(
             f"Traces are loaded by the key (trace_id, timestamp, agent_id_hash), which {name} does not have"
