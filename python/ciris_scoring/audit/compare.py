@@ -113,7 +113,7 @@ def audit(
 
     :param agent: hash of an agent, the beginning of one, or a name; None for every agent in the files.
     :param window: from, and up to but without; None for no bound.
-    :param every_problem: keep every problem of the files and keys, not the first ones alone.
+    :param every_problem: keep problems of every batch and key, not only the first ones of all.
     :raises InputError: a file of keys is none, or the files hold no trace of the agent.
     :raises DatabaseError: the database refuses.
     """

@@ -109,7 +109,7 @@ def load(
 ) -> Summary:
     """Register keys, load batches, and say on the way how far it is.
 
-    :param most_problems: how many problems to keep; None for all.
+    :param most_problems: how many problems to keep; None for those that are kept of each batch.
     :raises InputError: a file of keys is none, or the target is a cluster.
     :raises DatabaseError: the database refuses; what was loaded so far is kept.
     """
