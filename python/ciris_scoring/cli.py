@@ -369,9 +369,14 @@ def report(
 @main.command()
 @click.argument("paths", type=PATH, nargs=-1, required=True)
 @keys_option
-@click.option("--all", "every_problem", is_flag=True, help="List every problem. [default: the first 20]")
 @click.option(
-    "--json", "for_machines", is_flag=True, help="Print a JSON object with every problem instead of text."
+    "--all", "every_problem", is_flag=True, help="List 20 problems of each batch. [default: 20 of all]"
+)
+@click.option(
+    "--json",
+    "for_machines",
+    is_flag=True,
+    help="Print a JSON object instead of text, with 20 problems of each batch.",
 )
 @database_options
 def load(

@@ -23,9 +23,10 @@ import psycopg
 import pytest
 from click.testing import CliRunner, Result
 
-from ciris_scoring.audit import files
+from ciris_scoring.audit import documents, files, keys, strict_json
 from ciris_scoring.audit import load as loading
 from ciris_scoring.audit.load import Summary, load
+from ciris_scoring.audit.reasons import Rejected
 from ciris_scoring.audit.signatures import Verifier
 from ciris_scoring.audit.store import VERIFICATION_TABLE
 from ciris_scoring.basics.errors import DatabaseError, InputError
@@ -141,6 +142,9 @@ def test_every_generation_is_verified_and_loaded(every_database, tmp_path):
     assert (agent, name, status, summary, resolved) == (agents[0].hash, None, "PENDING", None, None)
     assert created.isoformat() == "2026-06-01T09:00:00+00:00"
     assert "1 startup, 1 wbd_deferral; 1 deferral loaded" in result.output
+    assert re.search(
+        r"deferrals +not signed: anybody could have written them, for any agent +1\n", result.output
+    )
 
 
 def test_entropy_that_was_not_looked_at_is_null(project, database, tmp_path):
@@ -264,14 +268,17 @@ def test_every_trace_that_was_sent_is_accounted_for(database, tmp_path):
 
 
 def test_all_problems_are_listed_where_they_are_asked_for(database, tmp_path):
-    path = write(tmp_path, "batch.json", batch(Agent().trace() for _ in range(25)))
-    for options, n_listed in (([], 20), (["--all"], 25)):
+    agent = Agent()
+    documents = [batch(agent.trace() for _ in range(n)) for n in (10, 25)]
+    path = write(tmp_path, "batches.jsonl", *documents)
+    for options, n_listed in (([], 20), (["--all"], 30)):
         output = command(database, "load", path, *options).output
-        assert output.count("unknown_key: ") == n_listed
-        assert ("and 5 more; --all lists all." in output) == (not options)
+        assert output.count("unknown_key: ") == n_listed and "35 problems:" in output
+        assert f"and {35 - n_listed} more; --all lists 20 of each batch." in output
         with database.connect() as connection:
             connection.execute("drop schema cirislens cascade")
-    assert len(json.loads(command(database, "load", path, "--json").stdout)["problems"]) == 25
+    told = json.loads(command(database, "load", path, "--json").stdout)
+    assert (len(told["problems"]), told["n_problems"]) == (30, 35)
 
 
 def test_keys_that_are_registered_are_not_asked_for(database, tmp_path):
@@ -796,6 +803,143 @@ def test_what_is_too_large(project, tmp_path, monkeypatch):
     large = b'{"events": {"a": "' + b"b" * 200_000 + b'"}}'
     for name in ("a.json", "a.jsonl", "b.json.gz"):
         assert "too_large" in reasons(load(project, [write(tmp_path, name, large)], [])), name
+
+
+def tiny(n: int) -> bytes:
+    return b'{"events": [' + b",".join([b"{}"] * n) + b"]}"
+
+
+def test_problems_of_a_batch_are_counted_and_the_first_kept(project, tmp_path):
+    path = write(tmp_path, "batch.json", tiny(50_000))
+    summary = load(project, [path], [], most_problems=None)
+    assert (summary.n_problems, len(summary.problems), summary.rejected) == (50_000, 20, 50_000)
+    again = load(project, [path], [])
+    assert again.known["rejected"] == 50_000 and not again.is_clean
+
+
+def test_events_beyond_the_limit_are_not_read(project, tmp_path, monkeypatch):
+    monkeypatch.setattr(documents, "EVENTS_LIMIT", 10)
+    agent = Agent()
+    sent = [agent.trace() for _ in range(12)]
+    keys = write_keys(tmp_path, agent)
+    for content in (json.dumps(batch(sent)).encode(), json.dumps(batch(sent)).encode()[:-1]):
+        summary = load(project, [write(tmp_path, "batch.json", content)], [keys])
+        assert "too_large" in reasons(summary) and summary.rejected == 1
+
+
+@pytest.mark.parametrize("piece", [b"1", b"{}", b"[]", b'"a"', b'{"a":{}}'])
+def test_a_json_text_has_so_many_values(piece):
+    content = b"[" + b",".join([piece] * (strict_json.VALUES_LIMIT + 1)) + b"]"
+    with pytest.raises(Rejected) as error:
+        strict_json.parse(content)
+    assert error.value.reason == "too_large"
+
+
+def test_a_compressed_batch_of_millions_of_values_is_one_problem(project, database, tmp_path):
+    agent = Agent()
+    name = "bomb.json.gz"
+    path = write(tmp_path, name, b'{"events": [' + b",".join([b"1"] * 7_900_000) + b"]}")
+    assert path.stat().st_size < 20_000
+    good = write(tmp_path, "good.json", batch([agent.trace()]))
+    summary = load(project, [path, good], [write_keys(tmp_path, agent)], most_problems=None)
+    assert reasons(summary) == ["too_large"] and len(traces(database)) == 1
+    assert name in summary.problems[0].where
+
+
+def test_an_object_has_so_many_keys(monkeypatch):
+    monkeypatch.setattr(strict_json, "KEYS_LIMIT", 3)
+    assert strict_json.parse(b'{"a": 1, "b": 2, "c": 3}') == {"a": 1, "b": 2, "c": 3}
+    with pytest.raises(Rejected) as error:
+        strict_json.parse(b'{"a": 1, "b": 2, "c": 3, "d": 4}')
+    assert error.value.reason == "too_large"
+
+
+def test_a_duplicate_key_is_found_by_looking_at_each_key_once(monkeypatch):
+    """Of n keys, where the last one is there twice, the names are compared about n times, not n * n / 2 times."""
+    compared = 0
+
+    class Name(str):
+        def __eq__(self, other: object) -> bool:
+            nonlocal compared
+            compared += 1
+            return str.__eq__(self, other)  # type: ignore[arg-type]
+
+        __hash__ = str.__hash__
+
+    names = [Name(f"key {number}") for number in range(2000)]
+    with pytest.raises(Rejected, match="'key 1999' twice"):
+        strict_json._no_duplicates([(name, 1) for name in [*names, Name("key 1999")]])
+    assert compared < 10_000
+
+
+@pytest.mark.parametrize("ending", ["json.gz", "jsonl.gz"])
+def test_a_file_that_unpacks_to_far_more_than_batches_is_not_read_on(
+    project, database, tmp_path, monkeypatch, ending
+):
+    monkeypatch.setattr(files, "WHOLE_LIMIT", 100_000)
+    agent = Agent()
+    keys = write_keys(tmp_path, agent)
+    event = b'{"event_type": "startup"}'
+    content = b"\n".join([event] * 100_000) if ending == "jsonl.gz" else tiny(1_000_000)
+    summary = load(project, [write(tmp_path, f"bomb.{ending}", content)], [keys])
+    assert reasons(summary) == ["too_large"] and summary.other_events["startup"] < 90_000
+    good = [batch(agent.trace() for _ in range(20)) for _ in range(1 if ending == "json.gz" else 10)]
+    assert load(project, [write(tmp_path, f"good.{ending}", *good)], [keys]).is_clean
+
+
+def test_folders_that_links_multiply_are_read_once(project, tmp_path):
+    """Each folder has two links to the next one: 2 to the 40th paths."""
+    agent = Agent()
+    for number in range(40):
+        folder = tmp_path / "in" / f"{number:02}"
+        folder.mkdir(parents=True)
+        for name in ("a", "b"):
+            (folder / name).symlink_to(tmp_path / "in" / f"{number + 1:02}")
+    write(tmp_path / "in" / "40", "batch.json", batch([agent.trace()]))
+    summary = load(project, [tmp_path / "in" / "00"], [write_keys(tmp_path, agent)])
+    assert (summary.files, summary.is_clean) == (1, True)
+
+
+def test_a_path_with_the_character_nul_is_named(project, tmp_path):
+    assert reasons(load(project, [tmp_path / "a\0b.json"], [])) == ["unreadable"]
+
+
+def test_a_file_of_keys_has_so_many(project, tmp_path, monkeypatch):
+    monkeypatch.setattr(keys, "KEYS_LIMIT", 2)
+    agents = [Agent(seed=seed) for seed in range(3)]
+    assert load(project, [], [write_keys(tmp_path, *agents[:2])]).new_keys == 2
+    for path in (
+        write_keys(tmp_path, *agents),
+        write(tmp_path, "keys.csv", b"key_id,public_key_base64\n" + b"a,b\n" * 3),
+    ):
+        with pytest.raises(InputError, match="more than 2 keys"):
+            load(project, [], [path])
+
+
+def test_messages_do_not_quote_values_of_any_length(database, tmp_path):
+    """Whatever is long in a batch or in a file of keys, each line of the report stays readable."""
+    agent = Agent()
+    long = "x" * 100_000
+    sent = [agent.trace() for _ in range(8)]
+    for number, name in enumerate(
+        ("trace_id", "agent_id_hash", "completed_at", "signature_key_id", "signature", "trace_schema_version")
+    ):
+        sent[number][name] = long
+    sent[6]["components"][2]["data"]["csdma"] = {"plausibility_score": int("9" * 4000)}
+    sent[7]["components"][4]["data"]["selected_action"] = long
+    document = batch(sent, {"event_type": long}, deferral(agent) | {"timestamp": long})
+    document["batch_timestamp"] = long
+    twice = b'{"%b": 1, "%b": 2}' % (long.encode(), long.encode())
+    path = write(tmp_path, "batches.jsonl", document, twice, {long: long})
+    keys_ = [
+        {"key_id": long, "public_key_base64": long},
+        {"key_id": "a", "public_key_base64": "b", "algorithm": long},
+    ]
+    keys_.append({"key_id": "c", "public_key_base64": standard(agent.public_bytes), "created_at": long})
+    result = command(
+        database, "load", path, "--keys", write(tmp_path, "keys.json", json.dumps(keys_).encode())
+    )
+    assert result.exit_code == 2 and max(map(len, result.output.splitlines())) < 600, result.output[:3000]
 
 
 MEMORY = """

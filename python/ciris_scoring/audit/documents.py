@@ -3,17 +3,22 @@
 import hashlib
 import uuid
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from ciris_scoring.audit import times
 from ciris_scoring.audit.keys import looks_like_keys
-from ciris_scoring.audit.reasons import NOT_A_BATCH, TOO_DEEP, WRONG_TYPE, Problem, Rejected
+from ciris_scoring.audit.reasons import NOT_A_BATCH, TOO_DEEP, TOO_LARGE, WRONG_TYPE, Problem, Rejected
 from ciris_scoring.audit.signatures import Verifier, schema_of
 from ciris_scoring.audit.strict_json import parse, take_apart
 from ciris_scoring.audit.traces import Row, checked, row
 
 TRACE_EVENT, DEFERRAL_EVENT = "complete_trace", "wbd_deferral"
+EVENTS_LIMIT = 100_000
+"""Events that are read of one document; a document has 16 MB, so they could only be tiny."""
+PROBLEMS_KEPT = 20
+"""Problems of one batch that are kept; more are only counted."""
 SEAL = "ceg_seal"
 """Stands for a file that agents from 2.9.8 on write beside their batches: a trace as it is sent to other agents."""
 NOT_UNDERSTOOD = "not understood"
@@ -58,10 +63,18 @@ class Batch:
     rows: list[Row] = field(default_factory=list)
     deferrals: list[Deferral] = field(default_factory=list)
     other_events: Counter[str] = field(default_factory=Counter)
+    n_problems: int = 0
     problems: list[Problem] = field(default_factory=list)
+    """The first problems."""
     has_new_keys: bool = False
     """Whether it is a file of public keys, not all of which are registered."""
     is_batch: bool = True
+
+    def add_problem(self, where: str, reason: str, detail: str) -> None:
+        """Count a problem, and keep the first."""
+        self.n_problems += 1
+        if len(self.problems) < PROBLEMS_KEPT:
+            self.problems.append(Problem(where, reason, detail))
 
 
 def read_document(document: Document, verifier: Verifier) -> Batch:
@@ -100,25 +113,27 @@ def _read_pieces(batch: Batch, content: bytes, why: Rejected, verifier: Verifier
     pieces = None if why.reason == NOT_A_BATCH else take_apart(content)
     if pieces is None:
         batch.is_batch = False
-        batch.problems.append(Problem(batch.origin, why.reason, why.detail))
+        batch.add_problem(batch.origin, why.reason, why.detail)
         return
     try:
         head = parse(pieces.before + pieces.after)
     except Rejected as error:
         head = {}
-        batch.problems.append(Problem(batch.origin, error.reason, f"around the events: {error.detail}"))
-    events: list[Any] = []
-    for span in pieces.events:
-        try:
-            events.append(parse(content[span]))
-        except Rejected as error:
-            events.append(error)
+        batch.add_problem(batch.origin, error.reason, f"around the events: {error.detail}")
+    events = (_event_or_error(content[span]) for span in pieces.events)
     _read_events(batch, head if isinstance(head, dict) else {}, events, verifier)
-    if not batch.problems:  # cut off between two events
-        batch.problems.append(Problem(batch.origin, why.reason, why.detail))
+    if not batch.n_problems:  # cut off between two events
+        batch.add_problem(batch.origin, why.reason, why.detail)
 
 
-def _read_events(batch: Batch, head: dict[str, Any], events: list[Any], verifier: Verifier) -> None:
+def _event_or_error(content: bytes) -> Any:
+    try:
+        return parse(content)
+    except Rejected as error:
+        return error
+
+
+def _read_events(batch: Batch, head: dict[str, Any], events: Iterable[Any], verifier: Verifier) -> None:
     for name in ("batch_timestamp", "consent_timestamp"):
         try:
             batch.times[name] = (
@@ -126,8 +141,16 @@ def _read_events(batch: Batch, head: dict[str, Any], events: list[Any], verifier
             )
         except Rejected as error:
             batch.times[name] = None
-            batch.problems.append(Problem(batch.origin, error.reason, error.detail))
+            batch.add_problem(batch.origin, error.reason, error.detail)
     for number, event in enumerate(events, 1):
+        if number > EVENTS_LIMIT:
+            batch.received += 1
+            batch.rejected[TOO_LARGE] += 1
+            batch.outcomes[NOT_UNDERSTOOD, TOO_LARGE] += 1
+            batch.add_problem(
+                batch.origin, TOO_LARGE, f"more than {EVENTS_LIMIT:,} events; the rest is not read"
+            )
+            break
         _read_event(batch, f"{batch.origin}, event {number:,}", event, verifier)
 
 
@@ -160,7 +183,7 @@ def _read_event(batch: Batch, where: str, event: Any, verifier: Verifier) -> Non
             return
         reason, detail = str(verdict.reason), verdict.detail or "it does not fit the trace and the key"
     batch.outcomes[schema, reason] += 1
-    batch.problems.append(Problem(where, reason, detail))
+    batch.add_problem(where, reason, detail)
 
 
 def _read_other_event(batch: Batch, where: str, kind: str, event: dict[str, Any]) -> None:
@@ -170,7 +193,7 @@ def _read_other_event(batch: Batch, where: str, kind: str, event: dict[str, Any]
     try:
         batch.deferrals.append(_deferral(event))
     except Rejected as error:
-        batch.problems.append(Problem(f"{where}, deferral", error.reason, error.detail))
+        batch.add_problem(f"{where}, deferral", error.reason, error.detail)
 
 
 def _deferral(event: dict[str, Any]) -> Deferral:

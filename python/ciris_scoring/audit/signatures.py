@@ -12,6 +12,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from cryptography.hazmat.primitives.asymmetric.mldsa import MLDSA65PublicKey
 
 from ciris_scoring.audit import base64_text
+from ciris_scoring.audit.decisions import decision_sha256, signed_thought_ids
 from ciris_scoring.audit.keys import public_key
 from ciris_scoring.audit.reasons import (
     BAD_SIGNATURE,
@@ -51,6 +52,10 @@ class Verdict(NamedTuple):
     """Hash of everything that was sent with the trace: traces that differ in a loaded value differ here."""
     components: Sequence[Trace]
     """The components as they were signed, without what the signature does not cover; as received if not verified."""
+    signed_sha256: str | None = None
+    """Hash of the public key and the bytes that it signed; None where the signature does not hold."""
+    decision_sha256: str | None = None
+    """The decision, by what is signed of it, where the rule signs neither ids nor times."""
 
 
 class Rule(NamedTuple):
@@ -225,7 +230,12 @@ class Verifier:
                 for message, components in rule.messages(trace):
                     if self._signed(key_id, signature, message):
                         wrong = self._against(trace, rule, components, key_id, signature, message)
-                        return refused(*wrong) if wrong else Verdict(name, None, None, content, components)
+                        verdict = refused(*wrong) if wrong else Verdict(name, None, None, content, components)
+                        key = self._keys[key_id]
+                        return verdict._replace(
+                            signed_sha256=hashlib.sha256(key + message).hexdigest(),
+                            decision_sha256=None if rule.signs_ids else decision_sha256(key, components),
+                        )
             except (ValueError, OverflowError, TypeError, AttributeError) as error:
                 why_not = f"the rule {name} cannot write it down: {str(error)[:80]}"
         if schema == UNKNOWN_SCHEMA:
@@ -290,7 +300,10 @@ def _unconfirmed(trace: Trace, components: Sequence[Trace]) -> str | None:
     # An agent reads the clock for the id when it handles the first component, up to a second after the time of that.
     later = started + _BEFORE_HANDLED
     names = {f"trace-{trace.get('thought_id')}-{time:%Y%m%d%H%M%S}" for time in (started, later)}
-    return None if trace.get("trace_id") in names else "trace_id"
+    if trace.get("trace_id") not in names:
+        return "trace_id"
+    signed = signed_thought_ids(components)
+    return "thought_id" if any(thought_id != trace.get("thought_id") for thought_id in signed) else None
 
 
 def _second_signature_holds(trace: Trace, message: bytes) -> bool:
