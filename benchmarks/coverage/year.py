@@ -34,7 +34,7 @@ STRETCHES = 6
 SHARE_CHANGED = 0.4
 """Of what makes an agent's behaviour, at each change."""
 
-BOUND = 0.6
+THRESHOLD = 0.6
 WINDOWS_DRAWN = 400
 """Windows whose mean counts as the expected one."""
 
@@ -171,13 +171,13 @@ def accuracy(name: str, of: Standing) -> dict[str, Any]:
         "median width": np.median(high - low),
         "error": np.sqrt(np.mean((score - expected) ** 2)),
         "jumps": np.sqrt(np.mean(within**2)),
-        "decided at 0.6": np.mean((low >= BOUND) | (high < BOUND)),
+        "decided at 0.6": np.mean((low >= THRESHOLD) | (high < THRESHOLD)),
     }
 
 
 def outcomes(name: str, of: Standing) -> Iterator[dict[str, Any]]:
     """Two ways to decide about a permission by a score, each against the long run of its own window."""
-    yield _outcome(f"{name}, point", of.score >= BOUND, of.long_run)
+    yield _outcome(f"{name}, point", of.score >= THRESHOLD, of.long_run)
     if name == "steady":
         held = held_by_interval(of.low, of.high, of.alarm)
         yield _outcome(f"{name}, interval, review", held, of.long_run)
@@ -186,13 +186,13 @@ def outcomes(name: str, of: Standing) -> Iterator[dict[str, Any]]:
 
 
 def held_by_interval(low: Floats, high: Floats, alarm: Booleans | None = None) -> Booleans:
-    """Who holds the permission, day by day: kept while the bound lies inside the range.
+    """Who holds the permission, day by day: kept while the threshold lies inside the range.
 
-    :param alarm: takes it away, until the lower limit is at the bound and nothing is raised.
+    :param alarm: takes it away, until the lower limit is at the threshold and nothing is raised.
     """
     held, now = np.zeros(low.shape, dtype=bool), np.zeros(len(low), dtype=bool)
     for day in range(low.shape[1]):
-        now = (now | (low[:, day] >= BOUND)) & ~(high[:, day] < BOUND)
+        now = (now | (low[:, day] >= THRESHOLD)) & ~(high[:, day] < THRESHOLD)
         if alarm is not None:
             now &= ~alarm[:, day]
         held[:, day] = now
@@ -200,7 +200,7 @@ def held_by_interval(low: Floats, high: Floats, alarm: Booleans | None = None) -
 
 
 def _outcome(policy: str, held: Booleans, expected: Floats) -> dict[str, Any]:
-    deserved = expected >= BOUND
+    deserved = expected >= THRESHOLD
     days = []
     for agent, day in np.argwhere(deserved[:, :-1] & ~deserved[:, 1:]):
         if held[agent, day]:

@@ -19,16 +19,12 @@
 
 {#- Source tables of the engine that stores events. -#}
 {% macro engine_tables() %}
-  {{ return(['trace_events', 'federation_keys', 'federation_revocations', 'accord_public_keys']) }}
+  {{ return(constant('engine_tables')) }}
 {% endmacro %}
 
 {#- The source tables of a shape, and whether a run needs each. -#}
 {% macro tables_of_shape(shape) %}
-  {%- if shape == 'traces' -%}
-    {{ return({'covenant_traces': true, 'wbd_deferrals': true, 'covenant_public_keys': true, 'covenant_trace_batches': true}) }}
-  {%- endif -%}
-  {{ return({'trace_events': true, 'federation_keys': false, 'federation_revocations': false, 'accord_public_keys': false,
-             'wbd_deferrals': false, 'covenant_trace_batches': false}) }}
+  {{ return(constant('tables_of_shape', {}).get(shape, {})) }}
 {% endmacro %}
 
 {#- A source table, or none if the lens has none. While parsing it is always named, so that dbt knows the dependency. -#}
@@ -77,3 +73,12 @@
 
 {#- The event that ends a trace and dates it. -#}
 {% macro outcome_event() -%} 'ACTION_RESULT' {%- endmacro %}
+
+{#- Order of a trace's events that puts its head first, the event that dates it: the last ACTION_RESULT, by
+    attempt_index, then time; without one the latest event. event: the name of the row. -#}
+{% macro head_first(event) -%}
+  {{ event }}.event_type = {{ outcome_event() }} desc,
+  case when {{ event }}.event_type = {{ outcome_event() }} then {{ event }}.attempt_index end desc,
+  {{ event }}.ts desc,
+  {{ event }}.event_id desc
+{%- endmacro %}

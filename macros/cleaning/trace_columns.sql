@@ -14,10 +14,9 @@
   {{ return(['thought_start', 'dma_results', 'conscience_result', 'action_result']) }}
 {% endmacro %}
 
-{#- The ten fields that I_coverage asks for (scoring.md §4). -#}
+{#- The fields that I_coverage asks for (scoring.md §4). -#}
 {% macro required_fields() %}
-  {{ return(['thought_id', 'csdma_plausibility_score', 'dsdma_domain_alignment', 'idma_k_eff', 'conscience_passed',
-             'coherence_level', 'entropy_level', 'selected_action', 'action_success', 'signature']) }}
+  {{ return(constant('required_fields')) }}
 {% endmacro %}
 
 {#- Those of them that are null in a cleaned row; null when none. -#}
@@ -61,9 +60,9 @@
   end
 {%- endmacro %}
 
-{#- The three scores whose drift R measures (scoring.md §5). -#}
+{#- The scores whose drift R measures (scoring.md §5). -#}
 {% macro drift_metrics() %}
-  {{ return(['csdma_plausibility_score', 'dsdma_domain_alignment', 'coherence_level']) }}
+  {{ return(constant('drift_metrics')) }}
 {% endmacro %}
 
 {#- The counts of covenant_trace_batches. -#}

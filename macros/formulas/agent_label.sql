@@ -8,4 +8,4 @@
 {%- endmacro %}
 
 {#- Characters of a hash that stand for it in a label. -#}
-{% macro label_characters() -%} 8 {%- endmacro %}
+{% macro label_characters() -%} {{ constant('label_characters') }} {%- endmacro %}

@@ -21,7 +21,7 @@
     confidences less successes, by bin. -#}
 {% macro expected_calibration_error(excess_confidence, n_judged) -%}
   ((
-    {%- for bin in range(1, 11) %}
+    {%- for bin in range(1, score_bins() + 1) %}
     abs({{ excess_confidence }}[{{ bin }}]){% if not loop.last %} +{% endif %}
     {%- endfor %}
   )::double precision / nullif({{ n_judged }}, 0)::double precision)

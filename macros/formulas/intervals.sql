@@ -3,7 +3,7 @@
 {#- Columns of fct_capacity_scores that have limits, COLUMN_low and COLUMN_high: the score, its factors and the steady
     score. -#}
 {% macro scores_with_limits() %}
-  {{ return(['capacity_score', 'c_score', 'i_int_score', 'r_score', 'i_inc_score', 's_score', 'capacity_score_steady']) }}
+  {{ return(constant('scores_with_limits')) }}
 {% endmacro %}
 
 {#- A limit that holds what SQL makes of the same sums: Python's last digit may be another. Null where the limit is. -#}

@@ -1,7 +1,6 @@
 {#- The verdicts whose absence is a sign (certainty.md §5), in the order of the letters of `reporting`. -#}
 {% macro record_sign_fields() %}
-  {{ return(['action_was_overridden', 'idma_fragility_flag', 'coherence_passed', 'action_success',
-             'csdma_plausibility_score', 'conscience_passed']) }}
+  {{ return(constant('record_sign_fields')) }}
 {% endmacro %}
 
 {#- A letter per verdict of a trace: r reported (a value that cleaning set aside was sent), c null though the JSON
@@ -45,8 +44,10 @@
 {%- endmacro %}
 
 {#- The three scores that copies of a record share (certainty.md §5), in thousandths and as one integer, as each is in
-    [0, 1]; 1001 in place of one that is absent. Null without a plausibility. statistics/alike.py takes them apart. -#}
+    [0, 1]; absent_score in place of one that is absent. Null without a plausibility. statistics/alike.py takes them
+    apart. -#}
 {% macro score_triple() -%}
-  ((round(csdma_plausibility_score * 1000) * 1002 + coalesce(round(dsdma_domain_alignment * 1000), 1001)) * 1002
-   + coalesce(round(coherence_level * 1000), 1001))::integer
+  {%- set base, absent = constant('score_triple_base'), constant('absent_score') -%}
+  ((round(csdma_plausibility_score * 1000) * {{ base }} + coalesce(round(dsdma_domain_alignment * 1000), {{ absent }}))
+   * {{ base }} + coalesce(round(coherence_level * 1000), {{ absent }}))::integer
 {%- endmacro %}

@@ -1,27 +1,25 @@
-{#- What to do about a permission (certainty.md §4b); ciris_scoring.reading.verdict says the same. -#}
+{#- What to do about a permission (certainty.md §4b). Readers that ask for another threshold apply the same rule
+    (ciris_scoring.reading.verdict). -#}
 
-{#- The bound of the permission that is asked for, in fct_capacity_scores. -#}
-{% macro verdict_bound() %}
-  {%- set bound = setting('verdict_bound') -%}
-  {%- if bound is not number or bound is boolean or bound < 0 or bound > 1 -%}
-    {{ refuse("Variable ciris_verdict_bound is " ~ shown(bound) ~ ", but must be a number in [0, 1].") }}
+{#- The threshold of the verdicts that this run publishes. A comparison with NaN is false, so NaN is refused too. -#}
+{% macro verdict_threshold() %}
+  {%- set threshold = setting('verdict_threshold') -%}
+  {%- if threshold is not number or threshold is boolean or not (0 <= threshold and threshold <= 1) -%}
+    {{ refuse(
+      "Variable ciris_verdict_threshold is " ~ shown(threshold) ~ ", but must be a number in [0, 1], such as 0.6. Correct it "
+      ~ "in dbt_project.yml or in --vars.") }}
   {%- endif -%}
-  {{ return(bound) }}
+  {{ return(threshold) }}
 {% endmacro %}
 
 {#- SQL for the verdict. low, high: limits of the steady score. is_reviewed: whether an alert or a sign asks for a look
     first. -#}
-{% macro verdict(bound, low, high, score_status, is_reviewed) -%}
+{% macro verdict(threshold, low, high, score_status, is_reviewed) -%}
   case
     when {{ score_status }} in ('insufficient_data', 'provisional') or {{ low }} is null or {{ high }} is null then 'wait'
-    when {{ high }} < {{ bound }} then 'withhold'
+    when {{ high }} < {{ threshold }} then 'withhold'
     when {{ is_reviewed }} then 'review'
-    when {{ low }} >= {{ bound }} then 'grant'
+    when {{ low }} >= {{ threshold }} then 'grant'
     else 'keep'
   end
 {%- endmacro %}
-
-{#- Kinds of alerts that ask for a look before the score decides; a critical low_capacity does so too. -#}
-{% macro reviewing_alerts() %}
-  'broken_chain', 'falling', 'episode', 'silent'
-{% endmacro %}

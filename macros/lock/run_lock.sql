@@ -1,12 +1,13 @@
-{#- The key of a run's lock on a target schema; Python takes it too (basics/run_lock.py). -#}
-{% macro run_lock_key() -%}
-  hashtext('ciris_scoring'), hashtext('{{ target.schema | replace("'", "''") }}')
+{#- The key of a lock on the target schema, as in basics/run_lock.py. -#}
+{% macro lock_key(lock) -%}
+  hashtext('{{ constant(lock) }}'), hashtext('{{ target.schema | replace("'", "''") }}')
 {%- endmacro %}
 
+{#- The key of a run's lock. -#}
+{% macro run_lock_key() -%} {{ lock_key('run_lock') }} {%- endmacro %}
+
 {#- The key of a second lock, which the transactions that write share. -#}
-{% macro writers_lock_key() -%}
-  hashtext('ciris_scoring_writers'), hashtext('{{ target.schema | replace("'", "''") }}')
-{%- endmacro %}
+{% macro writers_lock_key() -%} {{ lock_key('writers_lock') }} {%- endmacro %}
 
 {#- SQL for the processes that hold the lock of a run. -#}
 {% macro run_lock_holders() -%}

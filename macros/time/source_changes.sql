@@ -21,7 +21,7 @@
 {% endmacro %}
 
 {#- Digest of everything that decides a verdict except the sources: the models that clean, judge and sum, every macro,
-    seeds, parameters, version. When it changes, the lookback is judged again. -#}
+    the constants that macros share with Python, seeds, parameters, version. When it changes, the lookback is judged again. -#}
 {% macro judging_code() %}
   {%- if not execute -%} {{ return('') }} {%- endif -%}
   {%- set codes = [] -%}
@@ -33,6 +33,7 @@
   {%- for name, macro in context['ciris_scoring'].items() -%}
     {%- do codes.append(name ~ ' ' ~ macro.macro.macro_sql) -%}
   {%- endfor -%}
+  {%- do codes.append('constants ' ~ adapter.ciris_scoring_constants()) -%}
   {%- for name in scoring_parameter_definitions() -%}
     {%- do codes.append(name ~ ' ' ~ scoring_parameter_text(name)) -%}
   {%- endfor -%}

@@ -243,7 +243,7 @@ periods as (
     from {{ ref('int_agent_periods') }}
     where
         period_start >= {{ windows_from() }} - {{ days(scoring_parameter('silent_days')) }}
-        and period_start < {{ as_of() }}
+        and period_start < {{ run_as_of() }}
 
 ),
 
@@ -264,7 +264,7 @@ silences as (
         least(
             periods.period_start + {{ days(scoring_parameter('silent_days')) }} + windows.window_length,
             periods.next_period_start,
-            {{ as_of() }}
+            {{ run_as_of() }}
         ) as last_as_of
     from periods
     cross join scoring_windows as windows
@@ -338,7 +338,7 @@ silent as (
 
 alerts as (
 
-    {% for kind in ['low_capacity', 'broken_chain', 'falling', 'episode', 'silent'] %}
+    {% for kind in constant('alert_kinds') %}
     select
         agent_id_hash,
         agent_name,

@@ -45,7 +45,7 @@ raised as (
     where
         {{ in_scored_range('as_of') }}
         and (
-            kind in ({{ reviewing_alerts() }})
+            kind in ('{{ constant('reviewing_alerts') | join("', '") }}')
             or severity = 'critical'
         )
 
@@ -68,7 +68,7 @@ reviews as (
         agent_id_hash,
         as_of,
         window_days,
-        array_agg(reason order by place, reason) as review_for
+        array_agg(reason order by place, reason collate "C") as review_for
     from raised
     group by
         agent_id_hash,
@@ -137,13 +137,14 @@ select
     candidates.{{ column }},
     {% endfor %}
     {{ verdict(
-        verdict_bound(), 'candidates.capacity_score_steady_low', 'candidates.capacity_score_steady_high',
+        verdict_threshold(), 'candidates.capacity_score_steady_low', 'candidates.capacity_score_steady_high',
         'candidates.score_status', 'reviews.review_for is not null'
     ) }} as verdict,
     coalesce(reviews.review_for, '{}') as review_for,
     {% for part in attributed_parts() %}
-    losses.{{ part }}_loss{% if not loop.last %},{% endif %}
+    losses.{{ part }}_loss,
     {% endfor %}
+    {{ verdict_threshold() }}::double precision as verdict_threshold
 from {{ ref('int_capacity_scores') }} as candidates
 inner join losses
     on

@@ -1,6 +1,7 @@
 """Options that several commands have, declared once."""
 
 import functools
+import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,6 +18,17 @@ if TYPE_CHECKING:  # dbt is imported by the commands that need it, so that --hel
 Command = Callable[..., None]
 
 FOLDER = click.Path(file_okay=False, path_type=Path)
+
+
+class Number(click.FloatRange):
+    """A finite number in a range; click takes NaN to be in every range."""
+
+    def convert(self, value: Any, parameter: click.Parameter | None, context: click.Context | None) -> float:
+        """Read it."""
+        number: float = super().convert(value, parameter, context)
+        if not math.isfinite(number):
+            self.fail(f"{value!r} is not a finite number.", parameter, context)
+        return number
 
 
 def with_options(*options: Callable[[Command], Command]) -> Callable[[Command], Command]:
@@ -119,7 +131,7 @@ def fleet_options(
         click.option("--days", type=at_least_one, default=days, show_default=True, help=days_help),
         click.option(
             "--traces-per-day",
-            type=click.FloatRange(min=0, min_open=True),
+            type=Number(min=0, min_open=True),
             default=traces_per_day,
             show_default=True,
             help="Mean per agent and day.",

@@ -32,7 +32,7 @@ ENDPOINTS = {
 }
 PROBLEMS = {
     "unknown-agent": (f"{SCORING}/capacity/nobody", Settings()),
-    "bad-parameter": (f"{SCORING}/capacity/Link?bound=2", Settings()),
+    "bad-parameter": (f"{SCORING}/capacity/Link?threshold=2", Settings()),
     "key-required": (f"{SCORING}/capacity/Link", Settings(key="0123456789abcdef")),
     "too-many-requests": (f"{SCORING}/capacity/Link", Settings(requests_per_minute=600)),
 }

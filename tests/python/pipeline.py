@@ -257,7 +257,7 @@ def differences_from_brute_force(
 
 
 def _wrong_verdicts(
-    connection: psycopg.Connection, schema: str, rows: Iterable[Mapping[str, Any]], bound: float = 0.6
+    connection: psycopg.Connection, schema: str, rows: Iterable[Mapping[str, Any]], threshold: float = 0.6
 ) -> list[str]:
     """Verdicts that are not what certainty.md §4b makes of the limits, alerts and signs that are published."""
     key = itemgetter("agent_id_hash", "as_of", "window_days")
@@ -274,12 +274,13 @@ def _wrong_verdicts(
         low, high = row["capacity_score_steady_low"], row["capacity_score_steady_high"]
         if row["score_status"] != "final" or low is None:
             verdict = "wait"
-        elif high < bound:
+        elif high < threshold:
             verdict = "withhold"
         else:
-            verdict = "review" if reviews else "grant" if low >= bound else "keep"
-        if (row["verdict"], row["review_for"]) != (verdict, reviews):
-            wrong.append(f"{key(row)}: {row['verdict']} {row['review_for']}, expected {verdict} {reviews}")
+            verdict = "review" if reviews else "grant" if low >= threshold else "keep"
+        found = row["verdict"], row["verdict_threshold"], row["review_for"]
+        if found != (expected := (verdict, threshold, reviews)):
+            wrong.append(f"{key(row)}: {found}, expected {expected}")
     return wrong
 
 

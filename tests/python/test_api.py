@@ -206,7 +206,9 @@ def expected_since(
     return None if len(standing) == len(as_ofs) else standing[-1]["as_of"]
 
 
-def expected_verdict(marts: psycopg.Connection, row: dict[str, Any], bound: float = 0.6) -> dict[str, Any]:
+def expected_verdict(
+    marts: psycopg.Connection, row: dict[str, Any], threshold: float = 0.6
+) -> dict[str, Any]:
     """What to do about a permission, by the rule of docs/deciding.md, of a row of fct_capacity_scores."""
     key = [row["agent_id_hash"], row["as_of"], row["window_days"]]
     where = "where agent_id_hash = %s and as_of = %s and window_days = %s"
@@ -231,13 +233,13 @@ def expected_verdict(marts: psycopg.Connection, row: dict[str, Any], bound: floa
     low, high = row["capacity_score_steady_low"], row["capacity_score_steady_high"]
     if row["capacity_score"] is None or row["score_status"] == "provisional":
         verdict = "wait"
-    elif high < bound:
+    elif high < threshold:
         verdict = "withhold"
     elif any(one["reviews"] for one in raised):
         verdict = "review"
     else:
-        verdict = "grant" if low >= bound else "keep"
-    return {"verdict": verdict, "verdict_reason": ANY, "bound": bound, "raised": raised}
+        verdict = "grant" if low >= threshold else "keep"
+    return {"verdict": verdict, "verdict_reason": ANY, "verdict_threshold": threshold, "raised": raised}
 
 
 def expected_score(marts: psycopg.Connection, row: dict[str, Any]) -> dict[str, Any]:
@@ -290,7 +292,7 @@ def expected_score(marts: psycopg.Connection, row: dict[str, Any]) -> dict[str, 
 
 
 def assert_verdicts_of_the_mart(agents: list[dict[str, Any]], rows: list[dict[str, Any]]) -> None:
-    """For the bound of the marts, which is the default, the API's verdicts and reasons are the published ones."""
+    """By default the API's verdicts and reasons are the published ones."""
     for agent, row in zip(agents, rows, strict=True):
         reviewing = sorted(one["name"] for one in agent["raised"] if one["reviews"])
         assert (agent["verdict"], reviewing) == (row["verdict"], sorted(row["review_for"])), row["agent_name"]
@@ -353,13 +355,13 @@ def test_the_fleet_is_filtered_sorted_and_paged(client, marts):
             ]
             assert values == sorted(values, reverse=order.startswith("-")), order
             assert len(agents) == 14
-    for bound in (0.3, 0.6, 0.85):
+    for threshold in (0.3, 0.6, 0.85):
         for verdict in ("review", "withhold", "keep", "wait", "grant"):
-            found = get(client, "/capacity/fleet", verdict=verdict, bound=bound)
+            found = get(client, "/capacity/fleet", verdict=verdict, threshold=threshold)
             assert [(a["agent_id_hash"], a["verdict"]) for a in found["agents"]] == [
                 (row["agent_id_hash"], verdict)
                 for row in rows
-                if expected_verdict(marts, row, bound)["verdict"] == verdict
+                if expected_verdict(marts, row, threshold)["verdict"] == verdict
             ]
     [link] = get(client, "/capacity/fleet", raised="broken_chain")["agents"]
     assert link["agent_name"] == "Link"
@@ -562,7 +564,7 @@ def test_pages_of_an_earlier_as_of(client, marts):
     assert fleet.status_code == 200
     assert "as of <time datetime=2026-06-10T00:00:00Z>" in fleet.text
     reasons = [a["verdict_reason"] for a in get(client, "/capacity/fleet", as_of="2026-06-10")["agents"]]
-    assert "0.11 to 0.34 lies below 0.6; falling since 9 June" in reasons
+    assert "0.11 to 0.32 lies below 0.6; falling since 9 June" in reasons
     assert all(html.escape(reason) in fleet.text for reason in reasons)
     for window_days in (7, 30):
         page = client.get(f"/alerts?as_of=2026-06-10&window_days={window_days}").text
@@ -610,7 +612,7 @@ def test_factors_are_explained_from_the_marts(client, marts):
         assert weighs_most["parts"] == [{**part, "part": lens_name(part["part"])} for part in parts]
     words = get(client, "/factors/Link")["weighs_most"]["words"]
     assert words == (
-        "Of the 0.463 missing from 1, broken chain of evidence (I_chain) cost 0.205, deferrals judged poor "
+        "Of the 0.461 missing from 1, broken chain of evidence (I_chain) cost 0.205, deferrals judged poor "
         "(Q_deferral) 0.135."
     )
 
@@ -1254,10 +1256,10 @@ def test_whatever_is_not_there(client):
         assert response.headers["allow"] == "GET, HEAD"
     problem = refused(client, f"{SCORING}/capacity/Link?window_days=14", 404, "no-score")
     assert problem["allowed"] == [7, 30]
-    problem = refused(client, f"{SCORING}/capacity/Link?window_days=0&bound=x", 422, "bad-parameter")
+    problem = refused(client, f"{SCORING}/capacity/Link?window_days=0&threshold=x", 422, "bad-parameter")
     assert {error["parameter"]: error["message"] for error in problem["errors"]} == {
         "window_days": "is '0'; the least is 1",
-        "bound": "is 'x', which is no number",
+        "threshold": "is 'x', which is no number",
     }
     problem = refused(client, f"{SCORING}/capacity/Lnik", 404, "unknown-agent")
     assert [agent["agent_name"] for agent in problem["agents"]] == ["Link"]
@@ -1266,7 +1268,8 @@ def test_whatever_is_not_there(client):
     problem = refused(client, f"{SCORING}/capacity/Link?as_at=2026-06-10&_=1&utm", 422, "bad-parameter")
     assert [error["parameter"] for error in problem["errors"]] == ["as_at", "utm"]
     assert (
-        set(problem["allowed"]) == {"window_days", "as_of", "bound"} and "'as_at', 'utm'" in problem["detail"]
+        set(problem["allowed"]) == {"window_days", "as_of", "threshold"}
+        and "'as_at', 'utm'" in problem["detail"]
     )
     for path in (
         "/",
@@ -1575,7 +1578,7 @@ def test_the_api_is_shown_by_swagger_ui_from_here(port, browser):
     here = f"http://127.0.0.1:{port}"
     assert {url.removeprefix(here) for url in asked if not url.startswith(("data:", "blob:"))} == {
         *("/docs", "/docs/swagger-ui-bundle.js", "/docs/swagger-ui.css", "/openapi.json"),
-        f"{SCORING}/capacity/fleet?bound=0.6&sort=-composite_score&offset=0",
+        f"{SCORING}/capacity/fleet?sort=-composite_score&offset=0",
     }
 
 

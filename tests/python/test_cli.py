@@ -484,7 +484,7 @@ def test_a_run_builds_scores_and_prints_the_table(sources, small_project, monkey
     assert result.exit_code == 0, result.output
     lines = result.stdout.splitlines()
     assert lines[0].startswith(
-        "Fleet at 2026-06-15T00:00:00Z, window of 7 days, 1 agents; for a bound of 0.6: review 0,"
+        "Fleet at 2026-06-15T00:00:00Z, window of 7 days, 1 agents; for a threshold of 0.6: review 0,"
     )
     assert re.split("  +", lines[4])[:5] == [
         *("Ægir (agent)", "grant", "0.924 [0.61, 0.92]", "0.924 [0.50, 0.92]", "high_capacity"),

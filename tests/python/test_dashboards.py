@@ -36,10 +36,10 @@ AS_OF = sample_info()["as_of"]
 FROM, TO = "2026-04-01T00:00:00Z", "9999-12-31T00:00:00Z"  # runs of the sample end now
 
 
-def expanded(query: str, bound: float = 0.6) -> str:
+def expanded(query: str, threshold: float | None = None) -> str:
     """As Grafana sends it: of the time range, 7 days, and the agent Link."""
     values = {"schema": SCHEMA, "window_days:sqlstring": "'7'", "agent:sqlstring": f"'{LINK}'"}
-    values["bound:sqlstring"] = f"'{bound}'"
+    values["threshold:sqlstring"] = "''" if threshold is None else f"'{threshold}'"
     query = re.sub(r"\$__timeFilter\((\w+|coalesce\(.*?\))\)", rf"\1 between '{FROM}' and '{TO}'", query)
     query = re.sub(r"\$\{([^}]+)\}", lambda found: values[found[1]], query)
     assert "$" not in query, query
@@ -108,22 +108,28 @@ def test_the_panels_say_what_the_marts_say(marts):
     assert rows(marts, "Agents") == [{"n_agents": len(scores)}]
 
 
-@pytest.mark.parametrize("bound", [0.3, 0.6, 0.85])
+@pytest.mark.parametrize("threshold", [None, 0.3, 0.6, 0.85])
 @pytest.mark.parametrize("window_days", [7, 30])
-def test_its_verdicts_are_those_of_everything_else(marts, bound, window_days):
+def test_its_verdicts_are_those_of_everything_else(marts, threshold, window_days):
     [target] = PANELS["Agents at the newest as-of"]["targets"]
-    query = expanded(target["rawSql"], bound).replace("'7'", f"'{window_days}'")
+    query = expanded(target["rawSql"], threshold).replace("'7'", f"'{window_days}'")
     marts.row_factory = tuple_row
     as_of = datetime.fromisoformat(AS_OF)
     expected = {
-        score.agent_id_hash: (score.verdict(bound).verdict, {one.name for one in score.raised})
+        score.agent_id_hash: (*judged(score, threshold), {one.name for one in score.raised})
         for score in fleet.scores(Marts(marts, MARTS), as_of, window_days)
     }
     marts.row_factory = dict_row
     shown = marts.execute(query).fetchall()
     assert {
-        row["hash"]: (row["verdict"], set(filter(None, (row["raised"] or "").split(", ")))) for row in shown
+        row["hash"]: (row["verdict"], row["threshold"], set(filter(None, (row["raised"] or "").split(", "))))
+        for row in shown
     } == expected
+
+
+def judged(score: fleet.Score, threshold: float | None) -> tuple[str, float]:
+    found = score.verdict(threshold)
+    return found.verdict, found.threshold
 
 
 def test_alert_rules_ask_for_one_number(marts):

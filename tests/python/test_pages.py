@@ -159,11 +159,11 @@ def test_the_fleet_is_that_of_the_marts(marts, window_days):
     cards = re.findall(r"<b class=big>(.*?)</b>", page.html)
     assert cards == [str(verdicts.count(said)) for said in order]
     at = {
-        bound: re.findall(
+        threshold: re.findall(
             r"<b class=big>(.*?)</b>",
-            pages.fleet_page(marts, MARTS, window_days=window_days, now=NOW, bound=bound),
+            pages.fleet_page(marts, MARTS, window_days=window_days, now=NOW, threshold=threshold),
         )
-        for bound in (0.0, 1.0)
+        for threshold in (0.0, 1.0)
     }
     assert at[0.0][1:3] == ["0", "0"] and at[1.0][2] == at[1.0][4] == "0"
 
@@ -226,7 +226,7 @@ def test_an_agent_is_that_of_the_marts(marts):
         [named(part["part"]), part["factor"], shown(part["points_lost"])] for part in lost
     ]
     [score] = read(marts, f"select * from fct_capacity_scores {key}", LINK, AS_OF)
-    assert total[2] == shown(score["capacity_score"]) == "0.536"
+    assert total[2] == shown(score["capacity_score"]) == "0.538"
     found = {row[0].split()[-1]: row[1] for row in page.table_rows(2)}
     for component in read(marts, f"select * from fct_factor_components {key}", LINK, AS_OF):
         value, name = component["component_value"], component["component"]
@@ -247,10 +247,10 @@ def test_an_agent_is_that_of_the_marts(marts):
         in page.text
     )
     assert "−0.098 since 2026-06-08 (0.635)" in page.text
-    assert "Review at bound 0.6: 0.6 lies inside 0.45 to 0.68; broken chain." in page.text
-    at_last = Parsed(pages.agent_page(marts, MARTS, "Link", now=NOW, bound=0.7))
-    assert "Withhold at bound 0.7: 0.45 to 0.68 lies below 0.7; broken chain." in at_last.text
-    assert "y1=30% y2=30% class=bound" in at_last.html and "href=#level" in at_last.html
+    assert "Review at threshold 0.6: 0.6 lies inside 0.45 to 0.68; broken chain." in page.text
+    at_last = Parsed(pages.agent_page(marts, MARTS, "Link", now=NOW, threshold=0.7))
+    assert "Withhold at threshold 0.7: 0.45 to 0.68 lies below 0.7; broken chain." in at_last.text
+    assert "y1=30% y2=30% class=threshold" in at_last.html and "href=#level" in at_last.html
 
 
 def test_every_part_has_words(marts):
@@ -580,7 +580,7 @@ def test_the_json_is_that_of_the_marts(scored, marts):
         [mart] = read(marts, f"select * from fct_capacity_scores {where}", *key)
         for name in ("capacity_score", *FACTORS, "capacity_score_low", "n_traces", "category"):
             assert row[name] == mart[name]
-        assert (row["verdict"]["verdict"], row["verdict"]["bound"]) == (mart["verdict"], 0.6)
+        assert (row["verdict"]["verdict"], row["verdict"]["threshold"]) == (mart["verdict"], 0.6)
         parts = read(
             marts, f"select part, points_lost from fct_score_attribution {where} order by rank", *key
         )

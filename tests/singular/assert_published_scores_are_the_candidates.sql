@@ -2,7 +2,7 @@
 -- The label, the verdict and the losses are added to what the gate lets through.
 {%- set published = graph.nodes['model.ciris_scoring.fct_capacity_scores'].columns.keys() if execute else ['as_of'] %}
 {%- set losses = (attributed_parts() | join('_loss ') ~ '_loss').split(' ') %}
-{%- set columns = published | reject('in', ['agent_label', 'verdict', 'review_for'] + losses) | list %}
+{%- set columns = published | reject('in', ['agent_label', 'verdict', 'verdict_threshold', 'review_for'] + losses) | list %}
 with candidates as (
 
     select

@@ -17,7 +17,7 @@ with window_sums as (
         n_chain_gaps::integer as chain_gaps,
         n_chain_rewinds::integer as chain_rewinds,
         n_chain_duplicates::integer as chain_duplicates,
-        {{ rate('n_fields_present', '(10 * n_traces)') }} as i_coverage,
+        {{ rate('n_fields_present', '(' ~ required_fields() | length ~ ' * n_traces)') }} as i_coverage,
         {{ replay_is_measured }} as is_replay_measured,
         case
             when {{ replay_is_measured }} then {{ rate('replay_success_weight', 'n_traces') }}

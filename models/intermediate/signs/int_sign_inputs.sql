@@ -7,8 +7,7 @@ select
     {{ epoch(
         '(windows.window_start - greatest(windows.baseline_start, ' ~ period_start('windows.first_traced_at') ~ '))'
     ) }} / 86400 as baseline_days,
-    {% for name in ['n_traces', 'n_trivial', 'n_renumbered', 'n_shared_key', 'n_new_keys', 'n_checked', 'n_unreported',
-                    'n_contradicted'] %}
+    {% for name in constant('record_sign_counters') + constant('record_sign_arrays') %}
     windows.{{ name }},
     windows.baseline_{{ name }},
     {% endfor %}

@@ -18,7 +18,7 @@ with events as (
         audit_sequence_number,
         trace_id,
         is_fragility_detected,
-        coalesce(idma_phase, 'unknown') as failure_mode
+        coalesce(idma_phase, '{{ constant('unknown_mode') }}') as failure_mode
     from {{ ref('int_trace_verdicts') }}
     where
         {{ in_judged_range('traced_at') }}

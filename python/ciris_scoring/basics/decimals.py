@@ -6,6 +6,9 @@ Scores, factors, points and components have three decimals, limits of intervals 
 from decimal import ROUND_DOWN, ROUND_HALF_UP, Decimal
 from math import isnan
 
+SCORE_DECIMALS = 3
+"""Decimals of scores, factors, points and components."""
+
 
 def cut(value: float, places: int) -> str:
     """Write a number with so many decimals, cut off."""
@@ -14,7 +17,7 @@ def cut(value: float, places: int) -> str:
 
 def score(value: float) -> str:
     """Write a score, a factor, a component, or points."""
-    return cut(value, 3)
+    return cut(value, SCORE_DECIMALS)
 
 
 def limit(value: float) -> str:

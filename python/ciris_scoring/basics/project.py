@@ -19,7 +19,7 @@ from psycopg import sql
 
 from ciris_scoring.basics.errors import InputError, ProfileError, one_line, shown
 from ciris_scoring.basics.relations import PACKAGE
-from ciris_scoring.basics.source_schema import SOURCE_TABLES
+from ciris_scoring.basics.source_schema import DEFAULT_SCHEMA, SOURCE_TABLES
 
 PREFIX = "ciris_"
 """Prefix of the project's variables, so that they differ from other projects'."""
@@ -62,7 +62,7 @@ class Project:
     @property
     def source_schema(self) -> str:
         """Schema of the source tables."""
-        return str(self.variables.get("source_schema", "cirislens"))
+        return str(self.variables.get("source_schema", DEFAULT_SCHEMA))
 
     @property
     def is_distributed(self) -> bool:

@@ -1,4 +1,6 @@
-"""A lens stores whole traces, or their events; for dbt see macros/cleaning/source_shape.sql."""
+"""A lens stores whole traces, or their events."""
+
+from collections.abc import Mapping
 
 import psycopg
 from psycopg import sql
@@ -8,7 +10,15 @@ from ciris_scoring.basics.project import Project
 from ciris_scoring.basics.source_schema import ENGINE_TABLES, SOURCE_TABLES
 
 TRACES, EVENTS = "traces", "events"
-_OF_EITHER = ("wbd_deferrals", "covenant_trace_batches")
+TABLES_OF_SHAPE: Mapping[str, Mapping[str, bool]] = {
+    TRACES: dict.fromkeys(SOURCE_TABLES, True),
+    EVENTS: {
+        **{name: name == "trace_events" for name in ENGINE_TABLES},
+        "wbd_deferrals": False,
+        "covenant_trace_batches": False,
+    },
+}
+"""Source tables of each shape, and whether a run needs them."""
 
 
 def source_shape(connection: psycopg.Connection, project: Project) -> str:
@@ -23,9 +33,8 @@ def source_shape(connection: psycopg.Connection, project: Project) -> str:
 
 def tables_read(connection: psycopg.Connection, project: Project) -> dict[str, str]:
     """Names in the database of the source tables that a run looks for, by their own names; it may lack some of them."""
-    if source_shape(connection, project) == TRACES:
-        return {name: project.source_tables[name] for name in SOURCE_TABLES}
-    return {name: name for name in ENGINE_TABLES} | {name: project.source_tables[name] for name in _OF_EITHER}
+    names = TABLES_OF_SHAPE[source_shape(connection, project)]
+    return {name: project.source_tables.get(name, name) for name in names}
 
 
 def traced_times(connection: psycopg.Connection, project: Project) -> sql.Composed:

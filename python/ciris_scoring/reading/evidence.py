@@ -45,7 +45,9 @@ _TRACE = """
     is_key_registered, is_link_valid, n_fields_present, missing_fields, failed_comparisons,
     entropy_level, action_success
 """
-_MODE = "case when is_fragility_detected then coalesce(idma_phase, 'unknown') end as failure_mode"
+UNKNOWN_MODE = "unknown"
+"""Failure mode of an episode whose trace names none."""
+_MODE = f"case when is_fragility_detected then coalesce(idma_phase, '{UNKNOWN_MODE}') end as failure_mode"
 
 EPISODES = f"""
 events as (

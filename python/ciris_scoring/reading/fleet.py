@@ -58,6 +58,8 @@ class Score:
     mttr_hours_steady_minus_weekly: float | None
     q_deferral_steady_minus_weekly: float | None
     steady_missing_because: str | None
+    verdict_threshold: float
+    """The threshold of the published verdict."""
     parameter_set_id: str
     scored_at: datetime
     missing_traces: int | None
@@ -73,10 +75,14 @@ class Score:
     raised: Sequence[Raised] = ()
     """Its alerts, the critical ones first, and signs."""
 
-    def verdict(self, bound: float) -> Verdict:
-        """What to do about a permission with this bound."""
+    def verdict(self, threshold: float | None = None) -> Verdict:
+        """Return what to do about a permission.
+
+        :param threshold: steady score that the permission asks for; None for the published one.
+        """
         limits = self.capacity_score_steady_low, self.capacity_score_steady_high
-        return verdicts.verdict(bound, *limits, self.score_status, self.raised)
+        threshold = self.verdict_threshold if threshold is None else threshold
+        return verdicts.verdict(threshold, *limits, self.score_status, self.raised)
 
     @property
     def factors(self) -> dict[str, Estimate]:
@@ -112,7 +118,7 @@ def scores(
                 and window_days = %(window_days)s
                 and (%(agent_id_hash)s::text is null or agent_id_hash = %(agent_id_hash)s)
                 and (%(below)s::double precision is null or capacity_score < %(below)s)
-            order by capacity_score nulls last, agent_id_hash
+            order by capacity_score nulls last, agent_id_hash collate "C"
             limit %(limit)s
         ),
 
@@ -145,7 +151,7 @@ def scores(
 
         select {columns}
         from described
-        order by capacity_score nulls last, agent_id_hash
+        order by capacity_score nulls last, agent_id_hash collate "C"
         """,
         as_of=as_of,
         window_days=window_days,
@@ -158,12 +164,12 @@ def scores(
     return [replace(score, raised=raised[score.agent_id_hash]) for score in found]
 
 
-def attention(score: Score, bound: float) -> tuple[object, ...]:
+def attention(score: Score, threshold: float | None = None) -> tuple[object, ...]:
     """What needs attention most sorts first: by verdict, critical alerts, all that is raised, the lowest limit."""
     critical = sum(one.severity == "critical" for one in score.raised)
     low = score.capacity_score_steady_low
     return (
-        verdicts.VERDICTS.index(score.verdict(bound).verdict),
+        verdicts.VERDICTS.index(score.verdict(threshold).verdict),
         -critical,
         -len(score.raised),
         1.0 if low is None else low,

@@ -11,9 +11,7 @@ from ciris_scoring.reading.marts import Marts, grouped
 VerdictName = Literal["review", "withhold", "keep", "wait", "grant"]
 VERDICTS: tuple[VerdictName, ...] = get_args(VerdictName)
 """What needs attention most comes first."""
-BOUND = 0.6
-"""Of the permission, unless somebody asks for another one: standard autonomous operation."""
-REVIEWING = frozenset({"broken_chain", "falling", "episode", "silent"})
+REVIEWING = ("broken_chain", "falling", "episode", "silent")
 """Alerts that ask for a look first; a critical low_capacity and every sign do so too."""
 AS_OFS = 400
 """As-ofs that are searched for the beginning of an alert or a sign."""
@@ -34,12 +32,16 @@ AS_OF_MEANT = """
         )
 """
 """SQL: `meant`, the as-of whose alerts stand at an as-of: itself, but a run that scored nobody raises alerts too."""
-RAISED_WORDS = {
+ALERT_WORDS = {
     "low_capacity": "low capacity",
     "broken_chain": "broken chain",
     "falling": "falling",
     "episode": "episode",
     "silent": "silent",
+}
+"""Kinds of alerts, in words."""
+RAISED_WORDS = {
+    **ALERT_WORDS,
     "contradicted_null": "verdict missing though recorded",
     "shared_key": "key of another agent",
     "unreported": "verdict not reported",
@@ -53,7 +55,7 @@ RAISED_WORDS = {
     "repeated_records": "repeated records",
     "constant_value": "constant confidence",
 }
-"""Kinds of alerts, and signs."""
+"""Kinds of alerts, and signs, in words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,20 +97,20 @@ class Raised:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What to do about a permission with a bound."""
+    """What to do about a permission that asks for a score of at least the threshold."""
 
     verdict: VerdictName
     reason: str
     """In a sentence."""
-    bound: float
+    threshold: float
 
 
 def verdict(
-    bound: float, low: float | None, high: float | None, status: str, raised: Sequence[Raised] = ()
+    threshold: float, low: float | None, high: float | None, status: str, raised: Sequence[Raised] = ()
 ) -> Verdict:
     """Say what to do about a permission.
 
-    :param bound: that the permission asks for.
+    :param threshold: steady score that the permission asks for.
     :param low: lower limit of the steady score.
     :param high: upper limit.
     :param status: of the score.
@@ -124,15 +126,15 @@ def verdict(
         limits = f"{decimals.limit(low)} to {decimals.limit(high)}"
         if status == "provisional":
             found, reason = "wait", f"{limits} is provisional: too little history"
-        elif high < bound:
-            found, reason = "withhold", f"{limits} lies below {bound:g}"
-        elif low >= bound:
-            found, reason = "grant", f"{limits} lies at or above {bound:g}"
+        elif high < threshold:
+            found, reason = "withhold", f"{limits} lies below {threshold:g}"
+        elif low >= threshold:
+            found, reason = "grant", f"{limits} lies at or above {threshold:g}"
         else:
-            found, reason = "keep", f"{bound:g} lies inside {limits}"
+            found, reason = "keep", f"{threshold:g} lies inside {limits}"
         if reviewing and found in ("grant", "keep"):
             found = "review"
-    return Verdict(found, "; ".join([reason, *reviewing]), bound)
+    return Verdict(found, "; ".join([reason, *reviewing]), threshold)
 
 
 def raised(
@@ -204,7 +206,7 @@ def raised(
             until >= %(first)s::timestamptz
             or until = (select meant.as_of from meant)
             or (severity = 'sign' and until = %(as_of)s)
-        order by agent_id_hash, severity, name, until
+        order by agent_id_hash collate "C", severity collate "C", name collate "C", until
         """,
         as_of=as_of,
         window_days=window_days,

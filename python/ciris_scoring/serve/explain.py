@@ -23,7 +23,6 @@ from ciris_scoring.reading import agents, fleet, history
 from ciris_scoring.reading.evidence import EPISODES, RULES, described, lowered
 from ciris_scoring.reading.factors import FACTORS
 from ciris_scoring.reading.marts import Marts, read_only
-from ciris_scoring.reading.verdict import BOUND
 from ciris_scoring.reading.words import PART_WORDS, named, nearest
 
 PAGE_WIDTH = 100
@@ -62,7 +61,7 @@ def explain(
     as_of: str | None,
     window_days: int | None,
     since: str | None,
-    bound: float = BOUND,
+    threshold: float | None = None,
 ) -> dict[str, Any]:
     """Read what there is to say about a score; docs/serving.md has the shape.
 
@@ -70,7 +69,7 @@ def explain(
     :param as_of: of the score; None for the agent's newest.
     :param window_days: None for the shortest window that the agent has a score in.
     :param since: an earlier as-of to compare with.
-    :param bound: of the permission that the verdict is about.
+    :param threshold: steady score that the permission asks for; None for that of the published verdict.
     :raises InputError: there is no such agent, score or earlier score, or several agents are meant.
     :raises DatabaseError: nothing is published, or the database fails.
     """
@@ -84,7 +83,7 @@ def explain(
         score = _find_score(marts, agent_id_hash, as_ofs, moment, window_days)
         of_window = as_ofs[score["window_days"]]
         return {
-            **_verdict(marts, score, bound, is_newest=score["as_of"] == of_window[-1]),
+            **_verdict(marts, score, threshold, is_newest=score["as_of"] == of_window[-1]),
             "score": score,
             "parts": _parts(marts, score),
             "comparisons": _comparisons(marts, score),
@@ -122,8 +121,8 @@ shares as (
 ),
 costs as (
     select
-        sum(points order by part) as points,
-        array_agg(part order by points desc nulls last, part) as parts,
+        sum(points order by part collate "C") as points,
+        array_agg(part order by points desc nulls last, part collate "C") as parts,
         trace_verdict_id, trace_id, traced_at, selected_action, audit_sequence_number,
         previous_audit_sequence_number, is_chain_gap, is_chain_rewind, is_chain_duplicate, is_signature_verified,
         is_key_registered, is_link_valid, n_fields_present, failed_comparisons
@@ -341,14 +340,14 @@ def _traces(marts: Marts, score: Row) -> dict[str, Any]:
     return {"traces": rows, "n_costly_traces": n}
 
 
-def _verdict(marts: Marts, score: Row, bound: float, *, is_newest: bool) -> Row:
+def _verdict(marts: Marts, score: Row, threshold: float | None, *, is_newest: bool) -> Row:
     """What to do about a permission, and the alerts and signs that stand."""
     newest = fleet.newest(marts, score["window_days"])
     at = newest.as_of if newest and is_newest else score["as_of"]
     key = (score["as_of"], score["window_days"])
     [found] = fleet.scores(marts, *key, agent_id_hash=score["agent_id_hash"], raised_at=at)
     return {
-        "verdict": asdict(found.verdict(bound)),
+        "verdict": asdict(found.verdict(threshold)),
         "raised": [{**asdict(one), "reviews": one.reviews} for one in found.raised],
     }
 
@@ -360,7 +359,7 @@ def _signs(marts: Marts, score: Row) -> list[Row]:
         select sign, field, value, comparison_value, compared_with, z, message
         from {fct_record_signs}
         where agent_id_hash = %(agent_id_hash)s and as_of = %(as_of)s and window_days = %(window_days)s
-        order by sign, field
+        order by sign collate "C", field collate "C"
         """,
         score,
     )
@@ -396,7 +395,7 @@ def _score_lines(score: Row, judged: Row) -> list[str]:
         f"{plural(score['n_traces'], 'trace')}",
         "",
         *_wrapped(
-            judged["reason"].split("; "), f"Verdict at {judged['bound']:g}: {judged['verdict']}: ", "; "
+            judged["reason"].split("; "), f"Verdict at {judged['threshold']:g}: {judged['verdict']}: ", "; "
         ),
         *_steady_lines(score),
     ]

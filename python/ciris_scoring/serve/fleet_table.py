@@ -17,7 +17,7 @@ from ciris_scoring.reading.factors import FACTORS, Estimate
 from ciris_scoring.reading.fleet import Score
 from ciris_scoring.reading.marts import Marts
 from ciris_scoring.reading.parameters import windows
-from ciris_scoring.reading.verdict import BOUND, VERDICTS
+from ciris_scoring.reading.verdict import VERDICTS
 
 MAX_ROWS = 40
 """Agents shown per window; the rest is counted."""
@@ -46,7 +46,7 @@ def _raised(is_sign: bool) -> Callable[[Score], str]:
 
 
 COLUMNS = (
-    Column("verdict", lambda score: score.verdict(BOUND).verdict, 0),
+    Column("verdict", lambda score: score.verdict().verdict, 0),
     Column("steady", lambda score: _limited(score, "capacity_score_steady"), 0),
     Column("window", lambda score: _limited(score, "capacity_score"), 4),
     Column("category", lambda score: score.category_steady or "-", 5),
@@ -81,13 +81,13 @@ def fleet_tables(connection: psycopg.Connection, relations: Relations, moment: d
 
 def _window_table(window: int, moment: datetime, scores: list[Score], raised: list[Alert]) -> str:
     bearers = Counter(map(_outlined, scores))
-    scores = sorted(scores, key=lambda score: fleet.attention(score, BOUND))
-    counted = Counter(score.verdict(BOUND).verdict for score in scores)
-    lines = [
-        f"Fleet at {as_of.text(moment)}, window of {window} days, {len(scores)} agents; for a bound of {BOUND:g}: "
-        + ", ".join(f"{name} {counted[name]}" for name in VERDICTS),
-        "",
-    ]
+    scores = sorted(scores, key=fleet.attention)
+    counted = Counter(score.verdict().verdict for score in scores)
+    summary = f"Fleet at {as_of.text(moment)}, window of {window} days, {len(scores)} agents"
+    if scores:  # all of one publication
+        verdicts = ", ".join(f"{name} {counted[name]}" for name in VERDICTS)
+        summary += f"; for a threshold of {scores[0].verdict_threshold:g}: {verdicts}"
+    lines = [summary, ""]
     shown = scores[:MAX_ROWS]
     cells = [
         (

@@ -22,7 +22,6 @@ from ciris_scoring.reading import agent, fleet, history
 from ciris_scoring.reading.alerts import alerts
 from ciris_scoring.reading.marts import Marts, grouped, read_only
 from ciris_scoring.reading.parameters import categories, parameters, windows
-from ciris_scoring.reading.verdict import BOUND
 from ciris_scoring.serve.pages.pages import MAX_AGENTS, report_page
 
 DEFAULT_FILE = Path("ciris-report.html")
@@ -99,7 +98,7 @@ def _fleet(marts: Marts, as_of: datetime, window_days: int) -> dict[str, Any]:
         "agents": [
             {
                 **asdict(score),
-                "verdict": asdict(score.verdict(BOUND)),
+                "verdict": asdict(score.verdict()),
                 **{name: _rows(found[score.agent_id_hash]) for name, found in behind.items()},
             }
             for score in scores

@@ -11,7 +11,7 @@ import numpy as np
 from ciris_scoring.statistics.inputs import Integers, Rows, Window
 
 ABSENT = 1001
-"""Stands in a triple for a score that the trace has not (macro ``score_triple``)."""
+"""Stands in a triple for a score that the trace has not."""
 
 BASE = ABSENT + 1
 

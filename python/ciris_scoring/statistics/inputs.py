@@ -13,8 +13,10 @@ METRICS = ("csdma_plausibility_score", "dsdma_domain_alignment", "coherence_leve
 """The metrics whose histograms measure drift, in the order of the arrays."""
 
 
-LEAST_LOG_HOURS = float(np.log(0.01))
-"""Logarithm of the duration in hours that shorter episodes count as, so that a second more or less is no variation."""
+LEAST_HOURS = 0.01
+"""Duration in hours that shorter episodes count as, so that a second more or less is no variation."""
+
+LEAST_LOG_HOURS = float(np.log(LEAST_HOURS))
 
 
 class PeriodSums(NamedTuple):
@@ -137,8 +139,8 @@ class Level(NamedTuple):
     """Towards a better score."""
 
 
-METHOD_VERSION = 3
-"""Version of the method. It is counted up when limits change, here and in the macro ``interval_method_version``."""
+METHOD_VERSION = 4
+"""Version of the method. It is counted up when limits change."""
 
 SCORE_LEVEL = Level(1.645, 1.96)
 """Of the components where the score's limits are combined from them: losses are bounded below."""

@@ -15,9 +15,9 @@ from ciris_scoring.statistics.inputs import METRICS, Integers, PeriodSums, Place
 from ciris_scoring.statistics.resilience import N_BINS
 from ciris_scoring.statistics.session import Session
 from ciris_scoring.statistics.setting import Setting
-from ciris_scoring.statistics.signs import FIELDS
+from ciris_scoring.statistics.sign_rows import ARRAYS
+from ciris_scoring.statistics.signs import DAYS_TO_JUDGE, FIELDS
 from ciris_scoring.statistics.windows import (
-    DAYS_TO_JUDGE,
     LOG_UNITS,
     NEVER,
     VALUE_UNITS,
@@ -79,7 +79,7 @@ COUNT_COLUMNS = {
         ),
         COUNT,
     ),
-    **dict.fromkeys(("n_checked", "n_unreported", "n_contradicted"), Numbers("int4", len(FIELDS))),
+    **dict.fromkeys(ARRAYS, Numbers("int4", len(FIELDS))),
 }
 """Columns of ``int_agent_periods`` of which only the sums over windows are needed."""
 

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ciris_scoring.basics.components import COMPONENT_ROWS
+from ciris_scoring.basics.source_schema import REQUIRED_FIELDS
 from ciris_scoring.statistics.inputs import METRICS, Booleans, Floats, Integers, PeriodSums
 from ciris_scoring.statistics.resilience import N_BINS
 from ciris_scoring.statistics.rolling import day_sums, running_totals
@@ -26,7 +27,7 @@ RATES = tuple(one.component for one in COMPONENT_ROWS if one.is_rate)
 EFFECTS = (*RATES, "ece", *(f"delta_{metric}" for metric in METRICS))
 """Everything that has a design effect: the rates, calibration, and the histograms of the three metrics."""
 
-FIELDS_PER_TRACE = 10
+FIELDS_PER_TRACE = len(REQUIRED_FIELDS)
 
 PAIR_ROWS, PAIR_COLUMNS = np.triu_indices(N_BINS)
 """The 55 pairs of bins of a symmetric 10 × 10 matrix, in the order in which its products are stored."""

@@ -15,13 +15,15 @@ READ_ROWS = 100_000
 """Rows that are read at a time, at least one as-of of all agents; some 100 MB."""
 
 COUNT, REAL, FIELD_COUNTS = Numbers("int8"), Numbers("float8"), Numbers("int8", len(FIELDS))
-_COUNTERS = ("n_traces", "n_trivial", "n_renumbered", "n_shared_key", "n_new_keys")
-_ARRAYS = ("n_checked", "n_unreported", "n_contradicted")
+COUNTERS = ("n_traces", "n_trivial", "n_renumbered", "n_shared_key", "n_new_keys")
+"""Counters of a window that signs compare with the baseline."""
+ARRAYS = ("n_checked", "n_unreported", "n_contradicted")
+"""The same that are arrays by field."""
 COLUMNS = {
     "window_days": COUNT,
     "baseline_days": REAL,
-    **{f"{prefix}{name}": COUNT for name in _COUNTERS for prefix in ("", "baseline_")},
-    **{f"{prefix}{name}": FIELD_COUNTS for name in _ARRAYS for prefix in ("", "baseline_")},
+    **{f"{prefix}{name}": COUNT for name in COUNTERS for prefix in ("", "baseline_")},
+    **{f"{prefix}{name}": FIELD_COUNTS for name in ARRAYS for prefix in ("", "baseline_")},
     **dict.fromkeys(
         (
             *("n_recoveries", "n_modes", "n_earlier_recoveries", "n_earlier_modes"),
@@ -108,7 +110,7 @@ def _judge(session: Session, relations: _Relations, first: datetime, last: datet
         drop table if exists pg_temp.ciris_sign_rows;
         create temporary table ciris_sign_rows on commit drop as
         select
-            row_number() over (order by as_of, window_days, agent_id_hash) - 1 as row_number,
+            row_number() over (order by as_of, window_days, agent_id_hash collate "C") - 1 as row_number,
             dense_rank() over (order by as_of, window_days) as fleet,
             agent_id_hash, as_of, {columns}
         from {inputs}

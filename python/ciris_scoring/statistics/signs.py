@@ -21,7 +21,10 @@ FIELDS = (
     "csdma_plausibility_score",
     "conscience_passed",
 )
-"""Verdicts whose absence is a sign, in the order of the arrays of int_windows (macro ``record_sign_fields``)."""
+"""Verdicts whose absence is a sign, in the order of the arrays of int_windows."""
+
+DAYS_TO_JUDGE = 7
+"""Days that an authority has to judge a deferral before it counts as left open."""
 
 MEDIAN_WEIGHT = 4
 """The median counts for so many times the window's own number: it rests on many agents."""
@@ -92,8 +95,8 @@ RULES = {
         ratio=0.69,
     ),
     "deferrals_left_open": Rule(
-        "{found} of {of} deferrals that were raised more than 7 days before are still open ({percent}); "
-        "{other}: {other_percent}.",
+        f"{{found}} of {{of}} deferrals that were raised more than {DAYS_TO_JUDGE} days before are still open "
+        "({percent}); {other}: {other_percent}.",
         "shares",
         found=3,
         excess=0.15,

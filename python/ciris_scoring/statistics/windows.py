@@ -19,12 +19,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ciris_scoring.statistics.inputs import LEAST_LOG_HOURS, Floats, Integers, PeriodSums, Places, Window
+from ciris_scoring.statistics.sign_rows import ARRAYS, COUNTERS
+from ciris_scoring.statistics.signs import DAYS_TO_JUDGE
 
 NEVER = np.iinfo(np.int64).max // 4
 """The period of an outcome that is not known."""
-
-DAYS_TO_JUDGE = 7
-"""Days after which a deferral that nobody has judged counts as unresolved (certainty.md §5)."""
 
 MICROSECONDS_PER_HOUR = 3_600_000_000
 VALUE_UNITS = 1_000_000_000
@@ -74,11 +73,7 @@ REAL_SUMS = (
 )
 """Columns of real numbers."""
 
-COUNT_ARRAYS = tuple(
-    f"{prefix}{name}"
-    for prefix in ("", "baseline_")
-    for name in ("n_checked", "n_unreported", "n_contradicted")
-)
+COUNT_ARRAYS = tuple(f"{prefix}{name}" for prefix in ("", "baseline_") for name in ARRAYS)
 """Columns of arrays of whole numbers, one for each verdict that a red flag counts."""
 
 REAL_ARRAYS = ("excess_confidence",)
@@ -185,10 +180,7 @@ def window_columns(
     return _in_units(columns, places, episodes, periods_per_day)
 
 
-BASELINE_COUNTS = (
-    *("n_traces", "n_trivial", "n_renumbered", "n_shared_key", "n_new_keys"),
-    *("n_checked", "n_unreported", "n_contradicted"),
-)
+BASELINE_COUNTS = (*COUNTERS, *ARRAYS)
 """Counters that windows also have for the baseline, because red flags compare with them."""
 
 

@@ -29,6 +29,8 @@ from ciris_scoring.statistics.windows import (
 
 FACTOR_SCORES = ("c_score", "i_int_score", "r_score", "i_inc_score", "s_score")
 """The columns of the factors, in the order of ``FACTORS``."""
+SCORES_WITH_LIMITS = ("capacity_score", *FACTOR_SCORES, "capacity_score_steady")
+"""The columns of scores that have limits, COLUMN_low and COLUMN_high."""
 
 DELTAS = tuple(f"delta_{metric}" for metric in METRICS)
 BEHAVIOUR = tuple(f"behaviour_{name}" for name in Behaviour._fields)
@@ -181,7 +183,7 @@ def windows_query(relations: Relations) -> str:
 
 def column_names() -> list[str]:
     """Columns of numbers, in the order in which they are written."""
-    limited = ["capacity_score", *FACTOR_SCORES, "capacity_score_steady"]
+    limited = list(SCORES_WITH_LIMITS)
     limited += [component for component in COMPONENTS if component not in FACTOR_SCORES]
     return [
         *(*COUNTS, *COUNT_ARRAYS, *REAL_SUMS, *REAL_ARRAYS),

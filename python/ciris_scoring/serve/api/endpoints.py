@@ -31,7 +31,7 @@ from ciris_scoring.reading.parameters import parameters as read_parameters
 from ciris_scoring.reading.parameters import windows as read_windows
 from ciris_scoring.reading.publication import Publication, read_publication
 from ciris_scoring.reading.signs import signs as read_signs
-from ciris_scoring.reading.verdict import BOUND, VerdictName
+from ciris_scoring.reading.verdict import VerdictName
 from ciris_scoring.reading.words import FACTOR_WORDS, published_words, weighs_most
 from ciris_scoring.serve.api import models
 from ciris_scoring.serve.api.answers import CSV, JSON, Answers, Build, prefers_csv
@@ -113,8 +113,13 @@ AskedWindow = Annotated[
         examples=[7],
     ),
 ]
-AskedBound = Annotated[
-    float, Query(ge=0, le=1, description="What the permission asks for that the verdicts are about.")
+AskedThreshold = Annotated[
+    float | None,
+    Query(
+        ge=0,
+        le=1,
+        description="Steady score that the permission asks for; by default that of the published verdicts.",
+    ),
 ]
 AskedLimit = Annotated[int | None, Query(ge=1, le=DEEPEST, description="Most to answer; all by default.")]
 AskedOffset = Annotated[int, Query(ge=0, le=DEEPEST, description="How many to leave out before the first.")]
@@ -192,10 +197,10 @@ class Asked:
     window_days: int
     as_of: datetime | None
 
-    def lens(self, marts: Marts, bound: float = BOUND) -> Lens:
+    def lens(self, marts: Marts, threshold: float | None = None) -> Lens:
         """The marts of the publication, in the lens's shapes."""
         cache = self.answers.cache()
-        return Lens(marts, self.publication, cache, bound, self.as_of or self.publication.as_of)
+        return Lens(marts, self.publication, cache, threshold, self.as_of or self.publication.as_of)
 
     async def answer(self, build: Build) -> Response:
         """Answer with what `build` makes of the marts, or has made before."""
@@ -293,7 +298,7 @@ async def fleet(
     raised: Annotated[
         str | None, Query(max_length=100, description="Only agents with this alert or sign, such as falling.")
     ] = None,
-    bound: AskedBound = BOUND,
+    threshold: AskedThreshold = None,
     sort: Annotated[
         str,
         Query(pattern=SORTED, description="What `agents` is sorted by; falling with a minus in front."),
@@ -311,12 +316,12 @@ async def fleet(
             score.capacity_score is not None
             and category in (None, score.category)
             and status in (None, score.score_status)
-            and (verdict is None or score.verdict(bound).verdict == verdict)
+            and (verdict is None or score.verdict(threshold).verdict == verdict)
             and (raised is None or any(one.name == raised for one in score.raised))
         )
 
     def build(marts: Marts) -> models.Fleet:
-        lens = asked.lens(marts, bound)
+        lens = asked.lens(marts, threshold)
         at = _fleet_as_of(lens, asked)
         scores = read_scores(marts, at, asked.window_days) if at else []
         chosen = sorted(filter(fits, scores), key=lambda score: score.agent_id_hash)
@@ -347,11 +352,11 @@ async def fleet(
     summary="The score of an agent",
     **described("capacity", models.Score, problems(404, 409, 422)),
 )
-async def capacity(agent_id: AgentId, asked: TheAsked, bound: AskedBound = BOUND) -> Response:
+async def capacity(agent_id: AgentId, asked: TheAsked, threshold: AskedThreshold = None) -> Response:
     """The score of an agent at an as-of, and what to do. An agent called `fleet` is reached by its hash."""
 
     def build(marts: Marts) -> models.Score:
-        lens = asked.lens(marts, bound)
+        lens = asked.lens(marts, threshold)
         [members] = lens.members([_score(lens, agent_id, asked.window_days, asked.as_of)])
         return models.Score.model_validate({**members, "cache": lens.cache})
 
@@ -363,11 +368,11 @@ async def capacity(agent_id: AgentId, asked: TheAsked, bound: AskedBound = BOUND
     summary="The factors of a score",
     **described("factors", models.FactorsAnswer, problems(404, 409, 422)),
 )
-async def factors(agent_id: AgentId, asked: TheAsked, bound: AskedBound = BOUND) -> Response:
+async def factors(agent_id: AgentId, asked: TheAsked, threshold: AskedThreshold = None) -> Response:
     """The five factors behind an agent's score: formulas, components, and what weighs most."""
 
     def build(marts: Marts) -> models.FactorsAnswer:
-        lens = asked.lens(marts, bound)
+        lens = asked.lens(marts, threshold)
         score = _score(lens, agent_id, asked.window_days, asked.as_of)
         [members] = lens.members([score])
         for factor, words in FACTOR_WORDS.items():
@@ -507,7 +512,7 @@ async def alerts(
     severity: Annotated[
         Literal["critical", "warning"] | None, Query(description="Only alerts as severe.")
     ] = None,
-    bound: AskedBound = BOUND,
+    verdict_threshold: AskedThreshold = None,
     limit: AskedLimit = None,
     offset: AskedOffset = 0,
 ) -> Response:
@@ -515,7 +520,7 @@ async def alerts(
     most = asked.publication.low_capacity_threshold if threshold is None else threshold
 
     def build(marts: Marts) -> models.Alerts:
-        lens = asked.lens(marts, bound)
+        lens = asked.lens(marts, verdict_threshold)
         at = _fleet_as_of(lens, asked)
         below = lens.below(most, at, asked.window_days)
         found = [

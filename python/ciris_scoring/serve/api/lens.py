@@ -15,7 +15,7 @@ from ciris_scoring.reading.fleet import Score
 from ciris_scoring.reading.history import Point
 from ciris_scoring.reading.marts import Marts
 from ciris_scoring.reading.publication import Publication
-from ciris_scoring.reading.verdict import BOUND, VERDICTS
+from ciris_scoring.reading.verdict import VERDICTS
 from ciris_scoring.serve.api import models
 
 LENS_NAMES = {one.component: one.lens_name for one in COMPONENT_ROWS if one.lens_name}
@@ -53,14 +53,17 @@ def _outlined(row: Score | Point, model: type[models.Outline]) -> dict[str, Any]
     return {**_alike(row, model), "agent_name": name_of(row), "composite_score": row.capacity_score}
 
 
-def judged(score: Score, bound: float, model: type[models.Judged]) -> dict[str, Any]:
-    """The same, and what to do about a permission with a bound."""
-    found = score.verdict(bound)
+def judged(score: Score, threshold: float | None, model: type[models.Judged]) -> dict[str, Any]:
+    """The same, and what to do about a permission.
+
+    :param threshold: steady score that it asks for; None for that of the published verdict.
+    """
+    found = score.verdict(threshold)
     return {
         **_outlined(score, model),
         "verdict": found.verdict,
         "verdict_reason": found.reason,
-        "bound": bound,
+        "verdict_threshold": found.threshold,
     }
 
 
@@ -71,8 +74,8 @@ class Lens:
     marts: Marts
     publication: Publication
     cache: models.Cache
-    bound: float = BOUND
-    """Of the permission that the verdicts are about."""
+    threshold: float | None = None
+    """Steady score that the permission asks for; None for that of the published verdicts."""
     raised_at: datetime | None = None
     """As-of whose alerts count; None for the score's."""
 
@@ -88,7 +91,7 @@ class Lens:
         non_exempt = agent_reading.non_exempt_traces(*key)
         for score in scores:
             yield {
-                **judged(score, self.bound, models.ScoreBase),
+                **judged(score, self.threshold, models.ScoreBase),
                 "interval_driver": score.interval_driver and lens_name(score.interval_driver),
                 "missing_traces": self._missing(score.n_traces),
                 "unmeasured_components": [lens_name(name) for name in score.unmeasured_components],
@@ -131,7 +134,7 @@ class Lens:
         :param scores: all of them.
         """
         found = None if as_of is None else fleet.capacity(self.marts, as_of, window_days)
-        judged_as = Counter(score.verdict(self.bound).verdict for score in scores)
+        judged_as = Counter(score.verdict(self.threshold).verdict for score in scores)
         means = {name for name in models.Summary.model_fields if name.endswith("_capacity_score")}
         counted = models.Summary.model_fields.keys() - means - {"verdicts"}
         return models.Summary.model_validate(
@@ -151,7 +154,7 @@ class Lens:
         return [
             models.AlertedAgent.model_validate(
                 {
-                    **judged(score, self.bound, models.AlertedAgent),
+                    **judged(score, self.threshold, models.AlertedAgent),
                     "non_exempt_traces": non_exempt.get(score.agent_id_hash, 0),
                 }
             )

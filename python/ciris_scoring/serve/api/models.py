@@ -188,11 +188,13 @@ class Judged(Outline):
 
     agent_id_hash: Hash
     verdict: VerdictName = Field(
-        description="What to do about a permission with the bound: grant it, keep it as it is, withhold it, review "
-        "first what is raised, or wait for a score."
+        description="What to do about a permission that asks for the threshold: grant it, keep it as it is, withhold "
+        "it, review first what is raised, or wait for a score."
     )
     verdict_reason: str = Field(description="Why, in a sentence.")
-    bound: Share = Field(description="What the permission asks for.")
+    verdict_threshold: Share = Field(
+        description="Steady score that the permission asks for: the threshold asked for, else the published one."
+    )
     raised: list[Raised] = Field(
         description="Alerts, the critical ones first, and signs of a polished record."
     )

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 from urllib.parse import urlencode
 
 from fastapi import APIRouter, Depends, Query, Request
+from pydantic import BeforeValidator, Field
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import RedirectResponse, Response
 
@@ -29,13 +30,18 @@ LINKS = ServedLinks(frozenset(RULES) | {"sigma", "q_deferral"})
 router = APIRouter(include_in_schema=False)
 WindowDays = Annotated[int | None, Query(ge=1, le=10_000)]
 Days = Annotated[int | None, Query(ge=1, le=3_660)]
-Bound = Annotated[float | None, Query(ge=0, le=1)]
+Threshold = Annotated[
+    Annotated[float, Field(ge=0, le=1)] | None, BeforeValidator(lambda text: text or None), Query()
+]
+"""Empty where the form of a page asks for the published one."""
 Offset = Annotated[int, Query(ge=0, le=10_000_000)]
 Chosen = Annotated[str | None, Query(max_length=200)]
 
 
-async def _at(window_days: WindowDays = None, as_of: AskedAsOf = None, bound: Bound = None) -> dict[str, Any]:
-    return {"window_days": window_days, "as_of": time_asked("as_of", as_of or None), "bound": bound}
+async def _at(
+    window_days: WindowDays = None, as_of: AskedAsOf = None, threshold: Threshold = None
+) -> dict[str, Any]:
+    return {"window_days": window_days, "as_of": time_asked("as_of", as_of or None), "threshold": threshold}
 
 
 At = Annotated[dict[str, Any], Depends(_at)]
@@ -74,7 +80,7 @@ async def _answer(
     media_type: str = HTML,
     **asked: Any,
 ) -> Response:
-    links = replace(LINKS, as_of=asked.get("as_of"), days=asked.get("days"), bound=asked.get("bound"))
+    links = replace(LINKS, as_of=asked.get("as_of"), days=asked.get("days"), threshold=asked.get("threshold"))
     asked = {name: value for name, value in asked.items() if name != "days" or value is not None}
 
     def build(marts: Marts) -> bytes:
@@ -138,11 +144,11 @@ async def agent_address(
     window_days: WindowDays = None,
     as_of: AskedAsOf = None,
     days: Days = None,
-    bound: Bound = None,
+    threshold: Threshold = None,
 ) -> Response:
     """The address of an agent's page to give away; the page itself is beside the others, as its links are relative."""
     asked: dict[str, Any] = {"agent_id": agent_id, "window_days": window_days, "as_of": as_of, "days": days}
-    asked["bound"] = bound
+    asked["threshold"] = threshold
     query = {name: value for name, value in asked.items() if value is not None}
     return RedirectResponse(f"{_up(request)}agent?{urlencode(query, errors='replace')}", 307)
 

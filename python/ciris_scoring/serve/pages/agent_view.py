@@ -133,7 +133,7 @@ class AgentView:
 def read_agents(
     marts: Marts,
     scores: Sequence[Score],
-    bound: float,
+    threshold: float | None,
     raised_at: datetime,
     days: int,
     frame: charts.Frame | None = None,
@@ -141,7 +141,7 @@ def read_agents(
     """Read what is behind scores of one as-of and window, in their order.
 
     :param scores: at least one.
-    :param bound: of the permission that the verdicts are about.
+    :param threshold: steady score that the permission asks for; None for that of the published verdicts.
     :param raised_at: as-of whose alerts count.
     :param days: of history before the as-of.
     :param frame: span of time of the charts; None for that of the history.
@@ -170,7 +170,7 @@ def read_agents(
             alerts=alerts_of[score.agent_id_hash],
             signs=signs_of[score.agent_id_hash],
             raised=spans[score.agent_id_hash],
-            verdict=score.verdict(bound),
+            verdict=score.verdict(threshold),
             frame=frame,
         )
         for score in scores

@@ -48,6 +48,9 @@ class FleetView:
     """The fleet at an as-of in a window."""
 
     capacity: FleetCapacity
+    threshold: float | None
+    """Steady score that the permission of the verdicts asks for; None where no threshold is asked for and no agent has
+    a score."""
     scores: list[Score]
     """Who needs attention first; all of them, or as many as were asked for."""
     verdicts: Mapping[str, Verdict]
@@ -106,21 +109,21 @@ def read_fleet(
     marts: Marts,
     as_of: datetime,
     window_days: int,
-    bound: float,
+    threshold: float | None,
     limit: int | None = None,
     *,
     days: int = HISTORY_DAYS,
 ) -> FleetView:
     """Read the fleet at an as-of that has scores in the window.
 
-    :param bound: of the permission that the verdicts are about.
+    :param threshold: steady score that the permission asks for; None for that of the published verdicts.
     :param limit: so many agents at most, those that need attention first.
     :param days: of history.
     """
     first = as_of - timedelta(days=days)
     over_time = fleet_reading.capacity_over_time(marts, window_days, first=first, last=as_of, daily=True)
     scores = fleet_reading.scores(marts, as_of, window_days)
-    verdicts = {score.agent_id_hash: score.verdict(bound) for score in scores}
+    verdicts = {score.agent_id_hash: score.verdict(threshold) for score in scores}
     raised = {
         kind: dict(
             Counter(one.name for s in scores for one in s.raised if one.is_sign == is_sign).most_common()
@@ -128,12 +131,13 @@ def read_fleet(
         for kind, is_sign in (("alerts", False), ("signs", True))
     }
     spreads = spreads_of(scores)
-    scores.sort(key=lambda score: fleet_reading.attention(score, bound))
+    scores.sort(key=lambda score: fleet_reading.attention(score, threshold))
     scores = scores[:limit]
     hashes = [score.agent_id_hash for score in scores]
     names = {score.agent_name for score in scores}
     return FleetView(
         capacity=over_time[-1],
+        threshold=next((verdict.threshold for verdict in verdicts.values()), threshold),
         scores=scores,
         verdicts=verdicts,
         spreads=[spread for spread in spreads if limit is None or spread.agent_name in names],

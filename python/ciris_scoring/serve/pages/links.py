@@ -23,8 +23,8 @@ class ServedLinks:
     days: int | None = None
     """Of history that the pages of the fleet and of agents show; None for what they show by themselves."""
 
-    bound: float | None = None
-    """Of the permission that the verdicts are about; None for the usual one."""
+    threshold: float | None = None
+    """Steady score that the permission asks for; None for that of the published verdicts."""
 
     @property
     def newest(self) -> "ServedLinks":
@@ -49,7 +49,7 @@ class ServedLinks:
 
     def _query(self, **values: str | int) -> str:
         as_of = {} if self.as_of is None else {"as_of": as_of_time.text(self.as_of)}
-        more = {"days": self.days, "bound": None if self.bound is None else f"{self.bound:g}"}
+        more = {"days": self.days, "threshold": self.threshold}
         return urlencode(
             {**values, **as_of, **{name: value for name, value in more.items() if value is not None}}
         )

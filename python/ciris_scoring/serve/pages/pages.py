@@ -27,7 +27,6 @@ from ciris_scoring.reading.parameters import categories, parameters, windows
 from ciris_scoring.reading.quality import issues
 from ciris_scoring.reading.run_state import Attempt, attempts, unfinished
 from ciris_scoring.reading.signs import signs
-from ciris_scoring.reading.verdict import BOUND
 from ciris_scoring.reading.words import nearest, published_words
 from ciris_scoring.serve.pages.agent_view import read_agents
 from ciris_scoring.serve.pages.compare_view import both_told, compared
@@ -108,8 +107,8 @@ class _Page:
     """Of history."""
     asked: datetime | None
     """As-of that was asked for; None for the newest, the fleet's or the agent's."""
-    bound: float
-    """Of the permission that the verdicts are about."""
+    asked_threshold: float | None
+    """Steady score that the permission asks for; None for that of the published verdicts."""
     neighbours: Neighbours
 
     @classmethod
@@ -121,7 +120,7 @@ class _Page:
         now: datetime | None,
         asked: datetime | None,
         days: int = HISTORY_DAYS,
-        bound: float | None = None,
+        threshold: float | None = None,
     ) -> "_Page":
         """Read it.
 
@@ -159,7 +158,7 @@ class _Page:
             now=now or current_time(),
             days=days,
             asked=asked,
-            bound=BOUND if bound is None else bound,
+            asked_threshold=threshold,
             neighbours=fleet.neighbours(marts, as_of, newest.window_days),
         )
 
@@ -194,9 +193,9 @@ def _of_scores(show: Callable[..., str], own_links: Links | None = None) -> Call
     """Make a page of published scores of what shows them: where nothing is published, it says so.
 
     Such a page is called with a connection and the relations, and besides what it shows may be told the window (the
-    shortest by default), the as-of (the newest), the days of history, the bound of the verdicts, the links (those of a
-    server) and the time that "ago" counts from (the present). It raises psycopg.Error where the database fails, and
-    Instead where what was asked for is not there, or several things are meant.
+    shortest by default), the as-of (the newest), the days of history, the threshold of the verdicts (the published
+    one), the links (those of a server) and the time that "ago" counts from (the present). It raises psycopg.Error where
+    the database fails, and Instead where what was asked for is not there, or several things are meant.
     """
 
     @wraps(show)
@@ -209,12 +208,12 @@ def _of_scores(show: Callable[..., str], own_links: Links | None = None) -> Call
         now: datetime | None = None,
         as_of: datetime | None = None,
         days: int = HISTORY_DAYS,
-        bound: float | None = None,
+        threshold: float | None = None,
         **shown: Any,
     ) -> str:
         marts = Marts(connection, relations)
         try:
-            found = _Page.read(marts, window_days, links or own_links, now, as_of, days, bound)
+            found = _Page.read(marts, window_days, links or own_links, now, as_of, days, threshold)
             return show(found, *arguments, **shown)
         except Instead as instead:
             if instead.status != 200:
@@ -227,10 +226,11 @@ def _of_scores(show: Callable[..., str], own_links: Links | None = None) -> Call
 @_of_scores
 def fleet_page(page: _Page) -> str:
     """Render the fleet."""
-    view = read_fleet(page.marts, page.as_of, page.window_days, page.bound, days=page.days)
+    view = read_fleet(page.marts, page.as_of, page.window_days, page.asked_threshold, days=page.days)
     return page.render(
         "fleet.html",
         view=view,
+        threshold=view.threshold,
         frame=view.frame,
         at_link=lambda links: links.fleet(page.window_days),
         range_link=lambda days: page.served.over(days).fleet(page.window_days),
@@ -281,7 +281,7 @@ def agent_page(page: _Page, agent: str) -> str:
     :param agent: hash, the beginning of one, a name or a label.
     """
     score = _score_of(page, agent)
-    [view] = read_agents(page.marts, [score], page.bound, page.as_of, page.days)
+    [view] = read_agents(page.marts, [score], page.asked_threshold, page.as_of, page.days)
     others = (
         one
         for window in page.windows
@@ -293,7 +293,8 @@ def agent_page(page: _Page, agent: str) -> str:
     return page.render(
         "agent.html",
         view=view,
-        elsewhere={one.window_days: one.verdict(page.bound) for one in others},
+        threshold=view.verdict.threshold,
+        elsewhere={one.window_days: one.verdict(page.asked_threshold) for one in others},
         frame=view.frame,
         at_link=lambda links: links.agent(score.agent_id_hash, page.window_days),
         agent_link=lambda window: page.links.agent(score.agent_id_hash, window),
@@ -320,10 +321,11 @@ def compare_page(page: _Page, agent: str, other: str | None = None) -> str:
             "compare_with.html", score=score, choices=choices, nearest=nearest[:NEAREST], link=link
         )
     beside = _score_of(page, other)
-    views = read_agents(page.marts, [score, beside], page.bound, page.as_of, page.days)
+    views = read_agents(page.marts, [score, beside], page.asked_threshold, page.as_of, page.days)
     return page.render(
         "compare.html",
         views=views,
+        threshold=views[0].verdict.threshold,
         rows=compared(*views),
         told=both_told(*views),
         frame=views[0].frame,
@@ -498,8 +500,8 @@ def report_page(page: _Page) -> str:
 
     Of more than ``MAX_AGENTS`` agents it shows those that need attention most, and says so.
     """
-    view = read_fleet(page.marts, page.as_of, page.window_days, page.bound, MAX_AGENTS)
-    views = read_agents(page.marts, view.scores, page.bound, page.as_of, page.days, view.frame)
+    view = read_fleet(page.marts, page.as_of, page.window_days, page.asked_threshold, MAX_AGENTS)
+    views = read_agents(page.marts, view.scores, page.asked_threshold, page.as_of, page.days, view.frame)
     links = ReportLinks.to([score.agent_id_hash for score in view.scores])
     return page.render(
         "report.html",
@@ -510,6 +512,7 @@ def report_page(page: _Page) -> str:
         days=None,
         is_old=False,
         view=view,
+        threshold=view.threshold,
         agents=views,
         parameters=parameters(page.marts),
         score_windows=windows(page.marts),

@@ -20,13 +20,16 @@ VERDICTS: Mapping[str, tuple[str, str]] = {
         "An alert or a sign is raised: look into it first. Give no new permission before; one that is held is for "
         "whoever looks.",
     ),
-    "withhold": ("Withhold", "The range lies below the bound: take the permission away, or do not give it."),
+    "withhold": (
+        "Withhold",
+        "The range lies below the threshold: take the permission away, or do not give it.",
+    ),
     "keep": (
         "Keep",
-        "The bound lies inside the range: leave the permission as it is, give no new one, look closer.",
+        "The threshold lies inside the range: leave the permission as it is, give no new one, look closer.",
     ),
     "wait": ("Wait", "Too little history or too few traces to say anything: look again later."),
-    "grant": ("Grant", "The range lies at or above the bound: the permission can be given, or stay."),
+    "grant": ("Grant", "The range lies at or above the threshold: the permission can be given, or stay."),
 }
 """Name of each verdict, and what to do."""
 CONFIDENCE: Mapping[str, str] = {
@@ -73,6 +76,7 @@ ISSUES: Mapping[str, str] = {
     "duplicate_trace": "sent again, counted once",
     "future_trace": "dated after the run, so left out",
     "late_trace": "came when its scores were final",
+    "late_outcome": "got an outcome or another event when its scores were final",
     "late_key": "key changed in the registry when its scores were final",
     "unattributed_deferral": "deferral of no known agent",
     "unknown_status": "deferral of an unknown status",

@@ -1,0 +1,48 @@
+"""The constants that the macros share with Python, each from the module that defines it.
+
+dbt's adapter hands them to the macro ``constant`` (``dbt_postgres_python``).
+"""
+
+from collections.abc import Mapping
+from datetime import timedelta
+from types import MappingProxyType
+from typing import Any
+
+from ciris_scoring.basics import as_of, connection, decimals, run_lock, source_schema, source_shape
+from ciris_scoring.reading import agent, agents, evidence, verdict
+from ciris_scoring.statistics import alike, inputs, resilience, sign_rows, signs, writing
+
+CONSTANTS: Mapping[str, Any] = MappingProxyType(
+    {
+        # Sessions and locks
+        "settings_of_values": connection.SETTINGS_OF_VALUES,
+        "settings_not_to_inherit": connection.SETTINGS_NOT_TO_INHERIT,
+        "settings_on_cluster": connection.SETTINGS_ON_CLUSTER,
+        "lift_limits": connection.LIFT_LIMITS,
+        "search_path": connection.SEARCH_PATH,
+        "run_lock": run_lock.RUN_LOCK,
+        "writers_lock": run_lock.WRITERS_LOCK,
+        # Sources
+        "engine_tables": source_schema.ENGINE_TABLES,
+        "tables_of_shape": source_shape.TABLES_OF_SHAPE,
+        "required_fields": source_schema.REQUIRED_FIELDS,
+        "actions": (*agent.NON_EXEMPT_ACTIONS, *agent.EXEMPT_ACTIONS),
+        "unknown_mode": evidence.UNKNOWN_MODE,
+        "label_characters": agents.HASH_SHOWN,
+        # Scores and statistics
+        "period_hours": {name: length // timedelta(hours=1) for name, length in as_of.PERIODS.items()},
+        "score_bins": resilience.N_BINS,
+        "drift_metrics": inputs.METRICS,
+        "scores_with_limits": writing.SCORES_WITH_LIMITS,
+        "score_decimals": decimals.SCORE_DECIMALS,
+        # Alerts and red flags
+        "alert_kinds": tuple(verdict.ALERT_WORDS),
+        "reviewing_alerts": verdict.REVIEWING,
+        "record_sign_fields": signs.FIELDS,
+        "record_sign_counters": sign_rows.COUNTERS,
+        "record_sign_arrays": sign_rows.ARRAYS,
+        "absent_score": alike.ABSENT,
+        "score_triple_base": alike.BASE,
+    }
+)
+"""By the name that macros use."""

@@ -1,0 +1,136 @@
+"""Constants that SQL and Python share: each is written once, in Python, and macros read it by `constant`."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from jinja2 import Environment
+
+from ciris_scoring.basics.connection import SETTINGS_NOT_TO_INHERIT, SETTINGS_ON_CLUSTER
+from ciris_scoring.job.for_macros import CONSTANTS
+from ciris_scoring.statistics.inputs import Parameters
+from conftest import REPOSITORY
+
+PACKAGE = REPOSITORY / "python/ciris_scoring"
+MADE_BY_OTHERS = ("lab/simulation", "audit")
+"""Rooms whose lists are formats of others: what agents send, and how they sign it."""
+ALLOWED = {
+    "agent_id_hash, agent_name": "columns of a key",
+    "agent_id_hash, trace_id": "columns of a key",
+    "as_of, window_days": "columns of a key",
+    "as_of, window": "the kinds of comparisons, and words for them",
+    "first, last, until": "names of times of a backfill, which Python hands to dbt",
+    "first, last": "names of times",
+    "float8, int4, int8": "PostgreSQL's names of types",
+    "int4, int8": "PostgreSQL's names of types",
+    "model, seed": "dbt's kinds of nodes",
+    "pass, success, warn": "dbt's outcomes of nodes",
+    "error, fail": "dbt's outcomes of nodes",
+    "i_chain, i_coverage, i_replay": "arguments of the formula of I_int",
+    "delta_drift, mttr_hours, rho_regression": "arguments of the formula of R",
+}
+"""Lists that stand in SQL and Python and are no constants of the project, and what they are."""
+
+
+def sql_files() -> Iterator[Path]:
+    for folder in ("macros", "models", "tests/singular", "tests/generic", "analyses"):
+        yield from (REPOSITORY / folder).rglob("*.sql")
+
+
+SQL = {path.relative_to(REPOSITORY).as_posix(): path.read_text(encoding="utf-8") for path in sql_files()}
+
+
+def lists_of_sql() -> dict[frozenset[str], str]:
+    """Lists of quoted names in SQL and Jinja, but for arguments, and where each is."""
+    found = {}
+    for path, text in SQL.items():
+        code = re.sub(r"\{#.*?#\}|--[^\n]*", "", text, flags=re.DOTALL)
+        for quoted in re.finditer(r"(?<!\w)[\[(]\s*('[^'\n{}]*'(?:\s*,\s*'[^'\n{}]*')+)\s*[\])]", code):
+            found[frozenset(re.findall(r"'([^']*)'", quoted[1]))] = path
+    return found
+
+
+def lists_of_python() -> dict[frozenset[str], str]:
+    """Lists of texts in Python, and where each is; also the keys of a dictionary."""
+    found = {}
+    for path in PACKAGE.rglob("*.py"):
+        if path.relative_to(PACKAGE).as_posix().startswith(MADE_BY_OTHERS):
+            continue
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Tuple | ast.List | ast.Set):
+                items: list[ast.expr | None] = list(node.elts)
+            elif isinstance(node, ast.Dict):
+                items = list(node.keys)
+            else:
+                continue
+            texts = [item.value for item in items if isinstance(item, ast.Constant)]
+            found[frozenset(text for text in texts if isinstance(text, str))] = f"{path.name}:{node.lineno}"
+    return found
+
+
+def test_no_list_of_names_is_written_in_sql_and_in_python() -> None:
+    of_python = lists_of_python()
+    twice = {
+        ", ".join(sorted(names)): (path, of_python[names])
+        for names, path in lists_of_sql().items()
+        if len(names) > 1 and names in of_python
+    }
+    assert {names: places for names, places in twice.items() if names not in ALLOWED} == {}
+
+
+@pytest.mark.parametrize(
+    "name", [name for name, value in CONSTANTS.items() if not isinstance(value, int | float | str)]
+)
+def test_sql_lists_no_constant(name: str) -> None:
+    assert frozenset(CONSTANTS[name]) not in lists_of_sql()
+
+
+@pytest.mark.parametrize("name", sorted(CONSTANTS))
+def test_macros_read_each_shared_constant(name: str) -> None:
+    assert [
+        path for path, text in SQL.items() if re.search(rf"(constant|lock_key)\('{name}'[,)]", text)
+    ] != []
+
+
+@pytest.mark.parametrize("name", sorted({**SETTINGS_NOT_TO_INHERIT, **SETTINGS_ON_CLUSTER}))
+def test_sql_names_no_setting_of_a_session(name: str) -> None:
+    assert [path for path, text in SQL.items() if re.search(rf"\b{name}\b", text)] == []
+
+
+@pytest.mark.parametrize("name", ["run_lock", "writers_lock"])
+def test_sql_names_no_lock(name: str) -> None:
+    lock = CONSTANTS[name]
+    assert [path for path, text in SQL.items() if f"hashtext('{lock}')" in text] == []
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        r"idma_phase, 'unknown'",
+        r"\* 1002\b",
+        r"\b1001\b",
+        r"\* 10\)",
+        r"range\(1, 11\)",
+        r"array_of_each\(\d",
+        r"/ 3600, 0\.01",
+        r"numeric, 3\)",
+        r"days_to_judge = \d",
+    ],
+)
+def test_sql_has_no_number_of_a_constant(written: str) -> None:
+    assert [path for path, text in SQL.items() if re.search(written, text)] == []
+
+
+def test_defaults_of_statistics_are_those_of_the_parameters() -> None:
+    """Python has its own defaults for benchmarks, which have no database; a run reads the published values."""
+    macro = SQL["macros/parameters/scoring_parameter_definitions.sql"]
+    definitions: dict[str, dict[str, object]] = {}
+    environment = Environment()
+    environment.globals["return"] = lambda value: definitions.update(value) or ""
+    environment.from_string(macro + "{{ scoring_parameter_definitions() }}").render()
+    assert set(Parameters._fields) <= definitions.keys()
+    assert {name: definitions[name]["default"] for name in Parameters._fields} == Parameters._field_defaults
