@@ -225,9 +225,9 @@ def _in_units(columns: Columns, places: Places, episodes: FragileEpisodes, perio
     columns["excess_confidence"] = columns["excess_confidence"] / CONFIDENCE_UNITS
     since = columns.pop("open_since")
     columns["open_microseconds"] = columns["n_open_episodes"] * places.as_of * period - since
-    for kind in ("judged", "steady", "earlier"):
-        name = f"value_of_{kind}_deferrals"
-        columns[name] = columns[name] / VALUE_UNITS
+    for name in REAL_SUMS:
+        if name.startswith("value_of_"):
+            columns[name] = columns[name] / VALUE_UNITS
     for name in ("log_recovery_hours", "before_log_recovery_hours"):
         columns[name] = columns[name] / LOG_UNITS
         columns[f"{name}_squared"] = columns[f"{name}_squared"] / SQUARE_UNITS
