@@ -97,12 +97,14 @@ from found
 where
     not is_complete
     {% if verdicts is not none %}
-    or exists (
-        select 1
+    -- A value, not `exists`, of which PostgreSQL would hash all older verdicts.
+    or (
+        select true
         from {{ verdicts }} as final
         where
             final.delivery_hash = {{ delivery_hash('found.trace_id', 'null') }}
             and final.trace_id = found.trace_id
             and final.traced_at < {{ events_from }}
+        limit 1
     )
     {% endif %}
