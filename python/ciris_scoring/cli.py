@@ -15,8 +15,10 @@ from ciris_scoring.basics.errors import INTERRUPTED, CirisError, InputError, one
 from ciris_scoring.basics.terminal import accept_any_character, coloured, plural, printable
 from ciris_scoring.basics.termination import interrupted_by_sigterm
 from ciris_scoring.options import (
+    FOLDER,
     Number,
     Place,
+    UsablePath,
     database_options,
     every_second,
     fleet_options,
@@ -59,10 +61,10 @@ def _extra(name: str) -> Iterator[None]:
         ) from error
 
 
-PATH = click.Path(path_type=Path, allow_dash=True)
+PATH = UsablePath(allow_dash=True)
 keys_option = click.option(
     "--keys",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=UsablePath(dir_okay=False),
     multiple=True,
     metavar="FILE",
     help='Public keys, as JSON {"KEY ID": "BASE64"} or CSV with key_id and public_key_base64. Again for more.',
@@ -127,7 +129,7 @@ def main() -> None:
 @click.option(
     "--report",
     "report_file",
-    type=click.Path(path_type=Path),
+    type=UsablePath(),
     metavar="FILE",
     help="At the end, write the report of `ciris-scoring report` to this file.",
 )
@@ -299,7 +301,7 @@ def explain(
 
 
 @main.command()
-@click.argument("folder", type=click.Path(file_okay=False, path_type=Path), default=".")
+@click.argument("folder", type=FOLDER, default=".")
 def init(folder: Path) -> None:
     """Create the dbt project in FOLDER. [default: this folder]
 
@@ -320,7 +322,7 @@ def init(folder: Path) -> None:
 @main.command()
 @click.option(
     "--output",
-    type=click.Path(path_type=Path, allow_dash=True),
+    type=PATH,
     metavar="FILE",
     help="Where to write it, - for stdout. [default: ciris-report.html here; stdout with --json]",
 )

@@ -1,7 +1,9 @@
 """Options that several commands have, declared once."""
 
+import errno
 import functools
 import math
+import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,7 +19,43 @@ if TYPE_CHECKING:  # dbt is imported by the commands that need it, so that --hel
 
 Command = Callable[..., None]
 
-FOLDER = click.Path(file_okay=False, path_type=Path)
+SHOWN_OF_A_PATH = 60
+"""Characters of an over-long path that a message shows."""
+
+
+class UsablePath(click.Path):
+    """A path that the system can look up; click itself ends in a traceback at a NUL or at a name that is too long."""
+
+    def __init__(self, *, file_okay: bool = True, dir_okay: bool = True, allow_dash: bool = False):
+        super().__init__(path_type=Path, file_okay=file_okay, dir_okay=dir_okay, allow_dash=allow_dash)
+
+    def convert(
+        self,
+        value: str | os.PathLike[str],
+        param: click.Parameter | None,
+        ctx: click.Context | None,
+    ) -> str | bytes | os.PathLike[str]:
+        """Return the path.
+
+        :raises click.BadParameter: it holds a NUL, or it or a name in it is too long.
+        """
+        try:
+            os.lstat(value)
+        except ValueError:
+            self.fail(f"{value!r} holds a NUL character. Give a path without one.", param, ctx)
+        except OSError as error:
+            if error.errno == errno.ENAMETOOLONG:
+                text = os.fspath(value)
+                self.fail(
+                    f"{text[:SHOWN_OF_A_PATH]!r}… has {len(text):,} characters, and it or a name in it is too long "
+                    "for this system. Give a shorter path.",
+                    param,
+                    ctx,
+                )
+        return super().convert(value, param, ctx)
+
+
+FOLDER = UsablePath(file_okay=False)
 
 
 class Number(click.FloatRange):

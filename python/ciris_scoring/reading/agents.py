@@ -11,6 +11,10 @@ from ciris_scoring.reading.marts import Marts
 
 LONGEST_NAME = 200
 """Characters of a text that nearest names are looked for to."""
+MOST_FORMER = 3
+"""Former bearers of a name that a note lists."""
+WHOLE_HASH = "hash:"
+"""Before a text that is a whole hash and nothing else."""
 HASH_SHOWN = 8
 """Characters of a hash that stand beside a name."""
 
@@ -36,40 +40,81 @@ def is_possible(text: str) -> bool:
     return bool(text.strip()) and "\0" not in text
 
 
-def find(marts: Marts, text: str) -> list[Agent]:
-    """Find the agents that a text may mean: several when it is ambiguous, none when it means nobody.
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Agents that a text may mean."""
 
-    A whole hash, or the label of the marts, goes first. Else it may be a name, borne now or formerly, the beginning of
-    a hash, or a name beside a hash as people are shown it, and then the hash says who is meant.
+    agents: list[Agent]
+    """Several when the text is ambiguous, none when it means nobody."""
+    former: list[Agent]
+    """Other agents that once had the name by which the one agent was found."""
+
+    @property
+    def note(self) -> str | None:
+        """A sentence about the former bearers of the name; None where there are none."""
+        if not self.former:
+            return None
+        hashes = ", ".join(agent.agent_id_hash for agent in self.former[:MOST_FORMER])
+        more = f" and {len(self.former) - MOST_FORMER} more" if len(self.former) > MOST_FORMER else ""
+        agents = "Another agent" if len(self.former) == 1 else f"{len(self.former)} other agents"
+        return f"{agents} once had this name: {hashes}{more}."
+
+
+@dataclass(frozen=True, slots=True)
+class _Match(Agent):
+    is_whole_hash: bool
+    is_label: bool
+    is_name: bool
+    begins: bool
+
+
+def find(marts: Marts, text: str) -> Found:
+    """Find the agents that a text may mean.
+
+    A text is a whole hash, a label of the marts, a name, the beginning of a hash, or a name beside a hash as people are
+    shown it, where the hash says who is meant. Agents choose their names and hashes themselves, so no way goes before a
+    present name: a text that is one agent's hash and another's name is ambiguous. Only where nobody has the name now, a
+    former name counts. ``hash:`` before a whole hash means that agent and no other.
 
     :param text: what a person gave; one that the database cannot hold means nobody.
     """
     if not is_possible(text):
-        return []
-    return marts.rows(
-        Agent,
+        return Found([], [])
+    matches = marts.rows(
+        _Match,
         """
         with matches as (
             select
-                {columns},
-                case
-                    when agent_id_hash = %(text)s or agent_label = %(text)s then 1
-                    when agent_name = %(text)s or %(text)s = any(former_names) then 2
-                    when starts_with(agent_id_hash, %(text)s) then 2
-                    when %(beside_name)s in (agent_id_hash, left(agent_id_hash, %(hash_shown)s)) then 2
-                end as way
+                agent_id_hash, agent_name, former_names, first_traced_at, last_traced_at, latest_as_of,
+                agent_id_hash = coalesce(%(hash)s, %(text)s) as is_whole_hash,
+                %(hash)s::text is null and agent_label = %(text)s as is_label,
+                %(hash)s::text is null and agent_name is not distinct from %(text)s as is_name,
+                %(hash)s::text is null and (
+                    starts_with(agent_id_hash, %(text)s)
+                    or %(beside_name)s in (agent_id_hash, left(agent_id_hash, %(hash_shown)s))
+                ) as begins,
+                %(hash)s::text is null and %(text)s = any(former_names) as is_former_name
             from {dim_agents}
         )
 
         select {columns}
         from matches
-        where way = (select min(matches.way) from matches)
-        order by agent_id_hash
+        where is_whole_hash or is_label or is_name or begins or is_former_name
+        order by agent_id_hash collate "C"
         """,
         text=text,
+        hash=text.removeprefix(WHOLE_HASH) if text.startswith(WHOLE_HASH) else None,
         beside_name=text.rpartition(" ")[2].strip("()"),
         hash_shown=HASH_SHOWN,
     )
+    exact = [one for one in matches if one.is_whole_hash or one.is_label]
+    named = [one for one in matches if one.is_name]
+    others = exact or [one for one in matches if one.begins]
+    present = [one for one in matches if one in named or one in others]
+    former = [one for one in matches if one not in present]
+    if not present:
+        return Found(list(former), [])
+    return Found(list(present), list(former) if present == named and not exact else [])
 
 
 def near(marts: Marts, text: str) -> dict[str, Agent]:

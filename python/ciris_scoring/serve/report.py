@@ -123,7 +123,13 @@ def check_place(file: Path) -> None:
     """
     if file.is_dir():
         raise InputError(f"The report cannot be written to {file}: it is a folder.", "Name a file.")
-    folder = file.parent
+    if _is_special(file):
+        if not os.access(file, os.W_OK):
+            raise InputError(
+                f"The report cannot be written to {file}: it is not writable.", "Name another file."
+            )
+        return
+    folder = _real(file).parent
     if not folder.is_dir():
         raise InputError(
             f"The report cannot be written to {file}: there is no folder {folder}.", "Make it first."
@@ -137,10 +143,16 @@ def check_place(file: Path) -> None:
 def write(text: str, file: Path) -> None:
     """Put a report in place of an older one, at once: whoever reads the file sees the one or the other.
 
+    A symbolic link stays, and the file that it names is replaced. A device, a pipe or a socket is written to.
+
     :raises CirisError: the file cannot be written; an older one is as it was.
     """
     temporary = None
     try:
+        if _is_special(file):
+            file.write_text(text, encoding="utf-8", newline="\n")
+            return
+        file = _real(file)
         descriptor, temporary = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name[:40]}.")
         with os.fdopen(descriptor, "w", encoding="utf-8", newline="\n") as stream:
             stream.write(text)
@@ -155,6 +167,16 @@ def write(text: str, file: Path) -> None:
         if temporary is not None:
             with suppress(FileNotFoundError):
                 os.unlink(temporary)
+
+
+def _real(file: Path) -> Path:
+    """The file that a symbolic link names, or the file itself."""
+    return Path(os.path.realpath(file)) if file.is_symlink() else file
+
+
+def _is_special(file: Path) -> bool:
+    """Whether it exists and is neither a file nor a folder, but a device, a pipe or a socket."""
+    return file.exists() and not file.is_file() and not file.is_dir()
 
 
 def _umask() -> int:

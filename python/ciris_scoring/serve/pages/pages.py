@@ -238,11 +238,17 @@ def fleet_page(page: _Page) -> str:
 
 
 def _score_of(page: _Page, asked: str) -> Score:
-    """Score of the one agent that is meant at the page's as-of, the agent's newest by default.
+    """Score of the one agent that is meant, without the note of :func:`_named_score`."""
+    return _named_score(page, asked)[0]
+
+
+def _named_score(page: _Page, asked: str) -> tuple[Score, str | None]:
+    """Score of the one agent that is meant at the page's as-of, its newest by default, and a note about its name.
 
     :raises Instead: several are meant, or none, or it has no such score.
     """
-    found = agents_reading.find(page.marts, asked)
+    matches = agents_reading.find(page.marts, asked)
+    found = matches.agents
     if not found:
         near = agents_reading.near(page.marts, asked) if agents_reading.is_possible(asked) else {}
         lines = ["No agent has this name, and no agent hash starts with it.", *(["Nearest:"] if near else [])]
@@ -271,7 +277,7 @@ def _score_of(page: _Page, asked: str) -> Score:
             for near in nearest(as_ofs, as_of)
         }
         raise page.instead(NO_SCORE_THEN, [published_words(as_ofs, as_of)], 404, ways=ways)
-    return scores[0]
+    return scores[0], matches.note
 
 
 @_of_scores
@@ -280,7 +286,7 @@ def agent_page(page: _Page, agent: str) -> str:
 
     :param agent: hash, the beginning of one, a name or a label.
     """
-    score = _score_of(page, agent)
+    score, note = _named_score(page, agent)
     [view] = read_agents(page.marts, [score], page.asked_threshold, page.as_of, page.days)
     others = (
         one
@@ -293,6 +299,7 @@ def agent_page(page: _Page, agent: str) -> str:
     return page.render(
         "agent.html",
         view=view,
+        agent_note=note,
         threshold=view.verdict.threshold,
         elsewhere={one.window_days: one.verdict(page.asked_threshold) for one in others},
         frame=view.frame,
