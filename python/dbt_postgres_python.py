@@ -1,9 +1,15 @@
 """Runs Python models on PostgreSQL in dbt's own process, in the session and transaction of their materialization.
 
 dbt imports every installed module named ``dbt_...``, in every project of the environment, so this one imports only dbt.
-It gives the PostgreSQL adapter the three properties that dbt needs to run a Python model, and three methods for the
-project's macros: ``ciris_scoring_version``, the package's version; ``ciris_scoring_components``, the rows of
-``seeds/components.csv``; and ``ciris_scoring_constants``, the constants that SQL and Python share.
+It gives the PostgreSQL adapter the three properties that dbt needs to run a Python model, and methods for the project's
+macros: ``ciris_scoring_version``, the package's version; ``ciris_scoring_components``, the rows of
+``seeds/components.csv``; ``ciris_scoring_constants``, the constants that SQL and Python share;
+``ciris_scoring_ownership_query``, the query of objects that other roles could misuse; ``ciris_scoring_overrides`` and
+``ciris_scoring_unknown_variables``, the settings of a root project for the package; and ``ciris_scoring_pooler``, the
+reason why a pooler is unfit.
+
+In the sessions of the project's nodes, and in those in which dbt reads the catalog, names are looked up in pg_catalog
+alone, from the first statement on. Nodes of other projects keep their search path.
 
 ``model(dbt, session)`` gets dbt's connection (DB-API) as ``session``, may fill temporary tables, and returns the query
 of its rows, which the materialization finds in the response of the statement.
@@ -12,10 +18,14 @@ of its rows, which the materialization finds in the response of the statement.
 from dataclasses import dataclass
 from typing import Any
 
-from dbt.adapters.contracts.connection import AdapterResponse
+from dbt.adapters.contracts.connection import AdapterResponse, Connection
+from dbt.adapters.postgres.connections import PostgresConnectionManager
 from dbt.adapters.postgres.impl import PostgresAdapter
 
 METHOD = "in_process"
+SAFE_PATH = "set search_path to pg_catalog, pg_temp"
+CATALOG_SESSIONS = ("list_", "create_", "generate_catalog")
+"""How dbt's names of the sessions begin in which it runs its own statements only."""
 
 
 @dataclass
@@ -63,10 +73,39 @@ def _constants(self: PostgresAdapter) -> Any:
     return CONSTANTS
 
 
+def _ownership_query(self: PostgresAdapter, places: list[list[str]]) -> str:
+    from ciris_scoring.basics.ownership import ownership_query
+    from ciris_scoring.basics.relations import Place
+
+    return ownership_query(Place(*place) for place in places)
+
+
+def _overrides(self: PostgresAdapter) -> Any:
+    from ciris_scoring.basics.root_project import overrides
+
+    return overrides(self.config, self.get_macro_resolver())
+
+
+def _unknown_variables(self: PostgresAdapter, known: list[str]) -> Any:
+    from ciris_scoring.basics.root_project import unknown_variables
+
+    return unknown_variables(self.config, known)
+
+
+def _pooler(self: PostgresAdapter) -> str | None:
+    from ciris_scoring.basics.connection import fault_of_pooler
+
+    return fault_of_pooler(self.config.credentials)
+
+
 METHODS_FOR_MACROS = {
     "ciris_scoring_version": _version,
     "ciris_scoring_components": _components,
     "ciris_scoring_constants": _constants,
+    "ciris_scoring_ownership_query": _ownership_query,
+    "ciris_scoring_overrides": _overrides,
+    "ciris_scoring_unknown_variables": _unknown_variables,
+    "ciris_scoring_pooler": _pooler,
 }
 
 
@@ -83,4 +122,45 @@ def _extend(adapter: Any) -> None:
     adapter._available_ = adapter._available_ | METHODS_FOR_MACROS.keys()
 
 
+def _has_safe_path(session: str) -> bool:
+    """Return whether a session, by dbt's name for it, runs only statements of this project or of dbt itself."""
+    kind, _, rest = session.partition(".")
+    return (
+        rest.startswith("ciris_scoring.") or rest == "information_schema" or kind.startswith(CATALOG_SESSIONS)
+    )
+
+
+def _open_with_safe_path(manager: Any) -> None:
+    open_session = manager.open.__func__
+
+    def open_(cls: Any, connection: Connection) -> Connection:
+        is_new = connection.state != "open"
+        opened: Connection = open_session(cls, connection)
+        if is_new and _has_safe_path(str(opened.name)):
+            from ciris_scoring.basics.connection import LIFT_LIMITS
+
+            with opened.handle.cursor() as cursor:
+                cursor.execute(SAFE_PATH)
+                cursor.execute(LIFT_LIMITS)
+            if not opened.handle.autocommit:
+                opened.handle.commit()
+        return opened
+
+    manager.open = classmethod(open_)
+
+
+def _link_with_safe_path(adapter: Any) -> None:
+    """The one query of the catalog that dbt runs in the session of hooks, which other projects may have too."""
+    link = adapter._link_cached_relations
+
+    def link_(self: Any, manifest: Any) -> None:
+        self.execute(SAFE_PATH)
+        link(self, manifest)
+        self.execute("reset search_path")
+
+    adapter._link_cached_relations = link_
+
+
 _extend(PostgresAdapter)
+_open_with_safe_path(PostgresConnectionManager)
+_link_with_safe_path(PostgresAdapter)

@@ -89,11 +89,7 @@ def judge_cells(measured: Sequence[Row]) -> Iterator[Verdict]:
 
 
 def judge_special(measured: Sequence[Row]) -> Iterator[Verdict]:
-    """Special cases: coverage of the score; the perfect agent's interval ends at the best score there is.
-
-    Its own score lies less than 0.001 below that: with windows of different size, pseudo-counts alone give it a trace
-    of drift.
-    """
+    """Special cases: coverage of the score; the perfect agent's interval ends at the best score there is."""
     for case in measured:
         yield at_least(f"coverage, {case['case']}", case["score"], SPECIAL)
         if case["case"] == PERFECT:

@@ -1,7 +1,6 @@
 """The truth that an interval is to cover: the score's formulas at the expected sums (certainty.md §3).
 
-Free of noise, so divergences are not corrected for sampling; what pseudo-counts alone make of two windows of different
-size is taken off, so that an agent that does not change has no drift.
+The sums are free of noise, so divergences are not corrected for sampling.
 """
 
 from typing import NamedTuple
@@ -18,7 +17,7 @@ from benchmarks.coverage.behaviour import (
 )
 from benchmarks.coverage.events import WORTH
 from ciris_scoring.statistics.inputs import Floats, Parameters, Window
-from ciris_scoring.statistics.resilience import kl_divergence, resilience_score, smoothed
+from ciris_scoring.statistics.resilience import resilience_score, smoothed
 from ciris_scoring.statistics.rolling import decayed_sum
 
 
@@ -53,9 +52,8 @@ def truth(behaviour: Behaviour, facts: Facts, window: Window, parameters: Parame
 
     counts = n[:, :, None, None] * behaviour.histograms
     recent, baseline = counts[:, start:end].sum(axis=1), counts[:, first:start].sum(axis=1)
-    delta = np.mean(
-        [_drift(recent[:, m], baseline[:, m], parameters.drift_pseudo_count) for m in range(3)], axis=0
-    )
+    kl = smoothed(recent, baseline, parameters.drift_pseudo_count).kl_divergence
+    delta = np.mean(-np.expm1(-np.maximum(kl, 0)), axis=-1)
     hours = np.where(facts.n_episodes > 0, facts.mean_hours, 0.0)
     of_resilience = parameters.mttr_scale_hours, parameters.norm_k, parameters.norm_x0
     r = resilience_score(delta, hours, facts.rho_regression, *of_resilience)
@@ -69,18 +67,6 @@ def truth(behaviour: Behaviour, facts: Facts, window: Window, parameters: Parame
     factors = np.stack([c, np.prod(integrity, axis=0), r, i_inc, s], axis=-1)
     components = np.stack([renamed, overridden, *integrity, delta, hours, ece, q, unsafe, s], axis=-1)
     return Truth(np.prod(factors, axis=-1), factors, components)
-
-
-def _drift(recent: Floats, baseline: Floats, pseudo_count: float) -> Floats:
-    together = recent + baseline
-    share = together / together.sum(axis=-1, keepdims=True)
-    artefact = kl_divergence(
-        smoothed(share * recent.sum(axis=-1, keepdims=True), pseudo_count),
-        smoothed(share * baseline.sum(axis=-1, keepdims=True), pseudo_count),
-    )
-    kl = kl_divergence(smoothed(recent, pseudo_count), smoothed(baseline, pseudo_count)) - artefact
-    result: Floats = -np.expm1(-np.maximum(kl, 0))
-    return result
 
 
 def _coherence(incoherent: Floats, facts: Facts, window: Window, parameters: Parameters, end: int) -> Floats:

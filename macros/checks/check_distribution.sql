@@ -1,10 +1,5 @@
 {#- Before anything is built: is the cluster fit? -#}
 {% macro check_distribution() %}
-  {%- set distribution = setting('distribution') -%}
-  {%- if distribution not in ['none', 'citus'] -%}
-    {{ refuse(
-      "Variable ciris_distribution is " ~ shown(distribution) ~ ", but must be none or citus.") }}
-  {%- endif -%}
   {%- if is_distributed() -%} {%- do check_cluster() -%} {%- endif -%}
   {%- do check_places() -%}
 {% endmacro %}
@@ -63,7 +58,7 @@
 {#- Tables of earlier runs must be where this run expects them. A full refresh moves them to a cluster, but not back:
     Citus cannot turn a view of a distributed table into one of a local table. -#}
 {% macro check_places() %}
-  {%- set places = {} if flags.FULL_REFRESH and is_distributed() else places_found() -%}
+  {%- set places = {} if is_full_refresh() and is_distributed() else places_found() -%}
   {%- set words = {
       'agent': 'on the workers', 'reference': 'on every machine', 'local': 'on the coordinator',
       'apart': 'on the workers, cut up otherwise than the traces',

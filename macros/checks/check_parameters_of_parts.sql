@@ -1,11 +1,8 @@
 {#- A part of the project needs the parameters, windows, categories and outcomes of the last run; else scores of two
     parameter sets mix. They differ if variables changed, or if a refused run has written its own. -#}
 {% macro check_parameters_of_parts(models) %}
-  {%- set last = last_run() -%}
-  {#- dbt retry names no model. It begins with int_scoring_run if that failed, and then the last run is an older one. -#}
-  {%- if last is none or 'model.ciris_scoring.int_scoring_run' in models or (last['has_ended'] and not models) -%}
-    {{ return('') }}
-  {%- endif -%}
+  {%- set last = continued_run(models) -%}
+  {%- if last is none -%} {{ return('') }} {%- endif -%}
   {%- set parameters = relation_as_left('int_scoring_parameters') -%}
   {%- set seeds = [] -%}
   {%- for name in ['scoring_windows', 'capacity_categories', 'deferral_outcomes'] -%}

@@ -1,41 +1,41 @@
 {#- Called before anything is built: refuses a run that cannot end well, naming the setting, its value and the remedy. -#}
 {% macro check_run() %}
   {%- if is_run_of_ours() -%}
-    {%- set models = [] -%}
-    {%- for unique_id in selected_resources if unique_id.startswith('model.ciris_scoring.') -%}
-      {%- do models.append(unique_id) -%}
-    {%- endfor -%}
-    {%- do check_run_of(models) -%}
+    {%- do check_options() -%}
+    {%- do check_run_of(selected_models()) -%}
   {%- endif -%}
+  {{ return(leave_session() if uses_our_tables() else '') }}
 {% endmacro %}
 
 {#- The same for these models. Writes nothing. -#}
 {% macro check_run_of(models) %}
   {%- do check_package() -%}
+  {%- do check_overrides() -%}
   {%- do check_earlier_state() -%}
   {%- do check_encoding() -%}
+  {%- do check_variables() -%}
   {%- do check_scoring_parameters() -%}
   {%- do verdict_threshold() -%}
-  {%- do check_as_of() -%}
-  {%- do lookback_periods() -%}
+  {%- do check_as_of(models) -%}
   {%- do check_lock() -%}
   {%- do check_sources() -%}
   {%- do check_distribution() -%}
   {%- do check_last_run(models) -%}
   {%- do check_full_refresh(models) -%}
+  {%- do check_readers() -%}
   {%- do check_settings() -%}
 {% endmacro %}
 
 {#- Python models need the package, which extends dbt's adapter (python/dbt_postgres_python.py). -#}
 {% macro check_package() %}
   {%- set version = graph.nodes['model.ciris_scoring.int_runs'].config.meta['package_version'] -%}
-  {%- set install = "pip install 'ciris-scoring==" ~ version ~ "'" -%}
+  {%- set install = "in a checkout of the repository at version " ~ version ~ ": pip install ." -%}
   {%- if adapter.ciris_scoring_version is not defined -%}
     {%- do refuse("The Python package ciris-scoring is missing in the environment that this dbt runs in, so its Python "
-      ~ "models cannot run. Install it there: " ~ install ~ ".") -%}
+      ~ "models cannot run. Install it there, " ~ install) -%}
   {%- elif adapter.ciris_scoring_version() != version -%}
     {%- do refuse("The dbt project ciris_scoring is version " ~ version ~ ", but the Python package in the environment that "
-      ~ "this dbt runs in is " ~ adapter.ciris_scoring_version() ~ ". Install the same one there: " ~ install ~ ".") -%}
+      ~ "this dbt runs in is " ~ adapter.ciris_scoring_version() ~ ". Install the same one there, " ~ install) -%}
   {%- endif -%}
 {% endmacro %}
 
@@ -45,9 +45,10 @@
   {%- for name, definition in scoring_parameter_definitions().items() if not definition.get('secret') -%}
     {%- do parameters.update({name: scoring_parameter(name)}) -%}
   {%- endfor -%}
-  {%- set published = last_publication() -%}
-  {{ return({'source_shape': source_shape(), 'sources': source_report(), 'remarks': source_remarks(),
-             'parameters': parameters,
+  {%- set ownership = ownership_faults() -%}
+  {%- set published = none if ownership else last_publication() -%}
+  {{ return({'source_shape': source_shape(), 'sources': source_report(), 'remarks': source_remarks() + function_remarks(),
+             'ownership': ownership, 'parameters': parameters,
              'published_until': published['published_until'] if published else none}) }}
 {% endmacro %}
 
@@ -75,8 +76,9 @@
   {%- endif -%}
 {% endmacro %}
 
-{#- The as-of is not in the future, not before the newest published one (scoring.md §9) and not before every trace. -#}
-{% macro check_as_of() %}
+{#- The as-of is not in the future, not before the newest published one (scoring.md §9) and not before every trace. A part
+    has that of its run. -#}
+{% macro check_as_of(models) %}
   {%- set as_of = as_of_datetime() -%}
   {%- if as_of > modules.pytz.utc.localize(modules.datetime.datetime.utcnow()) -%}
     {{ refuse(
@@ -88,12 +90,16 @@
       "Variable ciris_as_of is " ~ as_of ~ ", which lies before the variable ciris_traces_from, " ~ earliest ~ ". No trace before "
       ~ "that takes part in a score: write a later time, or set ciris_traces_from earlier.") }}
   {%- endif -%}
-  {%- if setting('backfill') is not none and setting('lock_holder_pid') is none -%}
+  {%- set continued = continued_run(models) -%}
+  {%- if continued is not none and setting('as_of') is not none
+      and as_of.replace(tzinfo=none).isoformat() ~ 'Z' != shown_time(continued['as_of']) -%}
     {{ refuse(
-      "Variable ciris_backfill is set by ciris-scoring alone. Run: ciris-scoring run --from TIME --to TIME.") }}
+      "Variable ciris_as_of is " ~ shown(setting('as_of')) ~ ", but a part can only be built as of its run, "
+      ~ shown_time(continued['as_of']) ~ ". Leave ciris_as_of out, or run from the beginning: ciris-scoring run (in plain dbt: "
+      ~ "dbt build).") }}
   {%- endif -%}
   {%- set published = last_publication() -%}
-  {%- if published is not none and not flags.FULL_REFRESH and setting('backfill') is none -%}
+  {%- if published is not none and not is_full_refresh() and setting('backfill') is none -%}
     {%- set newest = modules.pytz.utc.localize(
         modules.datetime.datetime.fromisoformat(published['published_until'])) -%}
     {%- if as_of < newest -%}
@@ -122,20 +128,42 @@
       "Target " ~ target.name ~ " has autocommit: true, but a model is written in one transaction. Take autocommit out "
       ~ "of the profile.") }}
   {%- endif -%}
-  {%- set periods = setting('late_detection_periods') -%}
-  {%- if periods is not integer or periods is boolean or periods < 0 -%}
-    {{ refuse(
-      "Variable ciris_late_detection_periods is " ~ shown(periods) ~ ", but must be a whole number of 0 or more periods.") }}
-  {%- endif -%}
-  {%- if not modules.re.match('^[1-9][0-9]*(kB|MB|GB)$', setting('scoring_work_mem') | string) -%}
-    {{ refuse(
-      "Variable ciris_scoring_work_mem is " ~ shown(setting('scoring_work_mem')) ~ ", but must be a size such as 256MB.") }}
-  {%- endif -%}
 {% endmacro %}
 
-{#- A full refresh replaces published scores only if somebody asks for it. -#}
+{#- Whether a model or seed is built from nothing, as dbt's should_full_refresh() answers for it. -#}
+{% macro is_rebuilt(node) %}
+  {%- set given = node.config.get('full_refresh') -%}
+  {{ return((flags.FULL_REFRESH or false) if given is none else given) }}
+{% endmacro %}
+
+{#- Whether a run is a full refresh. int_scoring_run answers for all, because it says how much each of them scores. -#}
+{% macro is_full_refresh() %}
+  {%- if not execute -%} {{ return(false) }} {%- endif -%}
+  {{ return(is_rebuilt(graph.nodes['model.ciris_scoring.int_scoring_run'])) }}
+{% endmacro %}
+
+{#- All nodes are built from nothing, or none: one alone would keep only what this run scores. -#}
+{% macro check_refreshed_together() %}
+  {%- if flags.FULL_REFRESH and not is_full_refresh() -%}
+    {{ refuse(
+      "Option --full-refresh is set, but the setting full_refresh of int_scoring_run is false, so nothing would be built from "
+      ~ "nothing. Take +full_refresh of ciris_scoring out of dbt_project.yml, or leave --full-refresh out.") }}
+  {%- endif -%}
+  {%- for node in graph.nodes.values() if node.package_name == 'ciris_scoring' and node.resource_type in ['model', 'seed']
+      and node.config.meta.get('rewritten') != 'own_row' and is_rebuilt(node) != is_full_refresh() -%}
+    {{ refuse(
+      "Setting full_refresh of " ~ node.resource_type ~ " " ~ node.name ~ " is " ~ shown(is_rebuilt(node)) ~ ", but this run "
+      ~ ("is a full refresh" if is_full_refresh() else "is not a full refresh") ~ ", and tables part old, part new would "
+      ~ "follow. Take +full_refresh of ciris_scoring out of dbt_project.yml, or write it below the project's own name.") }}
+  {%- endfor -%}
+{% endmacro %}
+
+{#- A full refresh replaces published scores only if somebody asks for it, and all of them: a part would keep what the
+    last run scored alone. -#}
 {% macro check_full_refresh(models) %}
-  {%- if flags.FULL_REFRESH and not setting('allow_rescoring') and last_publication() is not none -%}
+  {%- do check_refreshed_together() -%}
+  {%- set continued = continued_run(models) -%}
+  {%- if is_full_refresh() and not setting('allow_rescoring') and last_publication() is not none -%}
     {%- set incremental = [] -%}
     {%- for unique_id in models -%}
       {%- set model = graph.nodes[unique_id] -%}
@@ -152,13 +180,18 @@
         ~ "ciris-scoring: --allow-rescoring); else leave --full-refresh out, or publish under another schema.") }}
     {%- endif -%}
   {%- endif -%}
+  {%- if is_full_refresh() and continued is not none and not continued['is_full_refresh'] -%}
+    {{ refuse(
+      "A part of schema " ~ target.schema ~ " cannot be refreshed fully alone: it would keep only what the last run scored. "
+      ~ "Leave --full-refresh out, or build everything: ciris-scoring run --full-refresh --allow-rescoring.") }}
+  {%- endif -%}
 {% endmacro %}
 
 {#- Which runs an unfinished run allows next; any, if nothing is published. -#}
 {% macro check_last_run(models) %}
   {%- do check_parts(models) -%}
   {%- do check_parameters_of_parts(models) -%}
-  {%- if 'model.ciris_scoring.int_scoring_run' in models and not flags.FULL_REFRESH -%}
+  {%- if 'model.ciris_scoring.int_scoring_run' in models and not is_full_refresh() -%}
     {%- set last = last_run() or {'has_ended': true} -%}
     {%- if not last['has_ended'] and last_publication() is not none -%}
       {%- do refuse_after_full_refresh(last) -%}

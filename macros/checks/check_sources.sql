@@ -1,9 +1,5 @@
 {#- Every table and column that the models read exists and has a readable type (scoring.md §10). -#}
 {% macro check_sources() %}
-  {%- if setting('source') is not none and setting('source') not in constant('tables_of_shape', {}) | list -%}
-    {{ refuse(
-      "Variable ciris_source is " ~ shown(setting('source')) ~ ", but must be traces or events, or left out.") }}
-  {%- endif -%}
   {%- if source_shape() == 'events' and is_distributed() -%}
     {{ refuse(
       "Variable ciris_distribution is citus, but events (trace_events) are read on one server alone. Leave the variable out.") }}
@@ -35,6 +31,42 @@
           ~ "registered key.") -%}
     {%- endif -%}
   {%- endif -%}
+  {{ return(remarks) }}
+{% endmacro %}
+
+{#- Functions that views of the sources call, where names in the body may no longer be found. -#}
+{% macro function_remarks() %}
+  {%- set remarks = [] -%}
+  {%- for node in graph.sources.values() if node.unique_id.startswith('source.ciris_scoring.')
+      and node.name in tables_of_shape(source_shape()) -%}
+    {%- for row in run_query("
+      with recursive views (relid) as (
+        select to_regclass(" ~ literal(adapter.quote(node.schema) ~ "." ~ adapter.quote(node.identifier)) ~ ")::oid
+        union
+        select d.refobjid
+        from views
+        inner join pg_rewrite as r on views.relid = r.ev_class
+        inner join pg_depend as d
+          on d.classid = 'pg_rewrite'::regclass and d.objid = r.oid and d.refclassid = 'pg_class'::regclass
+      )
+      select distinct p.oid::regprocedure::text as function, quote_ident(n.nspname) as schema
+      from views
+      inner join pg_rewrite as r on views.relid = r.ev_class
+      inner join pg_depend as d
+        on d.classid = 'pg_rewrite'::regclass and d.objid = r.oid and d.refclassid = 'pg_proc'::regclass
+      inner join pg_proc as p on d.refobjid = p.oid
+      inner join pg_namespace as n on p.pronamespace = n.oid
+      inner join pg_language as l on p.prolang = l.oid
+      where
+        n.nspname <> 'pg_catalog' and p.prosqlbody is null and l.lanname not in ('c', 'internal')
+        and not coalesce(array_to_string(p.proconfig, ',') like '%search_path=%', false)
+      order by 1") -%}
+      {%- do remarks.append(
+          "Source " ~ node.schema ~ "." ~ node.identifier ~ " is a view that calls " ~ row['function'] ~ ", and a run looks names up "
+          ~ "in pg_catalog alone. If the function uses names without their schema, give it its own search path: alter "
+          ~ "function " ~ row['function'] ~ " set search_path = " ~ row['schema'] ~ ", pg_temp;") -%}
+    {%- endfor -%}
+  {%- endfor -%}
   {{ return(remarks) }}
 {% endmacro %}
 
@@ -81,6 +113,8 @@
         ~ ("table or view that has it" if mistyped | length == 0 else "view that selects them so")
         ~ (", or the scoring parameter replay_enabled to false" if missing and missing[0] in trace_components() else "")
         ~ "." -%}
+    {%- else -%}
+      {%- set fault = row_security(node) -%}
     {%- endif -%}
     {%- do report.append({'name': node.name, 'table': table, 'columns': columns, 'fault': fault}) -%}
     {%- endif -%}
@@ -124,7 +158,7 @@
   {%- set is_number = kind in ['int2', 'int4', 'int8', 'numeric', 'float4', 'float8'] -%}
   {%- if wanted in ['text', 'uuid'] and kind == 'bytea' -%} {{ return("encode(" ~ column ~ ", 'hex')") }}
   {%- elif wanted in ['text', 'uuid'] and kind in ['json', 'jsonb'] -%} {{ return(column ~ " #>> '{}'") }}
-  {%- elif wanted in ['text', 'uuid'] -%} {{ return(column ~ "::text") }}
+  {%- elif wanted in ['text', 'uuid'] -%} {{ return(column ~ "::text" ~ (' collate "C"' if kind == 'caseless' else '')) }}
   {%- elif wanted == 'timestamptz' and kind == 'timestamp' -%} {{ return(column ~ " at time zone 'UTC'") }}
   {%- elif wanted == 'timestamptz' and kind == 'date' -%} {{ return(column ~ "::timestamp at time zone 'UTC'") }}
   {%- elif wanted == 'timestamptz' and is_number -%} {{ return("to_timestamp(" ~ column ~ ") where it counts seconds") }}

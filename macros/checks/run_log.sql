@@ -25,7 +25,16 @@
 
 {#- On-run-start: enters the run, and makes the log before the first one. -#}
 {% macro enter_start() %}
-  {%- if not is_run_of_ours() -%} {{ return('') }} {%- endif -%}
+  {%- if is_run_of_ours() -%} {%- do check_server() -%} {%- endif -%}
+  {%- if uses_our_tables() and adapter.ciris_scoring_ownership_query is defined -%}
+    {%- do run_query(session_settings()) -%}
+    {%- do check_ownership() -%}
+  {%- endif -%}
+  {%- if not is_run_of_ours() or not is_ownership_checked() -%} {{ return('') }} {%- endif -%}
+  {#- check_package reports a missing package, in the log. -#}
+  {%- if adapter.ciris_scoring_overrides is defined -%} {%- do check_overrides() -%} {%- endif -%}
+  {%- do valid_setting('attempt') -%}
+  {%- set continued = continued_run(selected_models()) -%}
   {%- do begin_anew() -%}
   {%- set node = graph.nodes['model.ciris_scoring.int_runs'] -%}
   {%- set log = api.Relation.create(database=node.database, schema=node.schema, identifier=node.alias, type='table') -%}
@@ -39,7 +48,8 @@
   {%- endif -%}
   {%- do run_query("
     insert into " ~ log ~ " (run_id, started_at, command, as_of, version)
-    values ('" ~ run_id() ~ "', now(), " ~ literal((setting('attempt') or {'command': 'dbt'})['command']) ~ ", " ~ as_of() ~ ", "
+    values ('" ~ run_id() ~ "', now(), " ~ literal((setting('attempt') or {'command': 'dbt'})['command']) ~ ", "
+      ~ (as_of() if continued is none else utc_literal(continued['as_of'])) ~ ", "
       ~ literal(node.config.meta['package_version']) ~ ")
     on conflict do nothing;
     commit;
@@ -56,6 +66,8 @@
     int_scoring_run. -#}
 {% macro enter_end(results) %}
   {%- if not (execute and flags.WHICH in ['run', 'build']) -%} {{ return('') }} {%- endif -%}
+  {%- if not is_ownership_checked() -%} {{ return('') }} {%- endif -%}
+  {%- do run_query(session_settings()) -%}
   {%- set built, failed = [], [] -%}
   {%- for result in results if result.node.package_name == 'ciris_scoring'
       and result.node.resource_type in ['model', 'seed', 'test'] -%}
@@ -72,13 +84,14 @@
   {%- else -%}
     {%- do write_attempt({'outcome': 'published' if publication else 'built'}) -%}
   {%- endif -%}
-  {{ return('commit') }}
+  {{ return(leave_session()) }}
 {% endmacro %}
 
 {#- Ends this run's row of the log with these values; takes it away where they are none. -#}
 {% macro write_attempt(values) %}
+  {%- if not is_ownership_checked() or setting('attempt') -%} {{ return('') }} {%- endif -%}
   {%- set log = relation_as_left('int_runs') -%}
-  {%- if log is none or setting('attempt') -%} {{ return('') }} {%- endif -%}
+  {%- if log is none -%} {{ return('') }} {%- endif -%}
   {%- do begin_anew() -%}
   {%- if values is none -%}
     {%- do run_query("delete from " ~ log ~ " where run_id = '" ~ run_id() ~ "'; commit; begin") -%}
@@ -89,7 +102,7 @@
     {%- set counts = "
       n_scores = (select count(*) from " ~ relation_as_left('fct_capacity_scores') ~ " where scored_at >= log.started_at),
       n_late_traces = (select coalesce(sum(n), 0) from " ~ relation_as_left('fct_data_quality')
-        ~ " where issue = 'late_trace')," -%}
+        ~ " where issue in ('late_trace', 'late_outcome'))," -%}
   {%- endif -%}
   {%- do run_query("
     update " ~ log ~ " as log
@@ -106,9 +119,15 @@
 {#- Whether this invocation builds models of this project. dbt retry does not say what it builds. -#}
 {% macro is_run_of_ours() %}
   {%- if not execute or flags.WHICH not in ['run', 'build'] or selected_resources is not defined -%} {{ return(false) }} {%- endif -%}
+  {%- if 'model.ciris_scoring.int_runs' not in graph.nodes -%} {{ return(false) }} {%- endif -%}
+  {{ return(selected_models() | length > 0 or selected_resources | length == 0) }}
+{% endmacro %}
+
+{#- Unique ids of the models of this project that this invocation builds; none for dbt retry. -#}
+{% macro selected_models() %}
   {%- set ours = [] -%}
   {%- for unique_id in selected_resources if unique_id.startswith('model.ciris_scoring.') -%}
     {%- do ours.append(unique_id) -%}
   {%- endfor -%}
-  {{ return(ours | length > 0 or selected_resources | length == 0) }}
+  {{ return(ours) }}
 {% endmacro %}

@@ -6,7 +6,7 @@
     when {{ column }} in ('{{ actions | join("', '") }}') then {{ column }}
     when {{ column }} in ('HandlerActionType.{{ actions | join("', 'HandlerActionType.") }}') then substr({{ column }}, 19)
     else nullif(left(btrim(
-      regexp_replace(upper(btrim(left({{ column }}, 1000000), {{ white_space() }})), '^HANDLERACTIONTYPE[.]', ''),
+      regexp_replace({{ upper_case('btrim(left(' ~ column ~ ', 1000000), ' ~ white_space() ~ ')') }}, '^HANDLERACTIONTYPE[.]', ''),
       {{ white_space() }}
     ), 200), '')
   end

@@ -73,3 +73,12 @@
 
 {#- The event that ends a trace and dates it. -#}
 {% macro outcome_event() -%} 'ACTION_RESULT' {%- endmacro %}
+
+{#- Order of a trace's events that puts its head first, the event that dates it: the last ACTION_RESULT, by
+    attempt_index, then time; without one the latest event. event: the name of the row. -#}
+{% macro head_first(event) -%}
+  {{ event }}.event_type = {{ outcome_event() }} desc,
+  case when {{ event }}.event_type = {{ outcome_event() }} then {{ event }}.attempt_index end desc,
+  {{ event }}.ts desc,
+  {{ event }}.event_id desc
+{%- endmacro %}

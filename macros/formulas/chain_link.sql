@@ -10,6 +10,10 @@
   end
 {%- endmacro %}
 
+{#- Whether the number of a row counts as used in the agent's log. Of an outcome that came too late to be scored it does:
+    the trace after it continues the chain. -#}
+{% macro is_in_chain() -%} {{ 'true' if is_trace_one_row() else 'is_counted' }} {%- endmacro %}
+
 {#- The numbers alone, hash or not: jumped forward, went back, repeated. -#}
 {% macro is_chain_gap(sequence_number, previous_sequence_number) -%}
   case

@@ -1,5 +1,7 @@
 {#- Settings inherited from role, database or server that must not decide what is written; Python's sessions use the same
-    ones, and basics/connection.py defines them. For the whole session, because a model goes on after its transaction. -#}
+    ones, and basics/connection.py defines them. For the whole session, because a model goes on after its transaction.
+    Names are looked up in pg_catalog alone, where only PostgreSQL puts functions, operators and types, and scratch tables
+    in pg_temp. -#}
 {% macro session_settings() %}
       {%- for name, value in constant('settings_not_to_inherit', {}).items() %}
       set {{ name }} to '{{ value }}';
@@ -11,12 +13,11 @@
       set {{ name }} to '{{ value }}';
       {%- endfor %}
       {%- endif %}
-      {%- if constant('search_path') %}
-      select {{ constant('search_path') | trim }};
-      {%- endif %}
+      {{ constant('lift_limits') or 'select' }};
+      set search_path to {{ constant('search_path', 'pg_catalog, pg_temp') }};
 {%- endmacro %}
 
-{#- The settings that change how values are parsed or printed; Citus workers need them too. -#}
+{#- The settings that change how values are parsed or printed, or which rows are seen; Citus workers need them too. -#}
 {% macro settings_of_values() %}
   {{ return(constant('settings_of_values', {})) }}
 {% endmacro %}

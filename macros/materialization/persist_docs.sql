@@ -23,10 +23,3 @@
     {%- do run_query(changes | join(';\n')) -%}
   {%- endif -%}
 {% endmacro %}
-
-{#- Overrides dbt's macro for this project's views only. -#}
-{% macro postgres__persist_docs(relation, model, for_relation, for_columns) %}
-  {%- if model.package_name == 'ciris_scoring' and model.resource_type == 'model' -%} {%- do describe(relation) -%}
-  {%- else -%} {{ return(dbt.default__persist_docs(relation, model, for_relation, for_columns)) }}
-  {%- endif -%}
-{% endmacro %}

@@ -41,17 +41,20 @@ dbtObj.rewritten_table = {{ tojson(table | string) if is_incremental() else 'Non
     {%- call statement('main') -%} {{ make_table(new, select) }} {%- endcall -%}
     {%- do create_indexes(new) -%}
     {%- if replaced is not none -%}
+      {%- if old.type == 'table' -%}
+        {%- do run_query(in_short_attempts(old, 'lock table ' ~ old ~ ' in access exclusive mode;')) -%}
+      {%- endif -%}
       {%- do adapter.rename_relation(old, replaced) -%}
       {%- do adapter.rename_relation(new, table) -%}
     {%- endif -%}
   {%- endif -%}
-  {%- do apply_grants(table, config.get('grants'), should_revoke=should_revoke(old, replaced is not none)) -%}
+  {%- do update_grants(table) -%}
   {%- do describe(table) -%}
   {%- set statistics = update_statistics() | trim -%}
   {%- if statistics -%} {%- do run_query(statistics) -%} {%- endif -%}
   {{ run_hooks(post_hooks, inside_transaction=True) }}
   {%- do adapter.commit() -%}
-  {%- if replaced is not none -%} {%- do adapter.drop_relation(replaced) -%} {%- endif -%}
+  {%- if replaced is not none -%} {%- do drop_in_short_attempts(replaced) -%} {%- endif -%}
   {{ run_hooks(post_hooks, inside_transaction=False) }}
   {{ return({'relations': [table]}) }}
 {% endmaterialization %}
@@ -135,6 +138,9 @@ dbtObj.rewritten_table = {{ tojson(table | string) if is_incremental() else 'Non
   ) as selected
   {%- if place != 'local' %} with no data{% endif %};
   {{ give_rules(table) }}
+  {%- if not has_key() %}
+  alter table {{ table }} replica identity full;
+  {%- endif %}
   {%- if place != 'local' %}
   {{ 'select create_reference_table(' ~ literal(table) ~ ');' if place == 'reference' else distribute_by_agent(table) }}
   insert into {{ table }} select {{ columns | join(', ') }} from ({{ select }}) as selected;
@@ -232,6 +238,12 @@ dbtObj.rewritten_table = {{ tojson(table | string) if is_incremental() else 'Non
   {%- endif %}
 {% endmacro %}
 
+{#- Whether the model has a key. PostgreSQL refuses to delete from or to update a published table whose rows it cannot
+    name: by a key, or else by all of their columns (replica identity full). -#}
+{% macro has_key() %}
+  {{ return(model.constraints | selectattr('type', 'equalto', 'primary_key') | list | length > 0) }}
+{% endmacro %}
+
 {#- SQL that adds the key. On a cluster it must include the distribution column. -#}
 {% macro make_key(table) %}
   {%- for constraint in model.constraints if constraint.type == 'primary_key' -%}
@@ -243,7 +255,7 @@ dbtObj.rewritten_table = {{ tojson(table | string) if is_incremental() else 'Non
 {#- SQL that adds the columns and rules that an earlier version's table lacks: null in older rows, and rules that older
     rows need not keep. A column that the model no longer has is null in newer rows. -#}
 {% macro bring_up_to_date(table) %}
-  {%- set found = tables_as_found().get((table.schema, table.identifier), {'columns': [], 'rules': []}) -%}
+  {%- set found = tables_as_found().get((table.schema, table.identifier), {'columns': [], 'rules': [], 'names_rows': true}) -%}
   {%- set changes = [] -%}
   {%- for name, type in columns_of_model().items() if name not in found.columns -%}
     {%- do changes.append('add column ' ~ adapter.quote(name) ~ ' ' ~ type) -%}
@@ -254,12 +266,15 @@ dbtObj.rewritten_table = {{ tojson(table | string) if is_incremental() else 'Non
   {%- for rule in rules_of_model() if rule.name not in found.rules -%}
     {%- do changes.append('add constraint "' ~ rule.name ~ '" check (' ~ rule.condition ~ ') not valid') -%}
   {%- endfor -%}
+  {%- if not found.names_rows -%}
+    {%- do changes.append('replica identity full') -%}
+  {%- endif -%}
   {%- if changes %}
-  alter table {{ table }} {{ changes | join(', ') }};
+  {{ in_short_attempts(table, 'alter table ' ~ table ~ ' ' ~ changes | join(', ') ~ ';') }}
   {%- endif %}
 {% endmacro %}
 
-{#- The columns and rules of every table in our models' schemas, looked up once per invocation. -#}
+{#- The columns and rules of every table in our models' schemas, and whether its rows have a key or a replica identity, looked up once per invocation. -#}
 {% macro tables_as_found() %}
   {%- if graph.get('tables_as_found', {}).get('invocation_id') != invocation_id -%}
     {%- set tables = {'invocation_id': invocation_id} -%}
@@ -275,11 +290,14 @@ dbtObj.rewritten_table = {{ tojson(table | string) if is_incremental() else 'Non
             where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped) as columns,
           array(select a.attname || ' not null' from pg_attribute as a
             where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped and a.attnotnull)
-          || array(select k.conname::text from pg_constraint as k where k.conrelid = c.oid) as rules
+          || array(select k.conname::text from pg_constraint as k where k.conrelid = c.oid) as rules,
+          c.relreplident <> 'd' or exists (
+            select 1 from pg_index as i where i.indrelid = c.oid and i.indisprimary
+          ) as names_rows
         from pg_class as c
         inner join pg_namespace as n on c.relnamespace = n.oid
         where c.relkind in ('r', 'p') and n.nspname in (" ~ schemas | join(', ') ~ ")") -%}
-      {%- do tables.update({(row[0], row[1]): {'columns': fromjson(row[2]), 'rules': fromjson(row[3])}}) -%}
+      {%- do tables.update({(row[0], row[1]): {'columns': fromjson(row[2]), 'rules': fromjson(row[3]), 'names_rows': row[4]}}) -%}
     {%- endfor -%}
     {%- do graph.update({'tables_as_found': tables}) -%}
   {%- endif -%}

@@ -25,7 +25,7 @@
     'norm_x0': {'kind': 'number', 'default': 0.5, 'minimum': 0, 'maximum': 1, 'section': '5',
       'meaning': 'Midpoint x0 of the sigmoid that normalises R.'},
     'drift_pseudo_count': {'kind': 'number', 'default': 0.5, 'minimum': 0.001, 'maximum': 10, 'section': '5',
-      'meaning': 'alpha: pseudo-count added to each histogram bin before KL.'},
+      'meaning': 'alpha: pseudo-count per histogram bin before KL; all ten are shared out by the distribution of both windows together.'},
     'drift_min_sample': {'kind': 'integer', 'default': 30, 'minimum': 1, 'maximum': 1000000, 'section': '5',
       'meaning': 'Values a metric needs in the scoring window and in the baseline window to be measurable.'},
     'unsafe_entropy_threshold': {'kind': 'number', 'default': 0.5, 'minimum': 0, 'maximum': 1, 'section': '6',

@@ -38,6 +38,7 @@
   {%- endfor -%}
   {%- set rows = run_query("
     select " ~ columns | join(', ') ~ ", run.is_full_refresh, run.judging_code, run.parameter_set_id,
+      to_jsonb(run) ->> 'newest_event_id' as newest_event_id,
       to_json(run.built_nodes)::text as built_nodes, to_json(run.failed_tests)::text as failed_tests, "
       ~ ("false" if log is none else "exists (
         select 1
@@ -48,4 +49,14 @@
       )") ~ " as has_ended
     from " ~ left_behind ~ " as run") -%}
   {{ return(rows[0] if rows | length > 0 else none) }}
+{% endmacro %}
+
+{#- The run that this invocation goes on with, or none if it makes its own: it builds a part (--select), or the rest of a
+    failed run (dbt retry, which names no model). -#}
+{% macro continued_run(models) %}
+  {%- set last = last_run() -%}
+  {%- if last is none or 'model.ciris_scoring.int_scoring_run' in models or (last['has_ended'] and not models) -%}
+    {{ return(none) }}
+  {%- endif -%}
+  {{ return(last) }}
 {% endmacro %}

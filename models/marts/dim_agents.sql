@@ -37,7 +37,7 @@ names as (
     select
         agent_id_hash,
         max(agent_name) filter (where named_until is null) as agent_name,
-        array_agg(distinct agent_name) as all_names
+        array_agg(distinct agent_name collate "C") as all_names
     from {{ ref('int_agent_names') }}
     group by agent_id_hash
 

@@ -1,4 +1,4 @@
-{{ config(materialized='replace_view', enabled=var('ciris_time_spine')) }}
+{{ config(materialized='replace_view', enabled=valid_setting('time_spine')) }}
 {#- Every day (UTC) from the first that a trace may be dated until the last published as-of: the time spine that
     MetricFlow cannot do without. Grain and key: date_day. Nothing is null. -#}
 with published as (

@@ -244,7 +244,7 @@ periods as (
     from {{ ref('int_agent_periods') }}
     where
         period_start >= {{ windows_from() }} - {{ days(scoring_parameter('silent_days')) }}
-        and period_start < {{ as_of() }}
+        and period_start < {{ run_as_of() }}
 
 ),
 
@@ -265,7 +265,7 @@ silences as (
         least(
             periods.period_start + {{ days(scoring_parameter('silent_days')) }} + windows.window_length,
             periods.next_period_start,
-            {{ as_of() }}
+            {{ run_as_of() }}
         ) as last_as_of
     from periods
     cross join scoring_windows as windows

@@ -68,7 +68,7 @@ reviews as (
         agent_id_hash,
         as_of,
         window_days,
-        array_agg(reason order by place, reason) as review_for
+        array_agg(reason order by place, reason collate "C") as review_for
     from raised
     group by
         agent_id_hash,

@@ -8,7 +8,7 @@
 }}
 {#- How often each repair and refusal of scoring.md §2 to 9 was met, and what the ingestion counted (scoring.md §8).
     Waits for the gate. Grain and key: agent (null: the fleet, or nobody), period_start (null: no finite time), issue. n
-    is never null; first_as_of and last_as_of are null but for late_trace and late_key. -#}
+    is never null; first_as_of and last_as_of are null but for late_trace, late_outcome and late_key. -#}
 -- depends_on: {{ ref('int_capacity_scores') }}
 with scoring_run as (
 
@@ -151,7 +151,11 @@ select
     agent_id_hash,
     period_start,
     issue,
-    n::bigint as n,
-    first_as_of,
-    last_as_of
+    sum(n)::bigint as n,
+    min(first_as_of) as first_as_of,
+    max(last_as_of) as last_as_of
 from all_issues
+group by
+    agent_id_hash,
+    period_start,
+    issue

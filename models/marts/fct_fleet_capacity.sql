@@ -15,7 +15,7 @@ select
     count(*) filter (where category = 'moderate')::integer as n_moderate,
     count(*) filter (where category = 'healthy')::integer as n_healthy,
     count(*) filter (where category = 'high_capacity')::integer as n_high_capacity,
-    avg(capacity_score order by agent_id_hash)::double precision as mean_capacity_score,
+    avg(capacity_score order by agent_id_hash collate "C")::double precision as mean_capacity_score,
     percentile_cont(0.5) within group (order by capacity_score) as median_capacity_score,
     min(capacity_score) as min_capacity_score,
     max(scored_at) as latest_scored_at,

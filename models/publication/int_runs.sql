@@ -44,7 +44,10 @@ select
     {{ utc_literal(entered['started_at']) }} as started_at,
     null::timestamptz as ended_at,
     {{ literal(entered['command']) }} as command,
-    {{ utc_literal(entered['as_of']) }} as as_of,
+    case
+        when scoring_run.backfill_first is null then scoring_run.as_of
+        else {{ utc_literal(entered['as_of']) }}
+    end as as_of,
     null::text as outcome,
     null::integer as exit_code,
     null::text as message,

@@ -49,6 +49,10 @@ class Commands(click.Group):
             ctx.exit(error.exit_code)
 
 
+INSTALL = "in a checkout of the repository: pip install '.[{}]'"
+"""How to install an extra. The package is not published, so pip must not be asked for its name."""
+
+
 @contextlib.contextmanager
 def _extra(name: str) -> Iterator[None]:
     """Import what an optional extra brings, and say how to install it where it is not there."""
@@ -57,7 +61,7 @@ def _extra(name: str) -> Iterator[None]:
     except ModuleNotFoundError as error:
         raise InputError(
             f"This needs the package {error.name}, which is not installed.",
-            f"Install the extra: pip install 'ciris-scoring[{name}]'",
+            f"Install the extra {name}, {INSTALL.format(name)}",
         ) from error
 
 
@@ -367,9 +371,14 @@ def report(
 @main.command()
 @click.argument("paths", type=PATH, nargs=-1, required=True)
 @keys_option
-@click.option("--all", "every_problem", is_flag=True, help="List every problem. [default: the first 20]")
 @click.option(
-    "--json", "for_machines", is_flag=True, help="Print a JSON object with every problem instead of text."
+    "--all", "every_problem", is_flag=True, help="List 20 problems of each batch. [default: 20 of all]"
+)
+@click.option(
+    "--json",
+    "for_machines",
+    is_flag=True,
+    help="Print a JSON object instead of text, with 20 problems of each batch.",
 )
 @database_options
 def load(
@@ -385,8 +394,8 @@ def load(
     created. What was loaded before is left out, so a load that was interrupted goes on where it was; two at once are
     safe. A trace that does not verify is loaded as such, and covenant_trace_verification says why.
 
-    Needs the extra: pip install 'ciris-scoring[audit]'. The exit code is 2 when anything was rejected or did not
-    verify; the rest is loaded nevertheless.
+    Needs the extra audit, in a checkout of the repository: pip install '.[audit]'. The exit code is 2 when anything was
+    rejected or did not verify; the rest is loaded nevertheless.
 
     \b
     Examples:
@@ -413,7 +422,7 @@ def init_db(
 ) -> None:
     """Create the source tables that do not exist, as `ciris-scoring load` needs them.
 
-    Needs the extra: pip install 'ciris-scoring[audit]'.
+    Needs the extra audit, in a checkout of the repository: pip install '.[audit]'.
 
     \b
     Examples:
@@ -455,8 +464,8 @@ def audit(
     Signatures are verified by the keys of --keys only; every column and the order of the chain are made again from the
     files. Every difference is named, trace by trace; nothing in the database is changed.
 
-    Needs the extra: pip install 'ciris-scoring[audit]'. Exit code 0: database and files agree; 1: they differ; 2: they
-    agree, but something in the files was rejected or did not verify.
+    Needs the extra audit, in a checkout of the repository: pip install '.[audit]'. Exit code 0: database and files
+    agree; 1: they differ; 2: they agree, but something in the files was rejected or did not verify.
 
     \b
     Examples:
@@ -536,8 +545,8 @@ def serve(
     writes nothing: give it a role of its own that may do no more. While the database is away it answers 503, and goes
     on when it is back.
 
-    Needs the extra: pip install 'ciris-scoring[api]'. On an address that other machines reach it demands the API key in
-    the environment variable CIRIS_API_KEY.
+    Needs the extra api, in a checkout of the repository: pip install '.[api]'. On an address that other machines reach
+    it demands the API key in the environment variable CIRIS_API_KEY.
 
     \b
     Examples:
@@ -622,7 +631,7 @@ def simulate(
     now = datetime.now(UTC)
     moment = as_of_time.resolve(None, "day", now) if end is None else as_of_time.parse_time(end, "--end")
     fleet = stream_fleet(agents, days, traces_per_day, seed, moment)
-    with connect(project) as connection:
+    with connect(project, writes=True) as connection:
         n_traces = load_fleet(
             connection,
             fleet,

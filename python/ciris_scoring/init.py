@@ -98,5 +98,5 @@ def _write(folder: Path) -> None:
     program = Path(sys.executable).parent / "ciris-scoring"
     # A per cent sign ends the command of a crontab's line.
     quoted = [shlex.quote(str(path)).replace("%", "\\%") for path in (folder.resolve(), program)]
-    (folder / "schedule.crontab").write_text(SCHEDULE.format(folder=quoted[0], program=quoted[1]))
-    (folder / ".gitignore").write_text(IGNORED)
+    (folder / "schedule.crontab").write_text(SCHEDULE.format(folder=quoted[0], program=quoted[1]), "utf-8")
+    (folder / ".gitignore").write_text(IGNORED, "utf-8")

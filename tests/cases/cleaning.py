@@ -2,7 +2,7 @@
 
 from datetime import timedelta
 
-from cases.notation import TRACES_FROM, Case, ago, expects, traces
+from cases.notation import TRACES_FROM, Case, ago, deferral, expects, traces
 
 NAN = float("nan")
 
@@ -40,6 +40,13 @@ CASES = [
         "2 an action that is only its prefix is blank, any other is not",
         traces(ago(1), 4, selected_action=["HandlerActionType.", "HandlerActionType.SPEAK", " tool ", "x"]),
         [expects({"i_coverage": (8 + 9 + 9 + 9) / 40, "issues": {"blank_selected_action": 1}})],
+    ),
+    Case(
+        "2 upper case changes the letters a to z alone",
+        traces(ago(2)),
+        # The upper case of a long s is S, and that of an i without a dot is I; a status that has one is in no table.
+        [expects({"q_deferral": 0, "n_judged_deferrals": 1, "issues": {"unknown_status": 2}})],
+        deferrals=[deferral(ago(1), status) for status in ("withdrawn", "re\u017folved", "w\u0131thdrawn")],
     ),
     Case(
         "2 scores outside 0 to 1 are null, 0 and 1 are not",

@@ -6,14 +6,22 @@ from typing import Any
 
 from cases.notation import Case, Source, ago, expects, norm, traces
 
+METRICS = ("csdma_plausibility_score", "dsdma_domain_alignment", "coherence_level")
 TWO_BINS = [1] * 20 + [0] * 20
 
-# 40 recent traces in the last bin; of 40 before, 20 each in the first and in the last. alpha = 0.5, and m = 2 bins.
+# 40 recent traces are in the last bin; of 40 before, 20 are in the first bin and 20 in the last. Together the bins hold
+# 20 and 60 of 80, so that the 10 alpha = 5 pseudo-counts are 1.25 and 3.75. m = 2 bins.
 MOVED = 1 - exp(
+    -(43.75 / 45 * log(43.75 / 23.75) + 1.25 / 45 * log(1.25 / 21.25) - (2 - 1) / 2 * (1 / 40 + 1 / 40))
+)
+
+# 30 recent traces are in the last bin; of 90 before, 45 are in the first bin and 45 in the last. Together the bins hold
+# 45 and 75 of 120, so that the 5 pseudo-counts are 1.875 and 3.125.
+MOVED_FROM_MORE = 1 - exp(
     -(
-        40.5 / 45 * log(40.5 / 20.5)
-        + 0.5 / 45 * log(0.5 / 20.5)  # eight more bins have 0.5 / 45 on both sides: ln 1 = 0
-        - (2 - 1) / 2 * (1 / 40 + 1 / 40)
+        33.125 / 35 * log(33.125 / 35 / (48.125 / 95))
+        + 1.875 / 35 * log(1.875 / 35 / (46.875 / 95))
+        - (2 - 1) / 2 * (1 / 30 + 1 / 90)
     )
 )
 
@@ -71,10 +79,45 @@ CASES = [
             expects(
                 {
                     "delta_dsdma_domain_alignment": 1
-                    - exp(-(20.5 / 45 * log(20.5 / 40.5) + 20.5 / 45 * log(20.5 / 0.5) - 1 / 40))
+                    - exp(-(23.75 / 45 * log(23.75 / 43.75) + 21.25 / 45 * log(21.25 / 1.25) - 1 / 40))
                 }
             )
         ],
+    ),
+    Case(
+        "5 windows of equal distribution have no drift, whatever their sizes",
+        [
+            row
+            for agent, n_before, values in (
+                ("1,000 and 30", 1000, [0.8]),
+                ("300 and 30", 300, [0.8]),
+                ("half and half", 1000, [0.8, 0.9]),
+                ("tenths", 1000, [bin_ / 10 for bin_ in range(10)]),
+            )
+            for start, n in ((ago(10), n_before), (ago(1), 30))
+            for row in traces(
+                start,
+                n,
+                agent=agent,
+                every=timedelta(seconds=10),
+                **{metric: values * (n // len(values)) for metric in METRICS},
+            )
+        ],
+        [
+            expects(
+                {**{f"delta_{metric}": 0 for metric in METRICS}, "delta_drift": 0, "r_score": norm(1)},
+                agent=agent,
+            )
+            for agent in ("1,000 and 30", "300 and 30", "half and half", "tenths")
+        ],
+    ),
+    Case(
+        "5 pseudo-counts are shared out by all values together, a larger window counting for more",
+        [
+            *traces(ago(10), 90, dsdma_domain_alignment=[1] * 45 + [0] * 45),
+            *traces(ago(1), 30),
+        ],
+        [expects({"delta_dsdma_domain_alignment": MOVED_FROM_MORE})],
     ),
     Case(
         "5 what sampling alone adds is taken off, and drift is not negative",
@@ -82,7 +125,8 @@ CASES = [
             *traces(ago(10), 40, dsdma_domain_alignment=[1] * 20 + [0] * 20),
             *traces(ago(1), 40, dsdma_domain_alignment=[1] * 21 + [0] * 19),
         ],
-        # KL = (21.5 ln(21.5/20.5) + 19.5 ln(19.5/20.5)) / 45 = 0.0011, less than (2 - 1)/2 (1/40 + 1/40) = 0.025.
+        # 5 pseudo-counts, shared out 41 to 39: 2.5625 and 2.4375. KL = (23.5625 ln(23.5625/22.5625) + 21.4375
+        # ln(21.4375/22.4375)) / 45 = 0.001, less than (2 - 1)/2 (1/40 + 1/40) = 0.025.
         [expects({"delta_dsdma_domain_alignment": 0, "delta_drift": 0, "r_score": norm(1)})],
     ),
     Case(
@@ -130,7 +174,7 @@ CASES = [
             expects(
                 {
                     "delta_dsdma_domain_alignment": 1
-                    - exp(-(300.5 / 305 * log(300.5 / 0.5) + 0.5 / 305 * log(0.5 / 300.5) - 1 / 300))
+                    - exp(-(302.5 / 305 * log(302.5 / 2.5) + 2.5 / 305 * log(2.5 / 302.5) - 1 / 300))
                 }
             )
         ],

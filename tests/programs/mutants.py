@@ -173,6 +173,13 @@ def late_and_logged(server: Server) -> Iterator[str]:
         yield from test_late_arrivals.wrong(server, Path(folder))
 
 
+def late_outcomes(server: Server) -> Iterator[str]:
+    """Random events, many of which arrive when their trace is final, and a chain worked out by hand."""
+    import test_late_outcomes
+
+    yield from test_late_outcomes.wrong(server)
+
+
 def increments(server: Server) -> Iterator[str]:
     """Five daily runs beside a full refresh: every table, not only what is published."""
     from conftest import fresh_database
@@ -190,6 +197,7 @@ CHECKS: dict[str, Callable[[Server], Iterator[str]]] = {
     "unit tests": unit_tests,
     "late and logged": late_and_logged,
     "increments": increments,
+    "late outcomes": late_outcomes,
 }
 """Cheapest first."""
 

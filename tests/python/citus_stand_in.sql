@@ -1,15 +1,19 @@
 -- What plain PostgreSQL needs to take itself for a coordinator of Citus: tables stay where they are, but what Citus
--- refuses of one that is distributed is refused. In the schema public, by a superuser.
+-- refuses of one that is distributed is refused. Like those of Citus, its functions are in pg_catalog. By a superuser.
 
 create table public.stand_in_tables (
     relid oid primary key, partmethod "char" not null, repmodel "char" not null, attnum smallint, colocationid bigint
 );
 
-create view public.pg_dist_partition as
+set allow_system_table_mods to on;
+
+create view pg_catalog.pg_dist_partition as
 select
     relid::regclass as logicalrelid, partmethod, repmodel, colocationid, case when attnum is not null then format('varattno %s', attnum) end as partkey
 from public.stand_in_tables
 inner join pg_class on relid = pg_class.oid;
+
+reset allow_system_table_mods;
 
 create function public.stand_in_null_refused() returns trigger language plpgsql as $$
 begin
@@ -31,7 +35,7 @@ begin
     end if;
 end $$;
 
-create function public.create_distributed_table(
+create function pg_catalog.create_distributed_table(
     table_name regclass, distribution_column text, distribution_type text default 'hash', colocate_with text default 'default'
 ) returns void language plpgsql as $$
 declare found smallint; wanted_type oid; other_type oid; beside bigint := table_name::oid;
@@ -61,7 +65,7 @@ begin
     );
 end $$;
 
-create function public.create_reference_table(table_name regclass) returns void language plpgsql as $$
+create function pg_catalog.create_reference_table(table_name regclass) returns void language plpgsql as $$
 begin
     if (select relpersistence = 't' or relkind <> 'r' from pg_class where oid = table_name) then
         raise '% is not an ordinary table', table_name;
@@ -69,14 +73,14 @@ begin
     insert into public.stand_in_tables values (table_name, 'n', 't');
 end $$;
 
-create function public.alter_distributed_table(table_name regclass, colocate_with text) returns void language plpgsql as $$
+create function pg_catalog.alter_distributed_table(table_name regclass, colocate_with text) returns void language plpgsql as $$
 begin
     update public.stand_in_tables
     set colocationid = (select colocationid from public.stand_in_tables where relid = colocate_with::regclass)
     where relid = table_name and partmethod = 'h';
 end $$;
 
-create function public.truncate_local_data_after_distributing_table(function_table regclass)
+create function pg_catalog.truncate_local_data_after_distributing_table(function_table regclass)
 returns void language plpgsql as $$
 begin
     if not exists (select from public.stand_in_tables where relid = function_table) then

@@ -150,7 +150,7 @@ def system_postgres() -> Iterator[Server]:
 
     run("initdb", "-U", "postgres", "--auth=trust", "--encoding=UTF8", "--locale=C.UTF-8", "--no-sync")
     try:
-        options = f"-c listen_addresses= -c fsync=off -k {folder}"
+        options = f"-c listen_addresses= -c fsync=off -c wal_level=logical -k {folder}"
         run("pg_ctl", "-w", "-l", str(folder / "log"), "-o", options, "start")
         try:
             yield Server(str(folder), 5432, "postgres", programs)

@@ -2,21 +2,32 @@
 
 `python real_engine.py URL KEYS FILE...` makes the engine's tables, registers the keys of a JSON file, and stores the
 batches of JSON lines. Verified signatures are taken from the sender's word, as a lens does whose gateway verifies.
+`python real_engine.py verify FILE` says of each batch whether the engine itself verifies it.
 """
 
 from __future__ import annotations
 
+import base64
 import gzip
+import hashlib
 import json
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
-IS_INSTALLED = find_spec("ciris_persist") is not None
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.asymmetric.mldsa import MLDSA65PrivateKey
+
+needs_engine = pytest.mark.skipif(
+    find_spec("ciris_persist") is None,
+    reason="the engine of today's lens is not installed: pip install ciris-persist (Linux x86-64)",
+)
 
 
 def store(
@@ -34,22 +45,87 @@ def store(
     url = f"postgresql://{conninfo['user']}@{quote(str(conninfo['host']), safe='')}:{conninfo['port']}"
     keys_file = home / "keys.json"
     keys_file.write_text(json.dumps(dict(keys)))
+    place = f"{url}/{conninfo['dbname']}"
+    refused: list[str] = json.loads(_run(home, place, keys_file, *files, AFTERWARDS=code))
+    return refused
+
+
+def refusals(
+    home: Path, key_records: Sequence[Mapping[str, Any]], batches: Sequence[Any]
+) -> list[str | None]:
+    """Say for each batch why the engine does not verify it; None where it does.
+
+    :param key_records: rows of the engine's directory of keys, which `key_record` makes.
+    """
+    file = home / "batches.json"
+    file.write_text(json.dumps([list(key_records), list(batches)]))
+    found: list[str | None] = json.loads(_run(home, "verify", file))
+    return found
+
+
+def key_record(key_id: str, ed25519: Ed25519PrivateKey, ml_dsa_65: MLDSA65PrivateKey) -> dict[str, Any]:
+    """A row of the engine's directory of keys, signed by the keys themselves."""
+    envelope = {"key_id": key_id}
+    content = json.dumps(envelope, separators=(",", ":")).encode()
+    signature = ed25519.sign(content)
+    keys = (ed25519.public_key().public_bytes_raw(), ml_dsa_65.public_key().public_bytes_raw())
+    public, public_pqc, first, second = (
+        base64.b64encode(each).decode() for each in (*keys, signature, ml_dsa_65.sign(content + signature))
+    )
+    time = "2026-01-01T00:00:00Z"
+    return {
+        "key_id": key_id, "pubkey_ed25519_base64": public, "pubkey_ml_dsa_65_base64": public_pqc,
+        "algorithm": "hybrid", "identity_type": "agent", "identity_ref": key_id, "valid_from": time,
+        "valid_until": None, "registration_envelope": envelope,
+        "original_content_hash": hashlib.sha256(content).hexdigest(), "scrub_signature_classical": first,
+        "scrub_signature_pqc": second, "scrub_key_id": key_id, "scrub_timestamp": time,
+        "pqc_completed_at": time, "persist_row_hash": "",
+    }  # fmt: skip
+
+
+def _run(home: Path, *arguments: object, **environment: str) -> str:
+    """Run this file as a program; return the last line that it prints."""
     done = subprocess.run(
-        [sys.executable, __file__, f"{url}/{conninfo['dbname']}", keys_file, *files],
-        env={**os.environ, "HOME": str(home), "AFTERWARDS": code},
+        [sys.executable, __file__, *map(str, arguments)],
+        env={**os.environ, "HOME": str(home), **environment},
         capture_output=True,
         text=True,
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    refused: list[str] = json.loads(done.stdout.splitlines()[-1])
-    return refused
+    return done.stdout.splitlines()[-1]
+
+
+def _engine(url: str) -> Any:
+    from ciris_persist import Engine
+
+    return Engine(url, "key-1", pqc_sweep_on_init=False, replication_sweeper_enabled=False)
+
+
+def verify(file: str) -> None:
+    engine = _engine("sqlite::memory:")
+    key_records, batches = json.loads(Path(file).read_text())
+    for record in key_records:
+        engine.put_public_key(json.dumps({"record": record}))
+    found: list[str | None] = []
+    for batch in batches:
+        try:
+            engine.receive_and_persist(json.dumps(batch).encode())
+        except (
+            ValueError
+        ) as error:  # of the schema or of verification; what fails afterwards is no ValueError
+            found.append(str(error))
+        except RuntimeError:
+            found.append(None)
+        else:
+            found.append(None)
+    engine.close(force=True)
+    print(json.dumps(found))
 
 
 def main(url: str, keys_file: str, *files: str) -> None:
-    from ciris_persist import Engine
 
-    engine = Engine(url, "key-1", pqc_sweep_on_init=False, replication_sweeper_enabled=False)
+    engine = _engine(url)
     refused = []
     for key_id, key in json.loads(Path(keys_file).read_text()).items():
         engine.register_public_key(key_id, key)
@@ -66,4 +142,7 @@ def main(url: str, keys_file: str, *files: str) -> None:
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    if sys.argv[1] == "verify":
+        verify(sys.argv[2])
+    else:
+        main(*sys.argv[1:])

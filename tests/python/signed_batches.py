@@ -1,4 +1,4 @@
-"""Batches as the three generations of agents send them, signed with keys of the tests' own."""
+"""Batches as agents of every version send them, signed by every rule with keys of the tests."""
 
 from __future__ import annotations
 
@@ -34,26 +34,85 @@ class Generation:
 
     schema: str | None
     rule: str
-    spell: Callable[[bytes], str]
-    key_id: str
+    spell: Callable[[bytes], str] = urlsafe_unpadded
+    key_id: str = "agent-{:.12}"
     named: bool = True
 
+    @property
+    def has_profile(self) -> bool:
+        return self.rule in ("sorted_json", "jcs")
 
-OLD = Generation(None, "components", urlsafe_unpadded, "agent-{:.12}", named=False)
-MIDDLE = Generation("2.7.9", "sorted_json", urlsafe_unpadded, "agent-{:.12}")
+    @property
+    def signs_ids(self) -> bool:
+        return self.has_profile or self.rule == "nine_fields"
+
+
+OLD = Generation(None, "components", named=False)
+COMPACT = Generation(None, "components_compact")
+TWO_FIELDS = Generation(None, "two_fields")
+TWO_FIELDS_OF_2_7 = Generation("2.7.0", "two_fields")
+TWO_FIELDS_OF_ENGINE = Generation("2.7.legacy", "two_fields")
+NINE_FIELDS = Generation("2.7.0", "nine_fields")
+MIDDLE = Generation("2.7.9", "sorted_json")
 NEW = Generation("3.0.0", "jcs", standard, "ciris-agent-bootstrap-{:.10}")
-GENERATIONS = (OLD, MIDDLE, NEW)
+GENERATIONS = (
+    *(OLD, COMPACT, TWO_FIELDS, TWO_FIELDS_OF_2_7, TWO_FIELDS_OF_ENGINE, NINE_FIELDS, MIDDLE, NEW),
+)
+PROFILE = {
+    "agent_role": "probe", "agent_template": "probe-default", "deployment_domain": "general",
+    "deployment_type": "test", "deployment_region": None, "deployment_trust_mode": "sovereign",
+}  # fmt: skip
+COMPONENT_TYPES = {
+    "THOUGHT_START": "observation", "SNAPSHOT_AND_CONTEXT": "context", "DMA_RESULTS": "rationale",
+    "IDMA_RESULT": "rationale", "ASPDMA_RESULT": "rationale", "CONSCIENCE_RESULT": "conscience",
+    "ACTION_RESULT": "action",
+}  # fmt: skip
+
+
+def without_empty(value: Any) -> Any:
+    """What agents from 1.9.7 on leave of a value before they sign it."""
+    if isinstance(value, dict):
+        pairs = ((name, without_empty(inner)) for name, inner in value.items())
+        return {name: inner for name, inner in pairs if inner is not None and inner not in ("", [], {})}
+    if isinstance(value, list):
+        return [without_empty(inner) for inner in value if inner is not None]
+    return value
 
 
 def signed_bytes(trace: dict[str, Any], rule: str) -> bytes:
     """The bytes that an agent signs, written down once more, apart from the package."""
+    components = [
+        {name: component[name] for name in ("component_type", "data", "event_type", "timestamp")}
+        for component in trace["components"]
+    ]
     if rule == "components":
-        names = ("component_type", "data", "event_type", "timestamp")
-        return json.dumps([{n: c[n] for n in names} for c in trace["components"]], sort_keys=True).encode()
-    signed = {name: trace[name] for name in (*NINE_OF_ENVELOPE, "components")}
-    if rule == "jcs":
-        return rfc8785.dumps(signed)
-    return json.dumps(signed, sort_keys=True, separators=(",", ":")).encode()
+        return json.dumps(components, sort_keys=True).encode()
+    if rule == "components_compact":
+        for component in components:
+            component["data"] = without_empty(component["data"])
+        return compact(components)
+    components = without_empty(components)
+    if rule == "two_fields":
+        return compact({"components": components, "trace_level": trace["trace_level"]})
+    signed = {name: trace[name] for name in NINE_OF_ENVELOPE if name in trace} | {"components": components}
+    if rule == "nine_fields":
+        return compact(signed)
+    for component, sent in zip(components, trace["components"], strict=True):
+        component["agent_id_hash"] = sent.get("agent_id_hash", trace["agent_id_hash"])
+    return rfc8785.dumps(doubles(signed)) if rule == "jcs" else compact(signed)
+
+
+def compact(value: Any) -> bytes:
+    return json.dumps(value, sort_keys=True, separators=(",", ":")).encode()
+
+
+def doubles(value: Any) -> Any:
+    """A value with its integers as doubles, which are the numbers that RFC 8785 knows."""
+    if isinstance(value, dict):
+        return {name: doubles(inner) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [doubles(inner) for inner in value]
+    return float(value) if type(value) is int else value
 
 
 @dataclass
@@ -81,7 +140,7 @@ class Agent:
         """Newer agents are called by their key's fingerprint, the older ones by something else."""
         return (
             hashlib.sha256(b"name %d" % self.seed).hexdigest()[:16]
-            if self.generation is OLD
+            if self.generation in (OLD, COMPACT)
             else self.fingerprint[:16]
         )
 
@@ -135,13 +194,21 @@ class Agent:
             "completed_at": moment[-1],
             "trace_level": "generic",
             "components": [
-                {"component_type": kind.lower(), "event_type": kind, "timestamp": when, "data": content}
+                {
+                    "component_type": COMPONENT_TYPES[kind],
+                    "event_type": kind,
+                    "timestamp": when,
+                    "data": content,
+                }
                 for (kind, content), when in zip(data.items(), moment, strict=True)
             ],
         }
-        if self.generation is not OLD:
+        if self.generation.schema is not None:
             trace["trace_schema_version"] = self.generation.schema
-            trace["deployment_profile"] = {"agent_role": "probe", "deployment_region": None}
+        if self.generation.has_profile:
+            trace["deployment_profile"] = dict(PROFILE)
+            for component in trace["components"]:
+                component["agent_id_hash"] = self.hash
         return self.sign(trace)
 
 

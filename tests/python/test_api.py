@@ -564,7 +564,7 @@ def test_pages_of_an_earlier_as_of(client, marts):
     assert fleet.status_code == 200
     assert "as of <time datetime=2026-06-10T00:00:00Z>" in fleet.text
     reasons = [a["verdict_reason"] for a in get(client, "/capacity/fleet", as_of="2026-06-10")["agents"]]
-    assert "0.11 to 0.34 lies below 0.6; falling since 9 June" in reasons
+    assert "0.11 to 0.32 lies below 0.6; falling since 9 June" in reasons
     assert all(html.escape(reason) in fleet.text for reason in reasons)
     for window_days in (7, 30):
         page = client.get(f"/alerts?as_of=2026-06-10&window_days={window_days}").text
@@ -612,7 +612,7 @@ def test_factors_are_explained_from_the_marts(client, marts):
         assert weighs_most["parts"] == [{**part, "part": lens_name(part["part"])} for part in parts]
     words = get(client, "/factors/Link")["weighs_most"]["words"]
     assert words == (
-        "Of the 0.463 missing from 1, broken chain of evidence (I_chain) cost 0.205, deferrals judged poor "
+        "Of the 0.461 missing from 1, broken chain of evidence (I_chain) cost 0.205, deferrals judged poor "
         "(Q_deferral) 0.135."
     )
 

@@ -8,16 +8,19 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import psycopg
 import pytest
+import yaml
 from dbt.cli.main import dbtRunner
 from starlette.testclient import TestClient
 
 from ciris_scoring.basics.dbt import parse, read_relations
-from ciris_scoring.basics.errors import InputError, ProfileError
+from ciris_scoring.basics.errors import InputError, ProfileError, RunRefused
 from ciris_scoring.basics.project import Project, load_project
+from ciris_scoring.basics.root_project import overrides
 from ciris_scoring.job.run import run
 from ciris_scoring.lab.embedded import SCHEMA, Server
 from ciris_scoring.project_files import copy_project
@@ -243,3 +246,208 @@ def test_schemas_of_another_name_need_no_package(consumer, tmp_path):
     shutil.copy(REPOSITORY / "integration_tests/macros/generate_schema_name.sql", tmp_path / "macros")
     project = load_project(tmp_path, consumer.database.profiles_dir)
     assert set(read_relations(project).schemas) == {SCHEMA, "staging", "intermediate"}
+
+
+# --- settings of the root project -------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def manifest(consumer: Consumer) -> Any:
+    return parse(consumer.load())
+
+
+def found_overrides(manifest: Any, section: str, settings: dict[str, Any]) -> list[dict[str, Any]]:
+    """Settings that the package does not let a root project make, of these in one section of dbt_project.yml."""
+    config = SimpleNamespace(
+        project_name="consumer",
+        credentials=SimpleNamespace(type="postgres", database="theirs"),
+        **{"models": {}, "seeds": {}, "data_tests": {}, section: settings},
+    )
+    return overrides(config, manifest)
+
+
+REFUSED = [
+    ("models", "+materialized", "table"),
+    ("models", "+materialized", "view"),
+    ("models", "materialized", "incremental"),
+    ("models", "+pre-hook", "set role theirs"),
+    ("models", "+pre_hook", ["select 1"]),
+    ("models", "+post-hook", {"sql": "select 1"}),
+    ("models", "+contract", {"enforced": False}),
+    ("models", "+enabled", False),
+    ("models", "+database", "elsewhere"),
+    ("models", "+event_time", "as_of"),
+    ("models", "+indexes", [{"columns": ["as_of"]}]),
+    ("models", "+unlogged", True),
+    ("models", "+sql_header", "set role theirs"),
+    ("models", "+column_types", {"n": "text"}),
+    ("models", "+quoting", {"identifier": True}),
+    ("models", "+full_refresh", True),
+    ("models", "+meta", {"rewritten": "whole"}),
+    ("seeds", "+enabled", False),
+    ("seeds", "+post-hook", "select 1"),
+    ("seeds", "+delimiter", ";"),
+    ("seeds", "+column_types", {"window_days": "text"}),
+    ("data_tests", "+severity", "warn"),
+    ("data_tests", "+warn_if", "> 10"),
+    ("data_tests", "+error_if", "> 1000"),
+    ("data_tests", "+fail_calc", "0"),
+    ("data_tests", "+where", "false"),
+    ("data_tests", "+limit", 0),
+    ("data_tests", "+enabled", False),
+    ("data_tests", "+store_failures", True),
+    ("data_tests", "+store_failures_as", "table"),
+    ("data_tests", "+schema", "audit"),
+]
+
+
+@pytest.mark.parametrize(("section", "setting", "value"), REFUSED)
+def test_a_setting_that_decides_what_is_kept_is_found_at_any_level(manifest, section, setting, value):
+    name = setting.lstrip("+").replace("-", "_")
+    for path in ([], ["ciris_scoring"]):
+        settings: dict[str, Any] = {setting: value}
+        for level in reversed(path):
+            settings = {level: settings}
+        [override] = found_overrides(manifest, section, settings)
+        assert (override["setting"], override["value"]) == (name, value)
+        written = f"+{name.replace('_hook', '-hook')}"
+        assert override["place"] == ": ".join([section, *path, written])
+        assert override["own_place"] == f"{section}: consumer: {written}"
+        assert override["is_scoped"] == bool(path)
+
+
+@pytest.mark.parametrize(
+    ("section", "setting", "value"),
+    [("models", "+schema", "reports"), ("models", "+alias", "x"), ("seeds", "+schema", "seeds")],
+)
+def test_relations_are_renamed_only_below_the_name_of_the_package(manifest, section, setting, value):
+    assert len(found_overrides(manifest, section, {setting: value})) == 1
+    assert found_overrides(manifest, section, {"ciris_scoring": {setting: value}}) == []
+    assert found_overrides(manifest, section, {"consumer": {setting: value}}) == []
+
+
+def test_a_setting_of_one_node_is_found(manifest):
+    marts = {"fct_score_comparisons": {"+enabled": False}}
+    [override] = found_overrides(manifest, "models", {"ciris_scoring": {"marts": marts}})
+    assert override["node"] == "model fct_score_comparisons" and override["n_nodes"] == 1
+    one = {"assert_published_scores_are_the_candidates": {"+severity": "warn"}}
+    [override] = found_overrides(manifest, "data_tests", {"ciris_scoring": {"singular": one}})
+    assert override["node"] == "test assert_published_scores_are_the_candidates"
+
+
+@pytest.mark.parametrize(
+    ("section", "settings"),
+    [
+        ("models", {"+tags": ["nightly"], "+docs": {"show": False}, "+meta": {"owner": "us"}}),
+        ("models", {"+grants": {"select": ["bi"]}, "+persist_docs": {"relation": False}, "+group": "us"}),
+        ("models", {"+database": "theirs", "+enabled": True, "+full_refresh": False}),
+        ("models", {"+on_schema_change": "fail", "+incremental_strategy": "append", "+unique_key": "id"}),
+        ("models", {"+of_another_tool": 1, "consumer": {"+materialized": "table", "+pre-hook": "select 1"}}),
+        ("models", {"ciris_scoring": {"marts": {"dim_days": {"+enabled": False}}}}),
+        ("seeds", {"+quote_columns": True, "consumer": {"+delimiter": ";"}}),
+        ("data_tests", {"+tags": ["nightly"], "+meta": {"owner": "us"}, "consumer": {"+severity": "warn"}}),
+    ],
+)
+def test_a_setting_that_decides_nothing_is_theirs(manifest, section, settings):
+    assert found_overrides(manifest, section, settings) == []
+
+
+def set_in_project(consumer: Consumer, **sections: dict[str, Any]) -> None:
+    """Add settings to their dbt_project.yml."""
+    path = consumer.folder / "dbt_project.yml"
+    content = yaml.safe_load(path.read_text())
+    for section, settings in sections.items():
+        content[section] = {**content.get(section, {}), **settings}
+    path.write_text(yaml.safe_dump(content))
+
+
+@pytest.fixture
+def edited(consumer: Consumer) -> Iterator[Consumer]:
+    """Their project, whose dbt_project.yml a test may edit."""
+    path = consumer.folder / "dbt_project.yml"
+    before = path.read_text()
+    yield consumer
+    path.write_text(before)
+
+
+def rows(connection: psycopg.Connection) -> list[tuple]:
+    """Every relation of theirs but the log of runs, with its identity and number of rows."""
+    found = connection.execute(
+        "select n.nspname, c.relname, c.oid from pg_class as c join pg_namespace as n on n.oid = c.relnamespace"
+        " where c.relkind in ('r', 'v') and n.nspname !~ '^(pg_|information_schema)'"
+        " and c.relname not in ('int_runs', 'fct_scoring_runs')"
+        " order by 1, 2"
+    ).fetchall()
+    return [
+        (*names, connection.execute(f'select count(*) from "{names[0]}"."{names[1]}"').fetchall())
+        for names in found
+    ]
+
+
+def test_settings_of_the_root_are_refused_before_anything_is_written(edited, marts):
+    before = rows(marts)
+    set_in_project(
+        edited,
+        models={"+materialized": "table", "+schema": "everything", "+full_refresh": True},
+        seeds={"ciris_scoring": {"+post-hook": "select 1"}},
+        data_tests={"+severity": "warn", "+enabled": False},
+    )
+    refused = edited.dbt("build", "--vars", f"{{ciris_as_of: '{SECOND.isoformat()}'}}")
+    assert not refused.success
+    said = str(refused.exception)
+    for text in (
+        "models: +materialized is 'table' in the root project",
+        "Write it below the project's own name: models: consumer: +materialized.",
+        "models: +schema is 'everything'",
+        "models: +full_refresh is true in the root project, which changes model int_runs of ciris_scoring",
+        "seeds: ciris_scoring: +post-hook is 'select 1'",
+        "Take it out.",
+        "data_tests: +severity is 'warn'",
+        "data_tests: +enabled is false",
+    ):
+        assert text in said, said
+    assert rows(marts) == before
+    with pytest.raises(RunRefused, match="models: .materialized is 'table'"):
+        run(edited.load(), SECOND.isoformat(), full_refresh=False, allow_rescoring=False)
+    assert rows(marts) == before
+
+
+@pytest.mark.parametrize("value", [True, False])
+def test_a_full_refresh_of_some_nodes_is_refused(edited, marts, value):
+    """By the setting full_refresh, in a run that is not one, or is one."""
+    before = rows(marts)
+    set_in_project(edited, models={"ciris_scoring": {"marts": {"+schema": "trust", "+full_refresh": value}}})
+    options = [] if value else ["--full-refresh"]
+    variables = f"{{ciris_as_of: '{SECOND.isoformat()}', ciris_allow_rescoring: true}}"
+    refused = edited.dbt("build", *options, "--vars", variables)
+    assert not refused.success
+    assert f"is {str(value).lower()}, but this run is" in str(refused.exception)
+    assert "full_refresh" in str(refused.exception) and "dbt_project.yml" in str(refused.exception)
+    assert rows(marts) == before
+
+
+def test_a_root_that_never_refreshes_fully_may_build_but_not_refresh(edited, marts):
+    set_in_project(edited, models={"+full_refresh": False}, seeds={"+full_refresh": False})
+    variables = ("--vars", f"{{ciris_as_of: '{SECOND.isoformat()}', ciris_allow_rescoring: true}}")
+    before = rows(marts)
+    refused = edited.dbt("build", "--full-refresh", *variables)
+    assert "Option --full-refresh is set, but the setting full_refresh" in str(refused.exception)
+    assert rows(marts) == before
+    built = edited.dbt("build", *variables)
+    assert built.success, built.exception
+
+
+def test_settings_of_dbt_s_incremental_models_change_nothing(edited, marts):
+    query = "select count(*), count(distinct as_of) from trust.fct_capacity_scores"
+    before = marts.execute(query).fetchall()
+    set_in_project(
+        edited,
+        models={
+            "+incremental_strategy": "append",
+            "+on_schema_change": "append_new_columns",
+            "+unique_key": "id",
+        },
+    )
+    built = edited.dbt("build", "--vars", f"{{ciris_as_of: '{SECOND.isoformat()}'}}")
+    assert built.success, built.exception
+    assert marts.execute(query).fetchall() == before

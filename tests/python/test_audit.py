@@ -14,7 +14,7 @@ from conftest import Database, copy_of, fresh_database
 from signed_batches import GENERATIONS, MIDDLE, Agent, batch
 from test_load import command, write, write_keys
 
-AGENT = Agent(MIDDLE, 7)
+AGENT = Agent(MIDDLE, 70)
 OTHERS = [Agent(generation, seed) for seed, generation in enumerate(GENERATIONS)]
 
 
@@ -45,7 +45,7 @@ def audit(database: Database, folder: Path, *options: str) -> tuple[int, dict[st
 def test_an_honest_database_is_confirmed(loaded, folder):
     exit_code, found = audit(loaded, folder)
     assert (exit_code, found["is_confirmed"], found["n_discrepancies"]) == (0, True, 0)
-    assert found["traces_in_files"] == found["traces_in_database"] == found["verified"] == 29
+    assert found["traces_in_files"] == found["traces_in_database"] == found["verified"] == 44
     assert found["chain"] == {"gaps": 0, "rewinds": 0, "repeats": 0}
     page = command(loaded, "audit", folder, "--keys", folder / "keys.json")
     assert page.exit_code == 0 and "Confirmed" in page.stdout

@@ -447,6 +447,8 @@ VARIABLES = [
     bad_variable("lookback_periods", "6", "whole number of 0 or more"),
     bad_variable("late_detection_periods", -1, "whole number"),
     bad_variable("late_detection_periods", "6", "whole number"),
+    bad_variable("lock_wait_seconds", -1, "from 0 to 86400"),
+    bad_variable("lock_wait_seconds", "60", "from 0 to 86400"),
     bad_variable("scoring_work_mem", 6, "a size such as 256MB"),
     bad_variable("scoring_work_mem", "6", "a size such as 256MB"),
     bad_variable("traces_from", "soon", "time"),

@@ -89,3 +89,28 @@ def test_a_missing_right_is_said_with_its_grant(database: Database) -> None:
             connection.execute("drop role looker")
     assert result.exit_code == 1
     assert "grant usage on schema" in result.stdout and "create schema" in result.stdout
+
+
+def test_functions_of_source_views_are_named_unless_they_have_a_search_path(database: Database) -> None:
+    with database.connect() as connection:
+        create_loose_sources(connection)
+        connection.execute(
+            """
+            create function cirislens.cleaned(varchar) returns varchar language sql stable as 'select $1';
+            create function cirislens.with_path(varchar) returns varchar language sql stable
+                set search_path = cirislens, pg_temp as 'select $1';
+            create function cirislens.parsed(value varchar) returns varchar language sql return value;
+            alter table cirislens.wbd_deferrals rename to kept;
+            create view cirislens.wbd_deferrals as
+            select
+                deferral_id, agent_id, cirislens.cleaned(agent_name) as agent_name, cirislens.parsed(status) as status,
+                cirislens.with_path(resolution_summary::varchar) as resolution_summary, resolved_at, created_at
+            from cirislens.kept
+            """
+        )
+    result = invoke("check", *at(database), "--json")
+    remarks = " ".join(json.loads(result.stdout)["remarks"])
+    assert (
+        "alter function cirislens.cleaned(character varying) set search_path = cirislens, pg_temp;" in remarks
+    )
+    assert "with_path" not in remarks and "parsed" not in remarks

@@ -14,7 +14,7 @@ import psycopg
 import pytest
 
 from ciris_scoring.basics.connection import connect
-from ciris_scoring.basics.dbt import environment_of_sessions
+from ciris_scoring.basics.dbt import invoke as invoke_dbt
 from ciris_scoring.basics.errors import CirisError
 from ciris_scoring.basics.project import load_project
 from ciris_scoring.basics.source_schema import (
@@ -161,10 +161,11 @@ def test_simulated_sources_are_distributed_with_the_agent_in_their_key(coordinat
 
 @pytest.mark.parametrize(("distribution", "expected"), [("citus", "1"), ("none", "8")])
 def test_sessions_of_a_cluster_plan_joins_as_they_are_written(database, distribution, expected):
-    """Python's, and dbt's, which take them from the environment."""
+    """Python's and dbt's."""
     variables = {"ciris_distribution": distribution}
     project = load_project(REPOSITORY, database.profiles_dir, cli_vars=variables)
     with connect(project) as connection:
         assert connection.execute("show join_collapse_limit").fetchone() == (expected,)
-    with environment_of_sessions(project), psycopg.connect(database.conninfo) as connection:
-        assert connection.execute("show join_collapse_limit").fetchone() == (expected,)
+    inline = "{{ run_query('show join_collapse_limit')[0][0] if execute }}"
+    shown = invoke_dbt(project, ["compile", "--inline", inline], project.cli_vars)
+    assert shown.results[0].node.compiled_code == expected

@@ -26,17 +26,13 @@ from command_line import at, invoke
 from conftest import REPOSITORY, Database, fresh_database
 from event_lens import AS_EVENTS, write_as_events
 from pipeline import create_loose_sources, kept_parsed, score
+from real_engine import needs_engine
 from test_bad_input import dbt, restore, saved
 from test_real_traces import DATA, period_end
 
 PUT_TOGETHER = f"{SCHEMA}_staging.stg_cirislens__event_traces"
 BATCHES = sorted(DATA.glob("batches/*/batches.jsonl.gz"))
 ERASED = "3f764637717ba9ec"
-
-needs_engine = pytest.mark.skipif(
-    not real_engine.IS_INSTALLED,
-    reason="the engine of today's lens is not installed: pip install ciris-persist (Linux x86-64)",
-)
 
 
 # --- The same batches by both ways ------------------------------------------------------------------------------------

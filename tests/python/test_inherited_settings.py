@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import json
+import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 
 import psycopg
 import pytest
 from psycopg import sql
 
+from ciris_scoring.basics.connection import connect
+from ciris_scoring.basics.dbt import invoke
+from ciris_scoring.basics.errors import DatabaseError
+from ciris_scoring.basics.project import load_project
 from ciris_scoring.lab.embedded import SCHEMA, write_profile
-from conftest import Database
+from command_line import at
+from conftest import REPOSITORY, Database
+from kills import PATIENCE_SECONDS
 from nasty_fleet import START, nasty_fleet
 from pipeline import create_loose_sources, differences_from_brute_force, load_rows, score, table_differences
 from test_bad_input import dbt
@@ -34,6 +42,14 @@ HOSTILE = {
     "default_transaction_isolation": "serializable",
     "default_transaction_deferrable": "on",
     "default_transaction_read_only": "on",
+    "statement_timeout": "20s",
+    "lock_timeout": "1ms",
+    "transaction_timeout": "20s",
+    "idle_in_transaction_session_timeout": "1s",
+    "idle_session_timeout": "1s",
+    "temp_file_limit": "0",
+    "restrict_nonsystem_relation_kind": "view, foreign-table",
+    "tcp_user_timeout": "1ms",
 }
 # What a search path may find before PostgreSQL's own functions, and before scratch tables.
 TRAPS = """
@@ -63,7 +79,10 @@ def hostile_role(database: Database) -> Iterator[str]:
             known = connection.execute("select from pg_settings where lower(name) = lower(%s)", [name])
             if known.fetchone() is None:  # not in this version
                 continue
-            setting = sql.SQL(value) if name == "search_path" else sql.Literal(value)
+            is_list = name in ("search_path", "restrict_nonsystem_relation_kind")
+            setting = (
+                sql.SQL(value.replace("foreign-table", '"foreign-table"')) if is_list else sql.Literal(value)
+            )
             for place in places:
                 connection.execute(
                     sql.SQL("alter {} set {} to {}").format(place, sql.Identifier(name), setting)
@@ -116,3 +135,98 @@ def test_models_need_transactions(database: Database) -> None:
     outcome = dbt(database, "build", variables={"ciris_as_of": "2026-06-15"})
     assert not outcome.succeeded
     assert "Target dev has autocommit: true" in outcome.said
+
+
+# --- limits that would stop a run -------------------------------------------------------------------------------------
+
+LIMITS = {
+    "statement_timeout": ("10s", "0"),
+    "lock_timeout": ("1ms", "0"),
+    "transaction_timeout": ("10s", "0"),
+    "idle_in_transaction_session_timeout": ("1s", "0"),
+    "idle_session_timeout": ("10s", "0"),
+    "temp_file_limit": ("0", "-1"),
+    "restrict_nonsystem_relation_kind": ("view", ""),
+}
+"""The value that a session inherits, and the one that it has in a run of a superuser."""
+PLACES = {
+    "role": "alter role postgres set {}",
+    "database": "alter database {database} set {}",
+    "server": "alter system set {}",
+}
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_limits_of_role_database_and_server_are_lifted(every_database: Database, place: str) -> None:
+    database = every_database
+    with database.connect() as connection:
+        create_loose_sources(connection)
+        known = {name for (name,) in connection.execute("select name from pg_settings")}
+        limits = {name: values for name, values in LIMITS.items() if name in known}
+        for name, (value, _) in limits.items():
+            change = PLACES[place].format(f"{name} = '{value}'", database=database.name)
+            connection.execute(change)
+        connection.execute("select pg_reload_conf()")
+    expected = {name: lifted for name, (_, lifted) in limits.items()}
+    query = " union all ".join(
+        f"select '{name}' as name, current_setting('{name}') as setting" for name in limits
+    )
+    project = load_project(REPOSITORY, database.profiles_dir)
+    asked = "{{ run_query(%s) | map('list') | list | tojson if execute }}"
+    try:
+        wait_until(
+            database, lambda found: found == {name: value for name, (value, _) in limits.items()}, query
+        )
+        with connect(project) as connection:
+            assert dict(connection.execute(query).fetchall()) == expected
+        of_run = invoke(project, ["compile", "--inline", asked % json.dumps(query)], {})
+        assert dict(json.loads(of_run.results[0].node.compiled_code)) == expected
+        in_plain_dbt = asked % f"session_settings() ~ {json.dumps(query)}"
+        of_plain_dbt = plain_compile(database, in_plain_dbt)
+        assert dict(json.loads(of_plain_dbt)) == expected
+    finally:
+        with database.connect() as connection:
+            connection.execute("alter role postgres reset all")
+            connection.execute("alter system reset all")
+            connection.execute("select pg_reload_conf()")
+
+
+def wait_until(database: Database, holds: Callable[[dict[str, str]], bool], query: str) -> None:
+    """Until new sessions inherit the settings: the server reads its configuration a moment later."""
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while True:
+        with database.connect() as connection:
+            if holds(dict(connection.execute(query).fetchall())):
+                return
+        assert time.monotonic() < deadline, "the settings are not inherited"
+        time.sleep(0.05)
+
+
+def plain_compile(database: Database, inline: str) -> str:
+    """What plain dbt makes of an inline template."""
+    from dbt.cli.main import dbtRunner
+
+    outcome = dbtRunner().invoke(
+        ["compile", "--inline", inline, *at(database), "--quiet", "--log-level", "none"]
+    )
+    assert outcome.success, outcome.exception
+    return outcome.result.results[0].node.compiled_code
+
+
+def test_limit_that_a_role_may_not_lift_is_named(every_database: Database) -> None:
+    role = f"limited_{uuid.uuid4().hex[:12]}"
+    with every_database.connect() as connection:
+        connection.execute(f"create role {role} login; alter role {role} set temp_file_limit = 0")
+    write_target(every_database, role, SCHEMA)
+    project = load_project(REPOSITORY, every_database.profiles_dir)
+    many_rows = (
+        "select count(*) from (select n from generate_series(1, 100000) as n order by -n offset 1) as rows"
+    )
+    try:
+        with pytest.raises(DatabaseError, match="temp_file_limit") as failed, connect(project) as connection:
+            connection.execute("set work_mem to '64kB'")
+            connection.execute(many_rows)
+        assert "alter role ROLE set temp_file_limit = -1" in failed.value.hint
+    finally:
+        with every_database.connect() as connection:
+            connection.execute(f"drop role {role}")

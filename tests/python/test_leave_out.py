@@ -31,7 +31,7 @@ LEFT = {
     *["nulls_and_ranges_of_deferral_outcomes", "nulls_and_ranges_of_components"],
     *["int_scoring_parameters", "dim_scoring_parameters", "dim_scoring_windows", "dim_capacity_categories"],
     "dim_days",
-    "stg_cirislens__event_traces",
+    *["stg_cirislens__trace_events", "stg_cirislens__event_traces"],
     *["stg_cirislens__covenant_traces", "stg_cirislens__covenant_trace_batches"],
     *["stg_cirislens__covenant_public_keys", "stg_cirislens__wbd_deferrals"],
     *["int_agent_names", "int_core_identity", "int_integrity", "int_resilience_inputs", "int_resilience"],

@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +23,11 @@ import psycopg
 import pytest
 from click.testing import CliRunner, Result
 
-from ciris_scoring.audit import files
+from ciris_scoring.audit import documents, files, keys, strict_json
 from ciris_scoring.audit import load as loading
 from ciris_scoring.audit.load import Summary, load
+from ciris_scoring.audit.reasons import Rejected
+from ciris_scoring.audit.signatures import Verifier
 from ciris_scoring.audit.store import VERIFICATION_TABLE
 from ciris_scoring.basics.errors import DatabaseError, InputError
 from ciris_scoring.basics.project import Project, load_project
@@ -32,10 +35,23 @@ from ciris_scoring.basics.source_schema import SOURCE_TABLES, TRACE_COLUMNS
 from ciris_scoring.cli import main
 from command_line import at
 from conftest import REPOSITORY, Database
-from signed_batches import GENERATIONS, NEW, OLD, Agent, batch, deferral, standard, urlsafe_unpadded
+from signed_batches import (
+    GENERATIONS,
+    NEW,
+    START,
+    TWO_FIELDS,
+    TWO_FIELDS_OF_2_7,
+    Agent,
+    batch,
+    deferral,
+    standard,
+    urlsafe_unpadded,
+)
+from test_real_traces import DATA
 from test_signatures import mutated
 
 Json = dict[str, Any]
+NOT_SIGNING_IDS = [generation for generation in GENERATIONS if not generation.signs_ids]
 
 
 @pytest.fixture
@@ -121,11 +137,14 @@ def test_every_generation_is_verified_and_loaded(every_database, tmp_path):
     assert loaded["thought_start"] == components["THOUGHT_START"]
     assert loaded["action_result"] == components["ACTION_RESULT"]
     found = everything(database)
-    assert [row[1:6] for row in found["covenant_trace_batches"]][0][2:] == (9, 9, 0)
+    assert [row[1:6] for row in found["covenant_trace_batches"]][0][2:] == (24, 24, 0)
     [(_, agent, name, status, summary, resolved, created)] = found["wbd_deferrals"]
     assert (agent, name, status, summary, resolved) == (agents[0].hash, None, "PENDING", None, None)
     assert created.isoformat() == "2026-06-01T09:00:00+00:00"
     assert "1 startup, 1 wbd_deferral; 1 deferral loaded" in result.output
+    assert re.search(
+        r"deferrals +not signed: anybody could have written them, for any agent +1\n", result.output
+    )
 
 
 def test_entropy_that_was_not_looked_at_is_null(project, database, tmp_path):
@@ -249,14 +268,17 @@ def test_every_trace_that_was_sent_is_accounted_for(database, tmp_path):
 
 
 def test_all_problems_are_listed_where_they_are_asked_for(database, tmp_path):
-    path = write(tmp_path, "batch.json", batch(Agent().trace() for _ in range(25)))
-    for options, n_listed in (([], 20), (["--all"], 25)):
+    agent = Agent()
+    documents = [batch(agent.trace() for _ in range(n)) for n in (10, 25)]
+    path = write(tmp_path, "batches.jsonl", *documents)
+    for options, n_listed in (([], 20), (["--all"], 30)):
         output = command(database, "load", path, *options).output
-        assert output.count("unknown_key: ") == n_listed
-        assert ("and 5 more; --all lists all." in output) == (not options)
+        assert output.count("unknown_key: ") == n_listed and "35 problems:" in output
+        assert f"and {35 - n_listed} more; --all lists 20 of each batch." in output
         with database.connect() as connection:
             connection.execute("drop schema cirislens cascade")
-    assert len(json.loads(command(database, "load", path, "--json").stdout)["problems"]) == 25
+    told = json.loads(command(database, "load", path, "--json").stdout)
+    assert (len(told["problems"]), told["n_problems"]) == (30, 35)
 
 
 def test_keys_that_are_registered_are_not_asked_for(database, tmp_path):
@@ -417,8 +439,8 @@ def test_what_a_signature_is_worth(project, database, tmp_path, generation):
     for alter, reason in ALTERED:
         altered, good = agent.trace(), agent.trace()
         alter(altered)
-        if reason == "unsupported_schema" and generation is OLD:
-            reason = None  # what the oldest agents sign has no schema in it, so a known rule verifies it
+        if reason == "unsupported_schema" and not generation.signs_ids:
+            reason = None  # older agents do not sign the schema, so a known rule verifies the trace
         expected[altered["trace_id"]] = (reason is None, reason or generation.rule)
         expected[good["trace_id"]] = (True, generation.rule)
         sent += [altered, good]
@@ -428,16 +450,28 @@ def test_what_a_signature_is_worth(project, database, tmp_path, generation):
     assert sorted(reasons(summary)) == sorted(reason for ok, reason in expected.values() if not ok)
 
 
-def test_what_the_oldest_agents_do_not_sign_must_follow_from_what_they_sign(project, database, tmp_path):
-    agent = Agent(OLD)
-    altered = [agent.trace() for _ in range(4)]
+@pytest.mark.parametrize("generation", NOT_SIGNING_IDS, ids=lambda generation: generation.rule)
+def test_unsigned_field_that_contradicts_signed_ones_is_unconfirmed(project, database, tmp_path, generation):
+    agent = Agent(generation)
+    altered = [agent.trace() for _ in range(6)]
     altered[0]["completed_at"] = "2026-06-01T08:59:59+00:00"
     altered[1]["started_at"] = "2026-06-01T08:59:59+00:00"
     altered[2]["trace_id"] += "0"
     altered[3]["thought_id"] += "0"
+    altered[4]["trace_id"] = altered[4]["trace_id"][:-1] + "1"  # a second later
+    altered[5]["components"].append(altered[5]["components"].pop(0))
     path = write(tmp_path, "batch.json", batch([agent.trace(), *altered]))
     summary = load(project, [path], [write_keys(tmp_path, agent)])
-    assert reasons(summary) == ["unconfirmed_field"] * 4
+    assert reasons(summary) == [*["unconfirmed_field"] * 5, "bad_signature"]
+
+
+@pytest.mark.parametrize("generation", NOT_SIGNING_IDS, ids=lambda generation: generation.rule)
+def test_trace_id_made_in_the_second_after_the_first_component_is_confirmed(generation):
+    """42 of 620 real traces of agents 2.7 are like this: the id has the time at which the component was handled."""
+    agent = Agent(generation)
+    trace = agent.trace(at=START + timedelta(milliseconds=900))
+    trace["trace_id"] = trace["trace_id"][:-1] + "1"
+    assert Verifier({agent.key_id: agent.public_bytes}).verify(trace).rule == generation.rule
 
 
 @pytest.mark.parametrize("generation", GENERATIONS, ids=lambda generation: generation.rule)
@@ -455,6 +489,64 @@ def test_a_key_signs_for_one_agent(project, database, tmp_path, generation, at_o
             summary = load(project, [write(tmp_path, f"{number}.json", document)], [keys])
     assert reasons(summary) == ["foreign_key"]
     assert verdicts(database)[stolen["trace_id"]] == (False, "foreign_key")
+
+
+def test_real_trace_of_agent_2_7_8_verifies_by_two_fields(project, database, tmp_path):
+    """Signed again with a key of the test, because its own key is not published."""
+    trace = json.loads(gzip.decompress((DATA / "traces" / "agent-2.7.8.json.gz").read_bytes()))
+    agent = Agent(TWO_FIELDS_OF_2_7)
+    path = write(tmp_path, "batch.json", batch([agent.sign(trace)]))
+    summary = load(project, [path], [write_keys(tmp_path, agent)])
+    assert summary.is_clean and summary.outcomes == {("2.7.0", "two_fields"): 1}
+    assert json.loads(loading.as_json(summary))["outcomes"] == [
+        {"schema": "2.7.0", "outcome": "two_fields", "traces": 1}
+    ]
+
+
+def test_numbers_that_no_double_holds_exactly_are_loaded_as_received(project, database, tmp_path):
+    agent = Agent(NEW)
+    numbers = [9007199254740993, 2**60, -(2**63)]
+    trace = agent.trace()
+    for component in trace["components"]:
+        component["data"]["numbers"] = numbers
+    path = write(tmp_path, "batch.json", batch([agent.sign(trace)]))
+    assert load(project, [path], [write_keys(tmp_path, agent)]).is_clean
+    [row] = traces(database)
+    loaded = dict(zip(TRACE_COLUMNS, row, strict=True))
+    for column in ("thought_start", "dma_results", "conscience_result", "action_result"):
+        assert loaded[column]["numbers"] == numbers, column
+
+
+def test_only_what_is_signed_is_loaded(project, database, tmp_path):
+    """Agents 1.9.7 to 2.7.8 sign no empty values, so anybody can add some, even in the place of a signed value."""
+    agent = Agent(TWO_FIELDS)
+    first, second = agent.trace(), agent.trace()
+    idma = first["components"][3]["data"]
+    idma["idma_phase"] = idma.pop("phase")
+    agent.sign(first)
+    expected = json.loads(json.dumps(first["components"][2]["data"]))
+    idma["phase"] = ""
+    first["components"][2]["data"] |= {"added": {"a": None}, "list": [None]}
+    second["components"][6]["data"]["audit_entry_hash"] = ""
+    path = write(tmp_path, "batch.json", batch([first, second]))
+    assert reasons(load(project, [path], [write_keys(tmp_path, agent)])) == ["bad_signature"]
+    loaded = dict(zip(TRACE_COLUMNS, traces(database)[0], strict=True))
+    assert (loaded["idma_phase"], loaded["dma_results"]) == ("healthy", expected)
+
+
+def test_seals_beside_batches_are_skipped(database, tmp_path):
+    agent = Agent(NEW)
+    folder = tmp_path / "in"
+    write(folder, "lens-batch-00000000.json", batch([agent.trace()]))
+    seal = (DATA / "traces" / "ceg-seal-agent-2.9.9.json.gz").read_bytes()
+    (folder / "ceg-seal-th_1.json.gz").write_bytes(seal)
+    write(folder, "all.jsonl", json.dumps(json.loads(gzip.decompress(seal))).encode())
+    for _ in range(2):
+        result = command(database, "load", folder, "--keys", write_keys(tmp_path, agent))
+        assert result.exit_code == 0, result.output
+        assert "Other events: 2 ceg_seal" in result.output
+    assert len(traces(database)) == 1
+    assert command(database, "audit", folder, "--keys", tmp_path / "keys.json").exit_code == 0
 
 
 def test_an_unknown_generation_is_tried_against_the_known_rules(project, database, tmp_path):
@@ -544,6 +636,7 @@ BAD_TRACES: list[tuple[Callable[[Json], Any], str | None]] = [
     (with_value("completed_at", "9999-12-31T23:59:59-14:00"), "bad_time"),
     (with_value("completed_at", "0001-01-01T00:00:00+14:00"), "bad_time"),
     (with_value("completed_at", "yesterday"), "bad_time"),
+    (with_value("completed_at", "2026-06-01t08:05:06.123456789z"), None),
     (with_value("completed_at", 1780300800), "bad_time"),
     (in_component("DMA_RESULTS", "csdma", {"plausibility_score": 9.995}), "out_of_range"),
     (in_component("DMA_RESULTS", "csdma", {"plausibility_score": True}), "wrong_type"),
@@ -710,6 +803,143 @@ def test_what_is_too_large(project, tmp_path, monkeypatch):
     large = b'{"events": {"a": "' + b"b" * 200_000 + b'"}}'
     for name in ("a.json", "a.jsonl", "b.json.gz"):
         assert "too_large" in reasons(load(project, [write(tmp_path, name, large)], [])), name
+
+
+def tiny(n: int) -> bytes:
+    return b'{"events": [' + b",".join([b"{}"] * n) + b"]}"
+
+
+def test_problems_of_a_batch_are_counted_and_the_first_kept(project, tmp_path):
+    path = write(tmp_path, "batch.json", tiny(50_000))
+    summary = load(project, [path], [], most_problems=None)
+    assert (summary.n_problems, len(summary.problems), summary.rejected) == (50_000, 20, 50_000)
+    again = load(project, [path], [])
+    assert again.known["rejected"] == 50_000 and not again.is_clean
+
+
+def test_events_beyond_the_limit_are_not_read(project, tmp_path, monkeypatch):
+    monkeypatch.setattr(documents, "EVENTS_LIMIT", 10)
+    agent = Agent()
+    sent = [agent.trace() for _ in range(12)]
+    keys = write_keys(tmp_path, agent)
+    for content in (json.dumps(batch(sent)).encode(), json.dumps(batch(sent)).encode()[:-1]):
+        summary = load(project, [write(tmp_path, "batch.json", content)], [keys])
+        assert "too_large" in reasons(summary) and summary.rejected == 1
+
+
+@pytest.mark.parametrize("piece", [b"1", b"{}", b"[]", b'"a"', b'{"a":{}}'])
+def test_a_json_text_has_so_many_values(piece):
+    content = b"[" + b",".join([piece] * (strict_json.VALUES_LIMIT + 1)) + b"]"
+    with pytest.raises(Rejected) as error:
+        strict_json.parse(content)
+    assert error.value.reason == "too_large"
+
+
+def test_a_compressed_batch_of_millions_of_values_is_one_problem(project, database, tmp_path):
+    agent = Agent()
+    name = "bomb.json.gz"
+    path = write(tmp_path, name, b'{"events": [' + b",".join([b"1"] * 7_900_000) + b"]}")
+    assert path.stat().st_size < 20_000
+    good = write(tmp_path, "good.json", batch([agent.trace()]))
+    summary = load(project, [path, good], [write_keys(tmp_path, agent)], most_problems=None)
+    assert reasons(summary) == ["too_large"] and len(traces(database)) == 1
+    assert name in summary.problems[0].where
+
+
+def test_an_object_has_so_many_keys(monkeypatch):
+    monkeypatch.setattr(strict_json, "KEYS_LIMIT", 3)
+    assert strict_json.parse(b'{"a": 1, "b": 2, "c": 3}') == {"a": 1, "b": 2, "c": 3}
+    with pytest.raises(Rejected) as error:
+        strict_json.parse(b'{"a": 1, "b": 2, "c": 3, "d": 4}')
+    assert error.value.reason == "too_large"
+
+
+def test_a_duplicate_key_is_found_by_looking_at_each_key_once(monkeypatch):
+    """Of n keys, where the last one is there twice, the names are compared about n times, not n * n / 2 times."""
+    compared = 0
+
+    class Name(str):
+        def __eq__(self, other: object) -> bool:
+            nonlocal compared
+            compared += 1
+            return str.__eq__(self, other)  # type: ignore[arg-type]
+
+        __hash__ = str.__hash__
+
+    names = [Name(f"key {number}") for number in range(2000)]
+    with pytest.raises(Rejected, match="'key 1999' twice"):
+        strict_json._no_duplicates([(name, 1) for name in [*names, Name("key 1999")]])
+    assert compared < 10_000
+
+
+@pytest.mark.parametrize("ending", ["json.gz", "jsonl.gz"])
+def test_a_file_that_unpacks_to_far_more_than_batches_is_not_read_on(
+    project, database, tmp_path, monkeypatch, ending
+):
+    monkeypatch.setattr(files, "WHOLE_LIMIT", 100_000)
+    agent = Agent()
+    keys = write_keys(tmp_path, agent)
+    event = b'{"event_type": "startup"}'
+    content = b"\n".join([event] * 100_000) if ending == "jsonl.gz" else tiny(1_000_000)
+    summary = load(project, [write(tmp_path, f"bomb.{ending}", content)], [keys])
+    assert reasons(summary) == ["too_large"] and summary.other_events["startup"] < 90_000
+    good = [batch(agent.trace() for _ in range(20)) for _ in range(1 if ending == "json.gz" else 10)]
+    assert load(project, [write(tmp_path, f"good.{ending}", *good)], [keys]).is_clean
+
+
+def test_folders_that_links_multiply_are_read_once(project, tmp_path):
+    """Each folder has two links to the next one: 2 to the 40th paths."""
+    agent = Agent()
+    for number in range(40):
+        folder = tmp_path / "in" / f"{number:02}"
+        folder.mkdir(parents=True)
+        for name in ("a", "b"):
+            (folder / name).symlink_to(tmp_path / "in" / f"{number + 1:02}")
+    write(tmp_path / "in" / "40", "batch.json", batch([agent.trace()]))
+    summary = load(project, [tmp_path / "in" / "00"], [write_keys(tmp_path, agent)])
+    assert (summary.files, summary.is_clean) == (1, True)
+
+
+def test_a_path_with_the_character_nul_is_named(project, tmp_path):
+    assert reasons(load(project, [tmp_path / "a\0b.json"], [])) == ["unreadable"]
+
+
+def test_a_file_of_keys_has_so_many(project, tmp_path, monkeypatch):
+    monkeypatch.setattr(keys, "KEYS_LIMIT", 2)
+    agents = [Agent(seed=seed) for seed in range(3)]
+    assert load(project, [], [write_keys(tmp_path, *agents[:2])]).new_keys == 2
+    for path in (
+        write_keys(tmp_path, *agents),
+        write(tmp_path, "keys.csv", b"key_id,public_key_base64\n" + b"a,b\n" * 3),
+    ):
+        with pytest.raises(InputError, match="more than 2 keys"):
+            load(project, [], [path])
+
+
+def test_messages_do_not_quote_values_of_any_length(database, tmp_path):
+    """Whatever is long in a batch or in a file of keys, each line of the report stays readable."""
+    agent = Agent()
+    long = "x" * 100_000
+    sent = [agent.trace() for _ in range(8)]
+    for number, name in enumerate(
+        ("trace_id", "agent_id_hash", "completed_at", "signature_key_id", "signature", "trace_schema_version")
+    ):
+        sent[number][name] = long
+    sent[6]["components"][2]["data"]["csdma"] = {"plausibility_score": int("9" * 4000)}
+    sent[7]["components"][4]["data"]["selected_action"] = long
+    document = batch(sent, {"event_type": long}, deferral(agent) | {"timestamp": long})
+    document["batch_timestamp"] = long
+    twice = b'{"%b": 1, "%b": 2}' % (long.encode(), long.encode())
+    path = write(tmp_path, "batches.jsonl", document, twice, {long: long})
+    keys_ = [
+        {"key_id": long, "public_key_base64": long},
+        {"key_id": "a", "public_key_base64": "b", "algorithm": long},
+    ]
+    keys_.append({"key_id": "c", "public_key_base64": standard(agent.public_bytes), "created_at": long})
+    result = command(
+        database, "load", path, "--keys", write(tmp_path, "keys.json", json.dumps(keys_).encode())
+    )
+    assert result.exit_code == 2 and max(map(len, result.output.splitlines())) < 600, result.output[:3000]
 
 
 MEMORY = """

@@ -117,7 +117,7 @@ def tables(manifest: Manifest) -> list[ModelNode]:
 
 def test_every_table_is_written_by_one_materialization(manifest: Manifest) -> None:
     kinds = {model.config.materialized for model in models(manifest)}
-    assert kinds == {"replace_range", "replace_view", "view", "ephemeral"}
+    assert kinds == {"replace_range", "replace_view", "ephemeral"}
 
 
 def test_every_table_has_a_key_and_columns_with_types(manifest: Manifest) -> None:
@@ -149,7 +149,7 @@ def test_every_increment_finds_its_rows_by_index(manifest: Manifest) -> None:
 def test_no_view_reads_what_each_run_makes_anew(manifest: Manifest) -> None:
     """It would go with its table, and a run skips unchanged views. An ephemeral model may read such a table."""
     gone = [m.unique_id for m in models(manifest) if m.name in REWRITTEN["anew"] or m.is_ephemeral_model]
-    views = [model for model in models(manifest) if model.config.materialized in ("view", "replace_view")]
+    views = [model for model in models(manifest) if model.config.materialized == "replace_view"]
     assert [view.name for view in views if set(gone) & set(view.depends_on.nodes)] == []
 
 

@@ -226,7 +226,7 @@ def test_an_agent_is_that_of_the_marts(marts):
         [named(part["part"]), part["factor"], shown(part["points_lost"])] for part in lost
     ]
     [score] = read(marts, f"select * from fct_capacity_scores {key}", LINK, AS_OF)
-    assert total[2] == shown(score["capacity_score"]) == "0.536"
+    assert total[2] == shown(score["capacity_score"]) == "0.538"
     found = {row[0].split()[-1]: row[1] for row in page.table_rows(2)}
     for component in read(marts, f"select * from fct_factor_components {key}", LINK, AS_OF):
         value, name = component["component_value"], component["component"]

@@ -21,8 +21,8 @@ from ciris_scoring.basics.errors import RunInProgress
 from ciris_scoring.basics.run_lock import run_lock
 from ciris_scoring.lab import embedded
 from ciris_scoring.lab.embedded import SCHEMA, Server
-from command_line import at
-from conftest import Database
+from command_line import at, invoke, refused
+from conftest import Database, fresh_database
 from kills import (
     PATIENCE_SECONDS,
     PROGRAMS,
@@ -37,8 +37,8 @@ from kills import (
     real_run,
 )
 from kills import cases as kill_cases
-from pipeline import table_differences
-from test_bad_input import dbt, restore, run
+from pipeline import create_loose_sources, table_differences
+from test_bad_input import dbt, restore
 
 VERDICTS = f"{SCHEMA}_intermediate.int_trace_verdicts"
 WINDOWS = f"{SCHEMA}_intermediate.int_window_sums"
@@ -168,12 +168,9 @@ def test_somebody_who_reads_the_candidates_holds_up_no_run(fleet):
     database, cases = fleet
     restore(database, cases["increment"].state)
     candidates = f"{SCHEMA}_intermediate.int_capacity_scores"
-    with database.connect() as reader:
-        # Without it a run that waits for the reader would never end: both are in this process.
-        reader.execute(f"alter database {database.name} set statement_timeout = '{PATIENCE_SECONDS}s'")
+    with database.connect() as reader, real_run(database, cases["increment"]) as command:
         reader.execute(f"begin; select count(*) from {candidates}")
-        result = run(database, as_of=cases["increment"].as_of.isoformat())
-        assert result.exit_code == 0, result.output
+        assert command.wait() == 0, command.said
     with database.connect() as connection:
         assert table_differences(connection, SCHEMA, UNDISTURBED) == []
 
@@ -220,7 +217,7 @@ def test_a_server_that_fails_in_the_middle(fleet):
     _without_room(database, case, data)
     _restarted(database, case, "model int_window_sums\n", lambda: restart(server, data))
     _restarted(database, case, "model int_capacity_scores\n", lambda: crash(server, data))
-    _out_of_time(database, case)
+    _cancelled(database, case)
     assert differences_after_another_run(database, case) == []
 
 
@@ -255,13 +252,16 @@ def _restarted(database: Database, case: Case, after: str, happens: Callable[[],
     assert half_published(case, marts(database)) == []
 
 
-def _out_of_time(database: Database, case: Case) -> None:
-    """A limit to the time of a statement, and somebody who holds one up for longer."""
+def _cancelled(database: Database, case: Case) -> None:
+    """Somebody holds a statement up, and somebody cancels it. A limit to its time does not count for a run."""
     with database.connect() as connection:
         connection.execute(f"alter database {database.name} set statement_timeout = '2s'")
-    with somebody_in_the_way(database, WINDOWS):
-        error, hint = _failure(database, case)
-    assert re.search("at model int_window_sums .*: canceling statement due to statement timeout", error)
+    with somebody_in_the_way(database, WINDOWS) as blocker, real_run(database, case) as command:
+        command.wait_until_said("Waiting for ")
+        blocker.execute("select pg_cancel_backend(pid) from pg_locks where not granted")
+        assert command.wait() == 1
+        error, hint = command.said.splitlines()[-2:]
+    assert re.search("at model int_window_sums .*: canceling statement due to user request", error)
     assert hint.startswith("Hint: The marts stay as they were.")
     assert half_published(case, marts(database)) == []
 
@@ -275,6 +275,36 @@ def _failure(
         happens()
         assert command.wait() == 1
         return command.said.splitlines()[-2:]
+
+
+def test_standby_refuses_every_command_that_writes(tmp_path):
+    """A server in recovery, which takes the place of a standby with a primary."""
+    schemas = [SCHEMA, f"{SCHEMA}_staging", f"{SCHEMA}_intermediate"]
+    with embedded.throw_away() as server, fresh_database(server, tmp_path) as database:
+        with database.connect() as connection:
+            create_loose_sources(connection)
+            connection.execute("; ".join(f"create schema {schema}" for schema in schemas))
+            connection.execute("checkpoint")
+        data = data_folder(server)
+        standby = data / "standby.signal"
+        standby.touch()
+        os.chown(standby, data.stat().st_uid, data.stat().st_gid)
+        restart(server, data)
+        try:
+            for arguments in (["run"], ["run", "--from", "2026-06-01", "--to", "2026-06-02"], ["simulate"]):
+                error, hint = refused(invoke(*arguments, *at(database)))
+                assert f"database '{database.name}' at " in error
+                assert "is a standby, which can only be read." in error
+                assert hint.startswith(
+                    "Hint: Connect to the primary: correct host and port of the target in "
+                )
+            assert "is a standby" in invoke("check", *at(database)).stdout
+            plain = dbt(database, "build", variables={"ciris_as_of": "2026-06-15"})
+            assert not plain.succeeded
+            assert "is a standby, which can only be read. Connect to the primary" in plain.said
+        finally:
+            standby.unlink()
+            restart(server, data)
 
 
 def test_a_throw_away_server_is_stopped_even_when_it_has_crashed_and_started_again(monkeypatch):

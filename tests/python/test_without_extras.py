@@ -53,5 +53,5 @@ def test_the_core_does_without_the_extra(
         env={**os.environ, "DBT_PROFILES_DIR": str(database.profiles_dir)},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    hint = f"Hint: Install the extra: pip install 'ciris-scoring[{extra}]'"
+    hint = f"Hint: Install the extra {extra}, in a checkout of the repository: pip install '.[{extra}]'"
     assert done.stdout.count(hint) == len(commands)

@@ -1,6 +1,7 @@
 {{ config(severity='warn', fail_calc='coalesce(sum(n), 0)') }}
--- Traces that arrived, or whose key was changed, when the scores of their period were final already. These stay as they
--- are until somebody scores the as-ofs from the first to the last again; the number of results is the number of traces.
+-- Traces that arrived, got an outcome or another event, or whose key was changed, after the scores of their period
+-- were final. These stay as they are until somebody scores the as-ofs from the first to the last again; the number of
+-- results is the number of traces.
 select
     agent_id_hash,
     period_start,
@@ -9,4 +10,4 @@ select
     first_as_of,
     last_as_of
 from {{ ref('fct_data_quality') }}
-where issue in ('late_trace', 'late_key')
+where issue in ('late_trace', 'late_outcome', 'late_key')

@@ -10,7 +10,7 @@
     Arrays by bin have ten elements (scoring.md §5 and 6), those by field follow record_sign_fields (certainty.md §5).
     Grain and key: agent and period with a counted trace. Null: replay_success_weight where nothing was sampled,
     judged_keys and score_triples where there are none. -#}
-{%- set fields = record_sign_fields() -%}
+{%- set fields, bins = record_sign_fields(), score_bins() -%}
 -- The offset makes PostgreSQL compute each bin once, not once per use.
 with verdicts as (
 
@@ -74,12 +74,13 @@ trace_sums as (
         count(*) filter (where is_renumbered)::integer as n_renumbered,
         array_agg(score_triple) filter (where score_triple is not null) as unsorted_triples,
         {% for metric in drift_metrics() %}
-        {{ array_of_each(score_bins(), 'count(*) filter (where ' ~ metric ~ '_bin = $i)') }}::integer[] as {{ metric }}_histogram,
+        {{ array_of_each(bins, 'count(*) filter (where ' ~ metric ~ '_bin = $i)') }}::integer[]
+        as {{ metric }}_histogram,
         {% endfor %}
         count(judged_bin)::integer as n_judged,
-        {{ array_of_each(score_bins(), 'count(*) filter (where judged_bin = $i)') }}::integer[] as judged_by_bin,
-        {{ array_of_each(score_bins(), 'coalesce(sum(confidence) filter (where judged_bin = $i), 0)') }} as confidence_by_bin,
-        {{ array_of_each(score_bins(), 'count(*) filter (where judged_bin = $i and action_success)') }}::integer[]
+        {{ array_of_each(bins, 'count(*) filter (where judged_bin = $i)') }}::integer[] as judged_by_bin,
+        {{ array_of_each(bins, 'coalesce(sum(confidence) filter (where judged_bin = $i), 0)') }} as confidence_by_bin,
+        {{ array_of_each(bins, 'count(*) filter (where judged_bin = $i and action_success)') }}::integer[]
         as successes_by_bin
     from verdicts
     group by
@@ -136,7 +137,7 @@ key_uses as not materialized (
         is_another_key,
         is_shared_key
     from {{ ref('int_key_uses') }}
-    where traced_at < {{ as_of() }}
+    where traced_at < {{ run_as_of() }}
 
 ),
 
@@ -147,7 +148,7 @@ report_sums as (
         alike.agent_id_hash,
         alike.period_start,
         coalesce(sum(alike.n_traces) filter (where shared_keys.key_hash is not null), 0)::integer as n_shared_key,
-        string_agg(distinct left(alike.is_key_registered::text, 1) || alike.key_hash, ',') as judged_keys,
+        string_agg(distinct (left(alike.is_key_registered::text, 1) || alike.key_hash) collate "C", ',') as judged_keys,
         {% for counter, letters in {'n_checked': 'rcu', 'n_unreported': 'cu', 'n_contradicted': 'c'}.items() %}
         {{ array_of_each(fields | length,
             "coalesce(sum(alike.n_traces) filter (where strpos('" ~ letters ~ "', substr(alike.reporting, $i, 1)) > 0), 0)"

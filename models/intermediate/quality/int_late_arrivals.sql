@@ -1,7 +1,11 @@
 {{ config(materialized='ephemeral') }}
-{#- What came when the scores of its period were final already (scoring.md §9), and the as-ofs whose scores it would
-    change: from the period's end on, for as long as any score remembers it. A step of fct_data_quality.
-    Grain: one row per agent (null: nobody), period and issue, late_trace or late_key. -#}
+{#- Data that arrived after the scores of its period were final (scoring.md §9), and the as-ofs whose scores it would
+    change: from the period's end on, for as long as any score remembers it. A late_outcome is an event of a trace that
+    had been scored without it: its outcome, a second one, or another step. It is dated by the scored trace. If it moves
+    the trace to another time, the trace is not scored there, or it would count twice, and the as-ofs of both times
+    would change. A step of fct_data_quality.
+    Grain: one row per agent (null: nobody), period and issue: late_trace, late_outcome, late_key, and
+    trace_id_of_two_agents, which changes no score, for a trace whose id another agent has used since. -#}
 {%- set late_until = lookback_from() -%}
 {%- set late_from = late_until ~ ' - ' ~ setting('late_detection_periods') ~ ' * ' ~ period_length() -%}
 with scoring_run as (
@@ -66,6 +70,52 @@ judged_counts as (
 
 ),
 
+-- Final traces that were found with later events, as they were scored and as the source has them by now.
+final_traces as (
+
+    select
+        scored.agent_id_hash,
+        scored.period_start,
+        case
+            when present.traced_at >= {{ traces_from() }} then {{ period_start('present.traced_at') }}
+        end as present_period_start,
+        scored.traced_at <> present.traced_at or scored.n_events <> present.n_events as is_changed,
+        scored.traced_at <> present.traced_at as is_moved,
+        present.last_event_at,
+        present.is_shared
+        and 'trace_id_of_two_agents' <> all(coalesce(scored.repairs, array[]::text[])) as is_shared_since
+    from (select distinct trace_id from {{ ref('stg_cirislens__odd_event_traces') }}) as found
+    cross join lateral (
+        select
+            verdicts.agent_id_hash,
+            verdicts.trace_id,
+            verdicts.period_start,
+            verdicts.traced_at,
+            verdicts.n_events,
+            verdicts.repairs
+        from {{ ref('int_trace_verdicts') }} as verdicts
+        where
+            verdicts.delivery_hash = {{ delivery_hash('found.trace_id', 'null') }}
+            and verdicts.trace_id = found.trace_id
+            and verdicts.traced_at < {{ late_until }}
+            and verdicts.is_counted
+        {{ fence() }} -- noqa: AM09
+    ) as scored
+    cross join lateral (
+        select
+            (
+                array_agg(part.ts order by {{ head_first('part') }})
+                filter (where part.agent_id_hash = scored.agent_id_hash)
+            )[1] as traced_at,
+            count(*) filter (where part.agent_id_hash = scored.agent_id_hash) as n_events,
+            max(part.ts) filter (where part.agent_id_hash = scored.agent_id_hash) as last_event_at,
+            bool_or(part.agent_id_hash is distinct from scored.agent_id_hash) as is_shared
+        from {{ ref('stg_cirislens__trace_events') }} as part
+        where part.trace_id = scored.trace_id
+    ) as present
+
+),
+
 differences as (
 
     select
@@ -81,6 +131,24 @@ differences as (
         period_start,
         -n as n_more
     from judged_counts
+
+    union all
+
+    -- A trace that has moved is a late outcome: at neither time is it a late trace, nor does it hide one.
+    select
+        final_traces.agent_id_hash,
+        moved.period_start,
+        moved.n_more
+    from final_traces
+    cross join lateral (
+        values
+        (final_traces.period_start, 1),
+        (final_traces.present_period_start, -1)
+    ) as moved (period_start, n_more)
+    where
+        final_traces.is_moved
+        and moved.period_start >= {{ late_from }}
+        and moved.period_start < {{ late_until }}
 
 ),
 
@@ -176,13 +244,16 @@ late_keys as (
 
 ),
 
+-- The first and the last period whose sums would change.
 arrivals as (
 
     select
         agent_id_hash,
         period_start,
         'late_trace' as issue,
-        n
+        n,
+        period_start as first_period_start,
+        period_start as last_period_start
     from late_traces
 
     union all
@@ -190,8 +261,27 @@ arrivals as (
     select
         agent_id_hash,
         period_start,
+        'late_outcome' as issue,
+        count(*) as n,
+        least(period_start, min(present_period_start)) as first_period_start,
+        greatest(period_start, max(present_period_start)) as last_period_start
+    from final_traces
+    where
+        is_changed
+        and last_event_at >= {{ late_from }}
+    group by
+        agent_id_hash,
+        period_start
+
+    union all
+
+    select
+        agent_id_hash,
+        period_start,
         'late_key' as issue,
-        n
+        n,
+        period_start as first_period_start,
+        period_start as last_period_start
     from late_keys
 
 )
@@ -201,7 +291,22 @@ select
     arrivals.period_start,
     arrivals.issue,
     arrivals.n,
-    arrivals.period_start + {{ period_length() }} as first_as_of,
-    least(arrivals.period_start + scoring_run.longest_memory, scoring_run.latest_as_of) as last_as_of
+    arrivals.first_period_start + {{ period_length() }} as first_as_of,
+    least(arrivals.last_period_start + scoring_run.longest_memory, scoring_run.latest_as_of) as last_as_of
 from arrivals
 cross join scoring_run
+
+union all
+
+select
+    agent_id_hash,
+    period_start,
+    'trace_id_of_two_agents' as issue,
+    count(*) as n,
+    null::timestamptz as first_as_of,
+    null::timestamptz as last_as_of
+from final_traces
+where is_shared_since
+group by
+    agent_id_hash,
+    period_start

@@ -1,27 +1,49 @@
 {{ config(materialized='replace_range', meta={'judged_range': 'period_start'}) }}
-{#- Grain: one row per agent, period and issue: repairs of traces, and traces set aside (scoring.md §8). Of a
-    trace whose agent is missing, blank or oversized only that and an oversized trace_id are counted, whatever else was
-    wrong with it. -#}
+{#- Grain: one row per agent, period and issue: repairs of traces, and traces set aside (scoring.md §8). A trace whose
+    agent is missing, blank or oversized is counted once, as that, whatever else is wrong with it. An outcome that came
+    too late is no duplicate; int_late_arrivals counts it. -#}
 with traces as (
 
     select
         agent_id_hash,
         period_start,
+        {% if is_trace_one_row() %}
+        repairs as issues
+        {% else %}
         case when is_duplicate then array_append(repairs, 'duplicate_trace') else repairs end as issues
+        {% endif %}
     from {{ ref('int_trace_verdicts') }}
     where
         {{ in_judged_range('traced_at') }}
+        {% if is_trace_one_row() %}
+        and repairs is not null
+        {% else %}
         and (is_duplicate or repairs is not null)
+        {% endif %}
 
     union all
 
     -- A missing agent alone is no repair, so such a row may have none.
     select
-        agent_id_hash,
-        period_start,
-        coalesce(repairs, array['blank_agent_id_hash']) as issues
-    from {{ ref('int_traces_without_agent') }}
-    where {{ in_judged_range('traced_at') }}
+        traces.agent_id_hash,
+        traces.period_start,
+        case
+            when traces.repairs is null or 'blank_agent_id_hash' = any(traces.repairs) then array['blank_agent_id_hash']
+            else array['oversized_id']
+        end as issues
+    from {{ ref('int_traces_without_agent') }} as traces
+    where
+        {{ in_judged_range('traces.traced_at') }}
+        {% if is_trace_one_row() %}
+        -- Counted by an earlier run, before its outcome came.
+        and not exists (
+            select 1
+            from {{ ref('int_traces_without_agent') }} as earlier
+            where
+                earlier.trace_id = traces.trace_id
+                and earlier.traced_at < {{ rejudged_from() }}
+        )
+        {% endif %}
 
 ),
 
@@ -33,9 +55,6 @@ issues as (
         found.issue
     from traces
     cross join lateral unnest(traces.issues) as found (issue)
-    where
-        traces.agent_id_hash <> ''
-        or found.issue in ('blank_agent_id_hash', 'oversized_id')
 
 )
 

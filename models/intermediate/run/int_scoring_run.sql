@@ -12,12 +12,13 @@
 {%- set last = last_run() or {} -%}
 {#- If the last run did not finish, start no later than it did. -#}
 {%- set begun = last if published and not (last.get('has_ended') or last.get('backfill_first')) else {} -%}
-{%- if published and not flags.FULL_REFRESH and backfill is none and last.get('judging_code') != judging_code() -%}
+{%- if published and not is_full_refresh() and backfill is none and last.get('judging_code') != judging_code() -%}
   {%- do log(
     "What judges traces has changed since the last run (models, macros, seeds or the version of this project): the traces "
     ~ "of the lookback are judged again. Older ones keep their verdicts, so scores that reach back to them may differ from "
     ~ "a full refresh: ciris-scoring run --full-refresh --allow-rescoring.", info=true) -%}
 {%- endif -%}
+
 
 with scoring_windows as (
 
@@ -53,18 +54,22 @@ lookback as (
 
     select
         case
-            when {{ flags.FULL_REFRESH | string | lower }} or newest_published_as_of is null then '-infinity'
+            when {{ is_full_refresh() | string | lower }} or newest_published_as_of is null then '-infinity'
             else {{ lookback_start('newest_published_as_of', 'as_of') }}
         end as lookback_from
     from moment
 
 ),
 
+-- If another invocation read the sources, what came since is unknown, and the whole lookback counts as changed.
 first_change as (
 
-    select min(period_start) as changed_from
+    select
+        case
+            when bool_and(invocation_id = '{{ invocation_id }}') then min(period_start) filter (where is_changed)
+            else '-infinity'
+        end as changed_from
     from {{ ref('int_source_periods') }}
-    where is_changed
 
 )
 
@@ -83,7 +88,7 @@ select
         else lookback.lookback_from
     end as rejudged_from,
     lookback.lookback_from,
-    {% if flags.FULL_REFRESH %}
+    {% if is_full_refresh() %}
     moment.as_of as latest_as_of,
     {% else %}
     greatest(moment.as_of, moment.published_until) as latest_as_of,
@@ -109,10 +114,12 @@ select
     ) }} as parameter_set_id,
     moment.published_parameter_set_id,
     {{ utc_literal(published.get('final_until')) }} as final_until,
-    {{ (flags.FULL_REFRESH and backfill is none) | string | lower }} as is_full_refresh,
+    {{ (is_full_refresh() and backfill is none) | string | lower }} as is_full_refresh,
     now() as started_at,
     '{{ judging_code() }}' as judging_code,
     '{{ invocation_id }}' as invocation_id,
+    (select max(events.event_id) from {{ ref('stg_cirislens__trace_events') }} as events) as newest_event_id,
+    {{ last.get('newest_event_id') or 'null' }}::bigint as earlier_event_id,
     array[]::text[] as built_nodes,
     array[]::text[] as failed_tests
 from moment

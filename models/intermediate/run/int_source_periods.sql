@@ -68,7 +68,7 @@ judges as (
 -- refresh judges everything and reads nothing here, since tables may be elsewhere on a cluster.
 judged_before as (
 
-    {% if last_read is not none and last_run is not none and published and not flags.FULL_REFRESH %}
+    {% if last_read is not none and last_run is not none and published and not is_full_refresh() %}
     select
         read_then.period_start,
         read_then.n_traces,

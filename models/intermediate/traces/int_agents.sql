@@ -37,7 +37,7 @@ numbered as (
         first_traced_at,
         row_number() over (
             partition by agent_name, left(agent_id_hash, {{ label_characters() }})
-            order by first_traced_at, agent_id_hash
+            order by first_traced_at, agent_id_hash collate "C"
         ) as namesake_number
     from first_traces
 

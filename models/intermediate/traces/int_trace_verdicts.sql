@@ -43,6 +43,7 @@ cleaned as (
         action_success,
         is_out_of_range_csdma_plausibility_score,
         {{ repairs_of_trace() }} as repairs,
+        n_events,
         dma_results,
         conscience_result,
         action_result,
@@ -76,7 +77,7 @@ judged as (
     select
         traced_at,
         period_start,
-        hashtextextended(trace_id, coalesce(audit_sequence_number, -1)) as delivery_hash,
+        {{ delivery_hash('trace_id', 'audit_sequence_number') }} as delivery_hash,
         {{ content_hash() }} as content_hash,
         audit_sequence_number,
         md5('{{ salt }}' || trace_id)::uuid as sampling_hash,
@@ -103,6 +104,7 @@ judged as (
         action_success,
         {{ reporting() }} as reporting,
         {{ key_hash('signature_key_id') }} as key_hash,
+        n_events,
         repairs
     from looked_up
     {{ fence() }} -- noqa: AM09
@@ -117,8 +119,7 @@ deliveries as (
         {{ copy_number('delivery') }} as copy_number
     from judged
     window delivery as (
-        partition by
-            {{ of_agent() }}, delivery_hash, trace_id collate "C", audit_sequence_number
+        partition by {{ of_delivery() }}
         order by traced_at, content_hash
     )
 
@@ -152,7 +153,9 @@ carried_in as (
         where
             earlier.agent_id_hash = agents.agent_id_hash
             and earlier.traced_at < {{ rejudged_from() }}
+            {% if not is_trace_one_row() %}
             and earlier.is_counted
+            {% endif %}
         order by {{ newest_first('trace_verdict_id', 'earlier') }}
         limit 1
     ) as left_behind
@@ -187,7 +190,9 @@ numbered as (
                     earlier.delivery_hash = identified.delivery_hash
                     and earlier.agent_id_hash = identified.agent_id_hash
                     and earlier.trace_id = identified.trace_id
+                    {% if not is_trace_one_row() %}
                     and earlier.audit_sequence_number is not distinct from identified.audit_sequence_number
+                    {% endif %}
                     and earlier.traced_at < {{ rejudged_from() }}
             )
             {% endif %}
@@ -215,7 +220,7 @@ located as (
         max(case when is_counted then agent_position end) over before as trace_position,
         max(case when is_counted and agent_name is not null then agent_position end) over before as name_position,
         max(
-            case when is_counted and audit_sequence_number is not null then agent_position end
+            case when {{ is_in_chain() }} and audit_sequence_number is not null then agent_position end
         ) over before as number_position,
         max(
             case when is_counted and idma_fragility_flag is not null then agent_position end
@@ -272,6 +277,7 @@ select
     selected_action,
     is_duplicate,
     is_counted,
+    n_events,
     repairs,
 
     -- identity (C)
@@ -324,10 +330,13 @@ select
     coherence_passed is true and is_signature_verified as is_coherent_signal,
 
     -- the agent's state after it
-    case when is_counted then coalesce(agent_name, previous_agent_name) end as last_agent_name,
+    case when is_counted then coalesce(agent_name, previous_agent_name) else previous_agent_name end as last_agent_name,
     case
-        when is_counted then coalesce(audit_sequence_number, previous_audit_sequence_number)
+        when {{ is_in_chain() }} then coalesce(audit_sequence_number, previous_audit_sequence_number)
+        else previous_audit_sequence_number
     end as last_audit_sequence_number,
-    case when is_counted then coalesce(idma_fragility_flag, previous_fragility_flag) end as last_fragility_flag,
+    case
+        when is_counted then coalesce(idma_fragility_flag, previous_fragility_flag) else previous_fragility_flag
+    end as last_fragility_flag,
     missing_fields
 from sampled

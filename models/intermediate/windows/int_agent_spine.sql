@@ -19,7 +19,7 @@ traced_periods as (
     from {{ ref('int_agent_periods') }}
     where
         period_start >= {{ windows_from() }}
-        and period_start < {{ as_of() }}
+        and period_start < {{ run_as_of() }}
 
 ),
 

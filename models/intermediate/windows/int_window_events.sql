@@ -65,7 +65,7 @@ deferrals as {{ inlined() }}(
         agents.agent_id_hash,
         {{ period_start('deferrals.created_at') }} as created_in,
         case
-            when deferrals.is_judged and deferrals.judged_from < {{ as_of() }}
+            when deferrals.is_judged and deferrals.judged_from < {{ run_as_of() }}
                 then {{ period_start('deferrals.judged_from') }}
         end as judged_in,
         deferrals.status = 'ESCALATED' as is_escalated,
@@ -94,7 +94,7 @@ recoveries as {{ inlined() }}(
     where
         event = 'recovery'
         and traced_at >= {{ windows_from() }} - {{ length_in_run('longest_window') }}
-        and traced_at < {{ as_of() }}
+        and traced_at < {{ run_as_of() }}
 
 ),
 
@@ -114,7 +114,7 @@ last_events as (
         from {{ ref('int_fragility_events') }} as events
         where
             events.agent_id_hash = agents.agent_id_hash
-            and events.traced_at < {{ as_of() }}
+            and events.traced_at < {{ run_as_of() }}
         order by {{ newest_first('fragility_event_id', 'events') }}
         limit 1
     ) as latest
@@ -142,7 +142,7 @@ open_stretches as {{ inlined() }}(
         last_events.failure_mode,
         last_events.detected_at,
         {{ period_start('last_events.detected_at') }} + {{ period_length() }} as first_as_of,
-        {{ as_of() }} + {{ period_length() }} as end_as_of
+        {{ run_as_of() }} + {{ period_length() }} as end_as_of
     from last_events
     cross join {{ ref('scoring_windows') }} as windows
     where last_events.event = 'detection'

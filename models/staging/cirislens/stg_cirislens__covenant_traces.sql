@@ -41,6 +41,7 @@ select
     num_nonnulls({{ repairable_columns() | join(', ') | replace('signature_key_id', signing_key) }})
     as n_repairable_sent,
     {{ 'row_version' if whole is none else row_version(whole) ~ ' as row_version' }},
+    {{ 'n_events' if whole is none else 'null::integer as n_events' }},
     {{ 'event_issues' if whole is none else 'null::text[] as event_issues' }},
     idma_fragility_flag::boolean as idma_fragility_flag,
     conscience_passed::boolean as conscience_passed,

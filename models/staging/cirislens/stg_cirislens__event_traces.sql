@@ -23,6 +23,7 @@ select
     null::{{ field.type }} as {{ adapter.quote(name) }},
     {% endfor %}
     null::bigint as row_version,
+    null::integer as n_events,
     null::text[] as event_issues
 where false
 {%- else -%}
@@ -37,6 +38,7 @@ select
     {% endif %}
     {% endfor %}
     row_version,
+    n_events,
     nullif(array_remove(array[
         case when n_outcomes = 0 then 'no_action_result' end,
         case when n_outcomes > 1 then 'several_action_results' end,
@@ -54,6 +56,7 @@ from (
         clock_timestamp() as typed_at,
         ts,
         row_version,
+        n_events,
         n_outcomes,
         is_shared,
         {% for type in trace_event_types() if type | lower not in sent %}
@@ -86,6 +89,7 @@ from (
             {% endfor %}
             row_version,
             signature_verified,
+            n_events,
             n_outcomes,
             is_shared,
             {% for type in trace_event_types() if type | lower not in sent %}
@@ -113,6 +117,7 @@ from (
                 {% endfor %}
                 row_version,
                 signature_verified,
+                n_events,
                 n_outcomes,
                 is_shared,
                 {% for type in trace_event_types() %}
@@ -128,6 +133,7 @@ from (
                     {% endfor %}
                     versions.row_version,
                     parts.signature_verified,
+                    parts.n_events,
                     parts.n_outcomes,
                     parts.is_shared,
                     parts.event_types,
@@ -140,6 +146,7 @@ from (
                         agent_id_hash,
                         trace_id
                     from {{ odd_traces }}
+                    where is_complete is not true
                 ) as odd
                 cross join lateral (
                     select part.*
@@ -148,11 +155,7 @@ from (
                         part.trace_id = odd.trace_id
                         and part.agent_id_hash is not distinct from odd.agent_id_hash
                         and {{ is_part_of_trace('part') }}
-                    order by
-                        part.event_type = {{ outcome_event() }} desc,
-                        case when part.event_type = {{ outcome_event() }} then part.attempt_index end desc,
-                        part.ts desc,
-                        part.event_id desc
+                    order by {{ head_first('part') }}
                     limit 1
                 ) as head
                 {% endif %}
@@ -164,6 +167,7 @@ from (
                         {% endfor %}
                         bool_and(part.signature_verified)
                         filter (where part.agent_id_hash is not distinct from head.agent_id_hash) as signature_verified,
+                        count(*) filter (where part.agent_id_hash is not distinct from head.agent_id_hash) as n_events,
                         count(*) filter (
                             where part.agent_id_hash is not distinct from head.agent_id_hash
                             and part.event_type = {{ outcome_event() }}
@@ -179,7 +183,6 @@ from (
                     from {{ events }} as part
                     where
                         part.trace_id = head.trace_id
-                        and part.agent_id_hash is not distinct from head.agent_id_hash
                         and {{ is_part_of_trace('part') }}
                 ) as versions on true
                 {% if arm == 'plain' %}
@@ -191,6 +194,7 @@ from (
                         where
                             odd.trace_id = head.trace_id
                             and odd.agent_id_hash is not distinct from head.agent_id_hash
+                            and odd.is_complete is not true
                     )
 
                 union all

@@ -6,18 +6,15 @@
     pre_hook="{{ set_for_heavy_work() }}",
   )
 }}
-{#- Traces without ACTION_RESULT, and traces with several: their time is not that of one event. They are few and are
-    found once per run, in the lookback; otherwise stg_cirislens__event_traces would look at all events of a trace at
-    each read. A trace that is here without being odd is put together all the same. Grain: trace (agent and trace_id),
-    as often as later events were found. Only the agent is nullable. Empty where the source holds whole traces. -#}
-{%- if source_if_there('trace_events', source_shape()) is none -%}
-select
-    null::text as agent_id_hash,
-    null::text as trace_id,
-    null::timestamptz as last_event_at
-where false
-{%- else -%}
+{#- Traces whose events are not those of one complete decision: without ACTION_RESULT, or with several, so that their
+    time is not that of one event; and (is_complete) other traces that got events, or share their trace_id with events of
+    another agent, after a run had made them final. They are few and are found once per run, among the events of the
+    lookback and those that have arrived since with an earlier time; otherwise stg_cirislens__event_traces would read all
+    events of a trace at each use. Grain: trace (agent and trace_id), as often as later events were found. Only the agent
+    is nullable. Empty where the source holds whole traces. -#}
 {%- set events_from = events_from() -%}
+{%- set events_known_until = events_known_until() if events_from is not none else none -%}
+{%- set verdicts = relation_as_left('int_trace_verdicts') if events_from is not none else none -%}
 with recent as (
 
     select
@@ -25,34 +22,87 @@ with recent as (
         trace_id,
         count(*) filter (where event_type = {{ outcome_event() }}) as n_outcomes,
         max(ts) as last_event_at
-    from {{ source('cirislens', 'trace_events') }} as part
-    where
-        {{ is_part_of_trace('part') }}
-        {% if events_from is not none %}
-        and ts >= {{ events_from }}
-        {% endif %}
+    from {{ ref('stg_cirislens__trace_events') }}
+    {% if events_from is not none %}
+    where ts >= {{ events_from }}
+    {% endif %}
     group by
         agent_id_hash,
         trace_id
+
+),
+
+{% if events_known_until is not none %}
+arrived_late as (
+
+    select distinct
+        agent_id_hash,
+        trace_id
+    from {{ ref('stg_cirislens__trace_events') }}
+    where
+        event_id > {{ events_known_until }}
+        and ts < {{ events_from }}
+
+),
+
+{% endif %}
+found as (
+
+    select
+        agent_id_hash,
+        trace_id,
+        last_event_at,
+        n_outcomes = 1
+        {% if events_from is not none %}
+        and not exists (
+            select 1
+            from {{ ref('stg_cirislens__trace_events') }} as earlier
+            where
+                earlier.trace_id = recent.trace_id
+                and earlier.agent_id_hash is not distinct from recent.agent_id_hash
+                and earlier.event_type = {{ outcome_event() }}
+                and earlier.ts < {{ events_from }}
+        )
+        {% endif %} as is_complete
+    from recent
+    {% if events_known_until is not none %}
+
+    union all
+
+    select
+        arrived_late.agent_id_hash,
+        arrived_late.trace_id,
+        whole.last_event_at,
+        whole.n_outcomes = 1 as is_complete
+    from arrived_late
+    cross join lateral (
+        select
+            count(*) filter (where part.event_type = {{ outcome_event() }}) as n_outcomes,
+            max(part.ts) as last_event_at
+        from {{ ref('stg_cirislens__trace_events') }} as part
+        where
+            part.trace_id = arrived_late.trace_id
+            and part.agent_id_hash is not distinct from arrived_late.agent_id_hash
+    ) as whole
+    {% endif %}
 
 )
 
 select
     agent_id_hash,
     trace_id,
-    last_event_at
-from recent
+    last_event_at,
+    is_complete
+from found
 where
-    n_outcomes <> 1
-    {% if events_from is not none %}
+    not is_complete
+    {% if verdicts is not none %}
     or exists (
         select 1
-        from {{ source('cirislens', 'trace_events') }} as earlier
+        from {{ verdicts }} as final
         where
-            earlier.trace_id = recent.trace_id
-            and earlier.agent_id_hash is not distinct from recent.agent_id_hash
-            and earlier.event_type = {{ outcome_event() }}
-            and earlier.ts < {{ events_from }}
+            final.delivery_hash = {{ delivery_hash('found.trace_id', 'null') }}
+            and final.trace_id = found.trace_id
+            and final.traced_at < {{ events_from }}
     )
     {% endif %}
-{%- endif %}

@@ -12,7 +12,7 @@ import psycopg
 from psycopg import sql
 from psycopg.rows import dict_row
 
-from ciris_scoring.audit.incoming import copy_incoming, problems_of, refuse_foreign_keys
+from ciris_scoring.audit.incoming import copy_incoming, key_uses, refuse_foreign_keys
 from ciris_scoring.audit.keys import Key, read_keys
 from ciris_scoring.audit.load import SHOWN_PROBLEMS, Summary, problem_lines, read_batches
 from ciris_scoring.basics.connection import connect, one_row
@@ -36,22 +36,26 @@ MEANINGS = {
     KEY_DIFFERS: "the registered public key is another one, or missing",
 }
 
-# The compared columns. Two spellings of an action are equal, as for the score.
-_COMPARED = """
-    {others},
-    coalesce(signature_verified, false) as signature_verified,
-    upper(regexp_replace(trim(selected_action), '^HandlerActionType[.]', '', 'i')) as selected_action,
+# How a column is compared where not as it is. Two spellings of an action are equal, as for the score.
+_COMPARED = {
+    "signature_verified": "coalesce({of}.signature_verified, false)",
+    "selected_action": """regexp_replace(
+        upper(trim({of}.selected_action) collate "C"), '^HANDLERACTIONTYPE[.]', ''
+    )""",
+}
+_PREVIOUS = """
     lag(audit_sequence_number) over (
         partition by agent_id_hash
         order by "timestamp" asc, audit_sequence_number asc nulls last, trace_id collate "C" asc
     ) as previous_audit_sequence_number
 """
-# A trace is matched by name and time, or if those were altered by its other marks.
+# A trace is matched by agent, name and time, or if those were altered by its other marks.
 _MATCHES = (
-    'raw.trace_id = claimed.trace_id and raw."timestamp" = claimed."timestamp"',
-    "raw.signature = claimed.signature",
-    "raw.trace_id = claimed.trace_id",
-    "raw.agent_id_hash = claimed.agent_id_hash and raw.audit_entry_hash = claimed.audit_entry_hash",
+    ("agent_id_hash", "trace_id", "timestamp"),
+    ("trace_id", "timestamp"),
+    ("signature",),
+    ("trace_id",),
+    ("agent_id_hash", "audit_entry_hash"),
 )
 
 
@@ -111,7 +115,7 @@ def audit(
 
     :param agent: hash of an agent, the beginning of one, or a name; None for every agent in the files.
     :param window: from, and up to but without; None for no bound.
-    :param every_problem: keep every problem of the files and keys, not the first ones alone.
+    :param every_problem: keep problems of every batch and key, not only the first ones of all.
     :raises InputError: a file of keys is none, or the files hold no trace of the agent.
     :raises DatabaseError: the database refuses.
     """
@@ -149,27 +153,55 @@ def _read(
     summary: Summary,
 ) -> None:
     """Fill the table ``incoming`` with the traces of the files."""
-    agents_of_keys: dict[str, str] = {}
-    copy_incoming(connection, traces, [])
+    n = copy_incoming(connection, traces, [])
+    uses: dict[tuple[str, str], None] = {}
     for batches in read_batches(paths, {name: key.content for name, key in keys.items()}, summary):
-        copy_incoming(connection, traces, batches)
-        foreign = refuse_foreign_keys(connection, batches, agents_of_keys)
-        summary.add_problems(problems_of(foreign, batches))
+        n = copy_incoming(connection, traces, batches, n)
+        uses |= key_uses(batches)
+    foreign = refuse_foreign_keys(connection, uses, _agents_of_keys(connection, traces, uses))
+    summary.add_found(foreign)
+    connection.execute("analyze incoming")
+
+
+def _agents_of_keys(
+    connection: psycopg.Connection, traces: sql.Identifier, uses: Iterable[tuple[str, str]]
+) -> dict[str, str]:
+    """Decide which agent a key signs for: the one that the database says where the files say several, else the first.
+
+    The order of the files is not that in which they were loaded, so it may not accuse the database.
+    """
+    agents: dict[str, list[str]] = {}
+    for key_id, agent in uses:
+        agents.setdefault(key_id, []).append(agent)
+    several = [key_id for key_id, named in agents.items() if len(named) > 1]
+    query = sql.SQL(
+        """
+        select signature_key_id, array_agg(distinct agent_id_hash::text)
+        from {}
+        where signature_verified and signature_key_id = any(%s)
+        group by signature_key_id
+        """
+    ).format(traces)
+    claimed: dict[str, list[str]] = dict(connection.execute(query, [several]).fetchall()) if several else {}
+    right = {}
+    for key_id, named in agents.items():
+        [agent, *others] = [one for one in named if one in claimed.get(key_id, ())] or named
+        right[key_id] = named[0] if others else agent
+    return right
 
 
 def _agents(connection: psycopg.Connection, agent: str | None) -> list[str]:
     query = """
         select distinct agent_id_hash from incoming
         where %(agent)s::text is null or starts_with(agent_id_hash, %(agent)s) or agent_name = %(agent)s
-        order by 1
     """
-    agents = [found for (found,) in connection.execute(query, {"agent": agent})]
+    agents = sorted(found for (found,) in connection.execute(query, {"agent": agent}))
     if agent is not None and len(agents) > 1:
         if agent in agents:
             return [agent]
         raise InputError(
             f"{len(agents)} agents in the files are called {agent!r} or have a hash that begins so: "
-            f"{', '.join(agents)}.",
+            f"{', '.join(agents[:10])}{' and more' if len(agents) > 10 else ''}.",
             "Give the hash, or more of it.",
         )
     if not agents:
@@ -188,28 +220,65 @@ def _set_side_by_side(
     window: tuple[datetime | None, datetime | None],
 ) -> None:
     """Make the tables ``raw`` and ``claimed``, with the agents and window to compare."""
-    others = [name for name in TRACE_COLUMNS if name not in ("signature_verified", "selected_action")]
-    names = {"compared": sql.SQL(_COMPARED).format(others=column_list(others)), "traces": traces}
+    _name_contents(connection)
+    names = {
+        "traces": traces,
+        "incoming": _compared("incoming", aliased=True),
+        "claimed": _compared("claimed", aliased=True),
+        "of_incoming": _compared("incoming"),
+        "of_claimed": _compared("claimed"),
+        "columns": column_list(TRACE_COLUMNS),
+        "previous": sql.SQL(_PREVIOUS),
+    }
     among = """
         agent_id_hash = any(%(agents)s)
         and (%(first)s::timestamptz is null or "timestamp" >= %(first)s)
         and (%(last)s::timestamptz is null or "timestamp" < %(last)s)
     """
     values = {"agents": agents, "first": window[0], "last": window[1]}
+    # Of several contents of a trace, any that verifies may be loaded: which one depends on the order of loading.
     query = f"""
         create temporary table raw on commit drop as
-        select {{compared}}, reason, row_number() over () as number
-        from (
-            select distinct on (trace_id, "timestamp") *
+        with chosen as (
+            select distinct on (contents.number)
+                {{incoming}}, incoming.reason, contents.number
             from incoming
-            where {among}
-            order by trace_id asc, "timestamp" asc, signature_verified desc, ordinal asc
-        ) as once
+            inner join contents using (trace_id, "timestamp", agent_id_hash)
+            left join {{traces}} as claimed using (trace_id, "timestamp", agent_id_hash)
+            order by
+                contents.number asc,
+                incoming.signature_verified desc,
+                (row({{of_claimed}}) is not distinct from row({{of_incoming}})) desc,
+                incoming.ordinal asc
+        ),
+
+        -- What does not verify may be loaded under a name whose verified contents are loaded under another one.
+        beside as (
+            select distinct on (incoming.trace_id, incoming."timestamp", incoming.agent_id_hash)
+                {{incoming}}, incoming.reason, -incoming.ordinal as number
+            from incoming
+            inner join contents using (trace_id, "timestamp", agent_id_hash)
+            inner join chosen using (number)
+            inner join {{traces}} as claimed
+                on
+                    incoming.trace_id = claimed.trace_id and incoming."timestamp" = claimed."timestamp"
+                    and incoming.agent_id_hash = claimed.agent_id_hash
+            where
+                incoming.decision_sha256 is null
+                and (incoming.trace_id, incoming."timestamp", incoming.agent_id_hash)
+                <> (chosen.trace_id, chosen."timestamp", chosen.agent_id_hash)
+                and row({{of_claimed}}) is not distinct from row({{of_incoming}})
+            order by incoming.trace_id, incoming."timestamp", incoming.agent_id_hash, incoming.ordinal
+        )
+
+        select {{columns}}, reason, {{previous}}, number
+        from (select * from chosen union all select * from beside) as expected
+        where {among}
     """
     connection.execute(sql.SQL(query).format(**names), values, prepare=False)
     query = f"""
         create temporary table claimed on commit drop as
-        select {{compared}}, row_number() over () as number from {{traces}} where {among}
+        select {{claimed}}, {{previous}}, row_number() over () as number from {{traces}} as claimed where {among}
     """
     connection.execute(sql.SQL(query).format(**names), values, prepare=False)
     connection.execute(
@@ -219,25 +288,92 @@ def _set_side_by_side(
     connection.execute("analyze claimed")
 
 
-def _match(connection: psycopg.Connection) -> None:
-    for condition in _MATCHES:
-        connection.execute(
-            f"""
-            with candidates as (
-                select distinct on (claimed.number) raw.number as raw_number, claimed.number as claimed_number
-                from claimed
-                inner join raw on {condition}
-                where
-                    not exists (select from pairs where pairs.claimed_number = claimed.number)
-                    and not exists (select from pairs where pairs.raw_number = raw.number)
-                order by claimed.number asc, raw.number asc
-            )
+def _compared(of: str, *, aliased: bool = False) -> sql.Composed:
+    """List the compared columns of a table."""
+    expressions = [
+        sql.SQL(_COMPARED.get(name, "{of}.{name}")).format(of=sql.Identifier(of), name=sql.Identifier(name))
+        + (sql.SQL(" as {}").format(sql.Identifier(name)) if aliased else sql.SQL(""))
+        for name in TRACE_COLUMNS
+    ]
+    return sql.SQL(", ").join(expressions)
 
-            insert into pairs (raw_number, claimed_number)
-            select distinct on (raw_number) raw_number, claimed_number from candidates
-            order by raw_number asc, claimed_number asc
-            """
+
+def _name_contents(connection: psycopg.Connection) -> None:
+    """Make the table ``contents``, with one number for the agent, name and time of everything that is one trace.
+
+    Copies of a decision under several names are one trace, where the signature covers no names.
+    """
+    connection.execute(
+        """
+        create temporary table contents on commit drop as
+        with names as (
+            select distinct trace_id, "timestamp", agent_id_hash, decision_sha256
+            from incoming
+        ),
+
+        first_decisions as (
+            select
+                *,
+                min(decision_sha256) over (partition by trace_id, "timestamp", agent_id_hash) as decision
+            from names
+        ),
+
+        -- A name may have two decisions, and a decision several names.
+        second_decisions as (
+            select
+                *,
+                case
+                    when decision_sha256 is null then decision
+                    else min(decision) over (partition by decision_sha256)
+                end as of_decision
+            from first_decisions
+        ),
+
+        traces as (
+            select trace_id, "timestamp", agent_id_hash, min(of_decision) as decision
+            from second_decisions
+            group by trace_id, "timestamp", agent_id_hash
         )
+
+        select
+            trace_id,
+            "timestamp",
+            agent_id_hash,
+            dense_rank() over (
+                order by
+                    decision,
+                    case when decision is null then trace_id end,
+                    case when decision is null then "timestamp" end,
+                    case when decision is null then agent_id_hash end
+            ) as number
+        from traces
+        """
+    )
+    connection.execute("analyze contents")
+
+
+def _match(connection: psycopg.Connection) -> None:
+    """Pair traces by the marks that they share, each once: of several with the same marks the first by the first."""
+    query = """
+        with raw_left as (
+            select number, {marks}, row_number() over (partition by {marks} order by "timestamp", number) as n
+            from raw
+            where not exists (select from pairs where pairs.raw_number = raw.number)
+        ),
+
+        claimed_left as (
+            select number, {marks}, row_number() over (partition by {marks} order by "timestamp", number) as n
+            from claimed
+            where not exists (select from pairs where pairs.claimed_number = claimed.number)
+        )
+
+        insert into pairs (raw_number, claimed_number)
+        select raw_left.number, claimed_left.number
+        from raw_left
+        inner join claimed_left using ({marks}, n)
+    """
+    for marks in _MATCHES:
+        connection.execute(sql.SQL(query).format(marks=column_list(marks)))
         connection.execute("analyze pairs")
 
 
@@ -261,7 +397,7 @@ def _differing(connection: psycopg.Connection) -> Iterator[Discrepancy]:
         inner join raw on pairs.raw_number = raw.number
         inner join claimed on pairs.claimed_number = claimed.number
         where ({claimed}) is distinct from ({raw})
-        order by claimed.agent_id_hash, claimed."timestamp", claimed.trace_id
+        order by claimed.agent_id_hash collate "C", claimed."timestamp", claimed.trace_id collate "C"
     """
     statement = sql.SQL(query).format(claimed=column_list(names, "claimed"), raw=column_list(names, "raw"))
     with connection.cursor(row_factory=dict_row) as cursor:
@@ -286,7 +422,7 @@ def _alone(connection: psycopg.Connection, table: str, kind: str) -> Iterator[Di
     query = f"""
         select agent_id_hash, trace_id, "timestamp" from {table}
         where not exists (select from pairs where pairs.{table}_number = {table}.number)
-        order by agent_id_hash, "timestamp", trace_id
+        order by agent_id_hash collate "C", "timestamp", trace_id collate "C"
     """
     for agent, trace_id, timestamp in connection.execute(query):
         yield Discrepancy(kind, agent, trace_id, timestamp, {})
@@ -300,7 +436,7 @@ def _differing_keys(
         select used.signature_key_id, registered.public_key_base64
         from (select distinct signature_key_id from raw) as used
         left join {} as registered on used.signature_key_id = registered.key_id
-        order by used.signature_key_id
+        order by used.signature_key_id collate "C"
         """
     ).format(registry)
     for key_id, registered in connection.execute(query):

@@ -3,19 +3,26 @@
 import hashlib
 import uuid
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from ciris_scoring.audit import times
 from ciris_scoring.audit.keys import looks_like_keys
-from ciris_scoring.audit.reasons import NOT_A_BATCH, TOO_DEEP, WRONG_TYPE, Problem, Rejected
-from ciris_scoring.audit.signatures import Verifier, generation
+from ciris_scoring.audit.reasons import NOT_A_BATCH, TOO_DEEP, TOO_LARGE, WRONG_TYPE, Problem, Rejected
+from ciris_scoring.audit.signatures import Verifier, schema_of
 from ciris_scoring.audit.strict_json import parse, take_apart
 from ciris_scoring.audit.traces import Row, checked, row
 
 TRACE_EVENT, DEFERRAL_EVENT = "complete_trace", "wbd_deferral"
-NO_GENERATION = "none"
-"""Of documents too faulty to tell their generation."""
+EVENTS_LIMIT = 100_000
+"""Events that are read of one document; a document has 16 MB, so they could only be tiny."""
+PROBLEMS_KEPT = 20
+"""Problems of one batch that are kept; more are only counted."""
+SEAL = "ceg_seal"
+"""Stands for a file that agents from 2.9.8 on write beside their batches: a trace as it is sent to other agents."""
+NOT_UNDERSTOOD = "not understood"
+"""Stands for the schema version of traces too faulty to tell it."""
 _OUR_IDS = uuid.UUID("5b2d3a9e-2c1f-4c0e-9a53-6b1f0d7a7e11")
 """Namespace of ids that are hashes of content."""
 
@@ -50,16 +57,24 @@ class Batch:
     times: dict[str, str | None] = field(default_factory=dict)
     received: int = 0
     outcomes: Counter[tuple[str, str]] = field(default_factory=Counter)
-    """Traces by generation and by the rule that verified them or the reason why not."""
+    """Traces by schema version and by the rule that verified them or the reason why not."""
     rejected: Counter[str] = field(default_factory=Counter)
     """Traces that cannot be loaded, by reason."""
     rows: list[Row] = field(default_factory=list)
     deferrals: list[Deferral] = field(default_factory=list)
     other_events: Counter[str] = field(default_factory=Counter)
+    n_problems: int = 0
     problems: list[Problem] = field(default_factory=list)
+    """The first problems."""
     has_new_keys: bool = False
     """Whether it is a file of public keys, not all of which are registered."""
     is_batch: bool = True
+
+    def add_problem(self, where: str, reason: str, detail: str) -> None:
+        """Count a problem, and keep the first."""
+        self.n_problems += 1
+        if len(self.problems) < PROBLEMS_KEPT:
+            self.problems.append(Problem(where, reason, detail))
 
 
 def read_document(document: Document, verifier: Verifier) -> Batch:
@@ -69,6 +84,9 @@ def read_document(document: Document, verifier: Verifier) -> Batch:
         content = parse(document.content)
         if looks_like_keys(content):
             batch.has_new_keys, batch.is_batch = not verifier.has(content), False
+        elif _is_seal(content):
+            batch.other_events[SEAL] += 1
+            batch.is_batch = False
         elif isinstance(content, dict) and "event_type" in content and "events" not in content:
             _read_events(batch, {}, [content], verifier)
         else:
@@ -76,6 +94,11 @@ def read_document(document: Document, verifier: Verifier) -> Batch:
     except Rejected as error:
         _read_pieces(batch, document.content, error, verifier)
     return batch
+
+
+def _is_seal(content: Any) -> bool:
+    """Whether a document is a seal. It is skipped, because it repeats a trace of a batch, perhaps at another level."""
+    return isinstance(content, dict) and isinstance(content.get("ceg_rows"), list) and "events" not in content
 
 
 def _events(content: Any) -> list[Any]:
@@ -90,25 +113,27 @@ def _read_pieces(batch: Batch, content: bytes, why: Rejected, verifier: Verifier
     pieces = None if why.reason == NOT_A_BATCH else take_apart(content)
     if pieces is None:
         batch.is_batch = False
-        batch.problems.append(Problem(batch.origin, why.reason, why.detail))
+        batch.add_problem(batch.origin, why.reason, why.detail)
         return
     try:
         head = parse(pieces.before + pieces.after)
     except Rejected as error:
         head = {}
-        batch.problems.append(Problem(batch.origin, error.reason, f"around the events: {error.detail}"))
-    events: list[Any] = []
-    for span in pieces.events:
-        try:
-            events.append(parse(content[span]))
-        except Rejected as error:
-            events.append(error)
+        batch.add_problem(batch.origin, error.reason, f"around the events: {error.detail}")
+    events = (_event_or_error(content[span]) for span in pieces.events)
     _read_events(batch, head if isinstance(head, dict) else {}, events, verifier)
-    if not batch.problems:  # cut off between two events
-        batch.problems.append(Problem(batch.origin, why.reason, why.detail))
+    if not batch.n_problems:  # cut off between two events
+        batch.add_problem(batch.origin, why.reason, why.detail)
 
 
-def _read_events(batch: Batch, head: dict[str, Any], events: list[Any], verifier: Verifier) -> None:
+def _event_or_error(content: bytes) -> Any:
+    try:
+        return parse(content)
+    except Rejected as error:
+        return error
+
+
+def _read_events(batch: Batch, head: dict[str, Any], events: Iterable[Any], verifier: Verifier) -> None:
     for name in ("batch_timestamp", "consent_timestamp"):
         try:
             batch.times[name] = (
@@ -116,13 +141,21 @@ def _read_events(batch: Batch, head: dict[str, Any], events: list[Any], verifier
             )
         except Rejected as error:
             batch.times[name] = None
-            batch.problems.append(Problem(batch.origin, error.reason, error.detail))
+            batch.add_problem(batch.origin, error.reason, error.detail)
     for number, event in enumerate(events, 1):
+        if number > EVENTS_LIMIT:
+            batch.received += 1
+            batch.rejected[TOO_LARGE] += 1
+            batch.outcomes[NOT_UNDERSTOOD, TOO_LARGE] += 1
+            batch.add_problem(
+                batch.origin, TOO_LARGE, f"more than {EVENTS_LIMIT:,} events; the rest is not read"
+            )
+            break
         _read_event(batch, f"{batch.origin}, event {number:,}", event, verifier)
 
 
 def _read_event(batch: Batch, where: str, event: Any, verifier: Verifier) -> None:
-    generation_of_it = NO_GENERATION
+    schema = NOT_UNDERSTOOD
     kind = event.get("event_type") if isinstance(event, dict) else None
     if kind != TRACE_EVENT and isinstance(kind, str) and "trace" not in event:
         _read_other_event(batch, where, kind, event)
@@ -135,7 +168,7 @@ def _read_event(batch: Batch, where: str, event: Any, verifier: Verifier) -> Non
             raise Rejected(WRONG_TYPE, "the event is no object")
         trace = checked(event.get("trace"))
         where = f"{where}, trace {str(trace.get('trace_id'))[:128]}"
-        generation_of_it = generation(trace.get("trace_schema_version"))
+        schema = schema_of(trace)
         verdict = verifier.verify(trace)
         batch.rows.append(row(trace, verdict))
     except Rejected as error:
@@ -146,11 +179,11 @@ def _read_event(batch: Batch, where: str, event: Any, verifier: Verifier) -> Non
         batch.rejected[reason] += 1
     else:
         if verdict.rule is not None:
-            batch.outcomes[generation_of_it, verdict.rule] += 1
+            batch.outcomes[schema, verdict.rule] += 1
             return
         reason, detail = str(verdict.reason), verdict.detail or "it does not fit the trace and the key"
-    batch.outcomes[generation_of_it, reason] += 1
-    batch.problems.append(Problem(where, reason, detail))
+    batch.outcomes[schema, reason] += 1
+    batch.add_problem(where, reason, detail)
 
 
 def _read_other_event(batch: Batch, where: str, kind: str, event: dict[str, Any]) -> None:
@@ -160,7 +193,7 @@ def _read_other_event(batch: Batch, where: str, kind: str, event: dict[str, Any]
     try:
         batch.deferrals.append(_deferral(event))
     except Rejected as error:
-        batch.problems.append(Problem(f"{where}, deferral", error.reason, error.detail))
+        batch.add_problem(f"{where}, deferral", error.reason, error.detail)
 
 
 def _deferral(event: dict[str, Any]) -> Deferral:

@@ -25,34 +25,42 @@ EVENT_LIMIT = 16 * MB
 PART_SIZE = 4 * MB
 UNPACKED_LIMIT = 4096 * MB
 """Of what comes compressed or through a pipe, and is no JSON lines: it is put on disk first."""
+UNPACKED_RATIO = 200
+"""How many times as large as the compressed file its content may be, beyond the first 16 MB; batches reach 20."""
 
 Found = Document | Problem
 
 
 def walk(paths: Iterable[Path]) -> Iterator[Path | Problem]:
     """Yield the files of batches at and below the paths, in the order of their names in each folder."""
+    seen: set[tuple[int, int]] = set()
     for path in paths:
         if path == STDIN or not os.path.isdir(path):  # which a path without rights or too long is not, either
             yield path
         else:
-            yield from _walk(path, set())
+            yield from _walk(path, set(), seen)
 
 
-def _walk(folder: Path, above: set[tuple[int, int]]) -> Iterator[Path | Problem]:
+def _walk(folder: Path, above: set[tuple[int, int]], seen: set[tuple[int, int]]) -> Iterator[Path | Problem]:
+    """Yield the files below a folder. A folder to which several links lead is read once: links could multiply it."""
     try:
-        here = os.stat(folder)
-        if (here.st_dev, here.st_ino) in above:
+        status = os.stat(folder)
+        here = (status.st_dev, status.st_ino)
+        if here in above:
             yield Problem(str(folder), UNREADABLE, "a link back to a folder that it lies in")
             return
+        if here in seen:
+            return
+        seen.add(here)
         names = sorted(os.listdir(folder))
     except OSError as error:
         yield Problem(str(folder), UNREADABLE, _said(error))
         return
-    above = {*above, (here.st_dev, here.st_ino)}
+    above = {*above, here}
     for name in names:
         path = folder / name
         if os.path.isdir(path):
-            yield from _walk(path, above)
+            yield from _walk(path, above, seen)
         elif name.lower().endswith(ENDINGS):
             yield path
 
@@ -61,7 +69,7 @@ def size(path: Path) -> int:
     """Bytes of a file; 0 where that cannot be known."""
     try:
         return os.stat(path).st_size if path != STDIN else 0
-    except OSError:
+    except (OSError, ValueError):  # a path with the character NUL
         return 0
 
 
@@ -76,17 +84,45 @@ def documents(path: Path) -> Iterator[Found]:
             return
         name = path.name.lower()
         is_packed = name.endswith(".gz")
-        with cast(IO[bytes], (gzip.open if is_packed else open)(path, "rb")) as file:
+        with contextlib.ExitStack() as stack:
+            file: IO[bytes] = stack.enter_context(path.open("rb"))
+            if is_packed:
+                file = cast(IO[bytes], stack.enter_context(_Unpacking(file)))
             if name.removesuffix(".gz").endswith(".jsonl"):
                 yield from _lines(file, str(path))
             else:
                 yield from _document(file, str(path), is_on_disk=not is_packed)
-    except OSError as error:
+    except _TooLarge as error:
+        yield Problem(str(path), TOO_LARGE, str(error))
+    except (OSError, ValueError) as error:
         yield Problem(str(path), UNREADABLE, _said(error))
 
 
-def _said(error: OSError) -> str:
-    return error.strerror or str(error)
+def _said(error: OSError | ValueError) -> str:
+    return getattr(error, "strerror", None) or str(error)
+
+
+class _TooLarge(Exception):
+    """A compressed file has too much content."""
+
+
+class _Unpacking(gzip.GzipFile):
+    """A compressed file that may be read up to UNPACKED_RATIO times its size."""
+
+    def __init__(self, file: IO[bytes]):
+        super().__init__(fileobj=file)
+        self._packed = file
+
+    def _check(self, content: bytes) -> bytes:
+        if self.tell() > WHOLE_LIMIT + UNPACKED_RATIO * self._packed.tell():
+            raise _TooLarge(f"compressed more than {UNPACKED_RATIO} times, which batches never are")
+        return content
+
+    def read(self, size: int | None = -1) -> bytes:
+        return self._check(super().read(size))
+
+    def readline(self, size: int | None = -1) -> bytes:
+        return self._check(super().readline(size))
 
 
 def _read_pipe(file: IO[bytes], origin: str) -> Iterator[Found]:

@@ -3,6 +3,7 @@
 import csv
 import io
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,6 +16,8 @@ from ciris_scoring.basics.errors import InputError
 from ciris_scoring.basics.source_schema import PUBLIC_KEY_COLUMNS
 
 KEYS_FILE_LIMIT = 64 * 2**20
+KEYS_LIMIT = 10_000
+"""Keys of one file: each takes a millisecond to check."""
 FORMATS = (
     'JSON {"KEY ID": "BASE64", ...}, or CSV with the columns key_id and public_key_base64 and, where known, '
     "algorithm, created_at, expires_at, revoked_at"
@@ -52,7 +55,11 @@ def read_keys(path: Path) -> tuple[list[Key], list[Problem]]:
             content = file.read(KEYS_FILE_LIMIT + 1)
         if len(content) > KEYS_FILE_LIMIT:
             raise InputError(f"The file of keys {path} has more than {KEYS_FILE_LIMIT // 2**20} MB.", FORMATS)
-        rows = list(_rows(content))
+        rows = list(islice(_rows(content), KEYS_LIMIT + 1))
+        if len(rows) > KEYS_LIMIT:
+            raise InputError(
+                f"The file of keys {path} has more than {KEYS_LIMIT:,} keys.", "Divide it into several files."
+            )
     except OSError as error:
         raise InputError(f"The file of keys {path} cannot be read: {error.strerror}.") from error
     except (Rejected, UnicodeDecodeError, csv.Error, TypeError, KeyError) as error:
@@ -97,7 +104,7 @@ def _key(row: Mapping[str, Any]) -> Key:
         raise ValueError("a key_id has 1 to 64 printable characters")
     algorithm = row.get("algorithm") or "ed25519"
     if str(algorithm).lower() != "ed25519":
-        raise ValueError(f"the algorithm is {algorithm}, but only ed25519 signs traces")
+        raise ValueError(f"the algorithm is {str(algorithm)[:40]}, but only ed25519 signs traces")
     text = text.strip()
     public_key(base64_text.decode(text))
     return Key(key_id, text, "ed25519", *(_time(row.get(name), name) for name in _TIMES))

@@ -8,11 +8,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ciris_scoring.audit import files
-from ciris_scoring.audit.documents import NO_GENERATION, Batch, Document
+from ciris_scoring.audit.documents import NOT_UNDERSTOOD, PROBLEMS_KEPT, Batch, Document
+from ciris_scoring.audit.incoming import Found
 from ciris_scoring.audit.keys import read_keys, usable
 from ciris_scoring.audit.pool import SMALL, processors, read_all
 from ciris_scoring.audit.reasons import Problem
-from ciris_scoring.audit.signatures import RULES, UNKNOWN_GENERATION
+from ciris_scoring.audit.signatures import RULES, SCHEMAS, schema_of
 from ciris_scoring.audit.store import KnownBatch, Store
 from ciris_scoring.basics.connection import connect
 from ciris_scoring.basics.errors import InputError
@@ -23,13 +24,6 @@ CHUNK_SIZE = 2**20
 """Bytes of documents that are verified by one process and written in one transaction; a document is never split."""
 CHUNK_DOCUMENTS = 500
 SHOWN_PROBLEMS = 20
-
-GENERATIONS = {
-    **dict(zip(RULES, ("1.9 (components)", "2.7 (sorted_json)", "2.15 (jcs)"), strict=True)),
-    UNKNOWN_GENERATION: "unknown schema",
-    NO_GENERATION: "not understood",
-}
-"""Names of the generations of agents, by their signing rule."""
 
 
 @dataclass
@@ -48,7 +42,7 @@ class Summary:
     known: Counter[str] = field(default_factory=Counter)
     """Of batches that were loaded before: traces received, rejected and not verified."""
     outcomes: Counter[tuple[str, str]] = field(default_factory=Counter)
-    """Traces by generation and by the rule that verified them or the reason why not."""
+    """Traces by schema version and by the rule that verified them or the reason why not."""
     deferrals: int = 0
     other_events: Counter[str] = field(default_factory=Counter)
     new_keys: int = 0
@@ -82,7 +76,7 @@ class Summary:
         self.batches += batch.is_batch
         self.received += batch.received
         self.rejected += batch.rejected.total()
-        self.outcomes += batch.outcomes
+        self.outcomes.update(batch.outcomes)  # += would drop counts below 0
         self.deferrals += len(batch.deferrals)
         for kind, n in batch.other_events.items():
             named = kind in self.other_events or len(self.other_events) < SHOWN_PROBLEMS
@@ -90,6 +84,16 @@ class Summary:
         if batch.has_new_keys and len(self.keys_files) < SHOWN_PROBLEMS:
             self.keys_files.append(batch.origin)
         self.add_problems(batch.problems)
+        self.n_problems += batch.n_problems - len(batch.problems)
+
+    def add_found(self, found: Iterable[Found]) -> None:
+        """Count traces about which only the other traces tell."""
+        for one in found:
+            if one.rule is not None:
+                schema = schema_of({"trace_schema_version": one.trace_schema_version})
+                self.outcomes[schema, one.rule] -= 1
+                self.outcomes[schema, one.reason] += 1
+            self.add_problems([one.problem])
 
     def add_known(self, known: KnownBatch) -> None:
         """Count a batch that was loaded before."""
@@ -105,7 +109,7 @@ def load(
 ) -> Summary:
     """Register keys, load batches, and say on the way how far it is.
 
-    :param most_problems: how many problems to keep; None for all.
+    :param most_problems: how many problems to keep; None for those that are kept of each batch.
     :raises InputError: a file of keys is none, or the target is a cluster.
     :raises DatabaseError: the database refuses; what was loaded so far is kept.
     """
@@ -121,7 +125,7 @@ def load(
         found, problems = read_keys(path)
         keys += found
         summary.add_problems(problems)
-    with connect(project) as connection:
+    with connect(project, writes=True) as connection:
         store = Store(connection, project)
         store.create()
         summary.new_keys, problems = store.register(keys)
@@ -133,8 +137,8 @@ def load(
             written = store.write([batch for batch in batches if batch.is_batch])
             summary.new += written.new
             summary.replaced += written.replaced
-            summary.rejected += written.conflicting
-            summary.add_problems(written.problems)
+            summary.rejected += len(written.rejected)
+            summary.add_found([*written.refused, *written.rejected])
         if summary.new:
             store.analyze()
     summary.seconds = time.monotonic() - started
@@ -234,8 +238,8 @@ def report(summary: Summary) -> list[str]:
             f"{plural(summary.known['received'], 'trace')}, {summary.known['not_verified']:,} of them not verified, "
             f"{summary.known['rejected']:,} rejected."
         )
-    if summary.outcomes:
-        lines += ["", *_outcomes(summary.outcomes)]
+    if summary.outcomes or summary.deferrals:
+        lines += ["", *_outcomes(summary.outcomes, summary.deferrals)]
     if summary.deferrals or summary.other_events:
         events = ", ".join(f"{n:,} {printable(kind)}" for kind, n in sorted(summary.other_events.items()))
         lines += ["", f"Other events: {events}; {plural(summary.deferrals, 'deferral')} loaded."]
@@ -264,7 +268,9 @@ def problem_lines(summary: Summary, option: str, where: str = "") -> list[str]:
     lines = [f"{plural(summary.n_problems, 'problem')}{where}:"]
     lines += [printable(f"  {place}: {reason}: {detail}") for place, reason, detail in summary.problems]
     if summary.n_problems > len(summary.problems):
-        lines.append(f"  and {summary.n_problems - len(summary.problems):,} more; {option} lists all.")
+        lines.append(
+            f"  and {summary.n_problems - len(summary.problems):,} more; {option} lists {PROBLEMS_KEPT} of each batch."
+        )
     return lines
 
 
@@ -286,8 +292,9 @@ def as_json(summary: Summary) -> str:
             **{name: summary.known[name] for name in KnownBatch._fields},
         },
         "outcomes": [
-            {"agents": GENERATIONS[generation], "outcome": outcome, "traces": n}
-            for (generation, outcome), n in sorted(summary.outcomes.items())
+            {"schema": schema, "outcome": outcome, "traces": n}
+            for (schema, outcome), n in sorted(summary.outcomes.items())
+            if n
         ],
         "other_events": summary.other_events,
         "deferrals": summary.deferrals,
@@ -300,11 +307,15 @@ def as_json(summary: Summary) -> str:
     return json.dumps(document, indent=2)
 
 
-def _outcomes(outcomes: Counter[tuple[str, str]]) -> list[str]:
+def _outcomes(outcomes: Counter[tuple[str, str]], n_deferrals: int) -> list[str]:
     rows = [
-        (label, f"verified ({outcome})" if outcome in RULES else outcome, f"{n:,}")
-        for generation, label in GENERATIONS.items()
+        (schema, f"verified ({outcome})" if outcome in RULES else outcome, f"{n:,}")
+        for schema in (*SCHEMAS, NOT_UNDERSTOOD)
         for (of, outcome), n in sorted(outcomes.items())
-        if of == generation
+        if of == schema and n
     ]
-    return aligned(["agents", "outcome", "traces"], rows, right=["traces"])
+    if n_deferrals:
+        rows.append(
+            ("deferrals", "not signed: anybody could have written them, for any agent", f"{n_deferrals:,}")
+        )
+    return aligned(["schema", "outcome", "traces"], rows, right=["traces"])

@@ -23,6 +23,7 @@ BAD_SIGNATURE = "bad_signature"
 MALFORMED_SIGNATURE = "malformed_signature"
 UNSUPPORTED_SCHEMA = "unsupported_schema"
 FOREIGN_KEY = "foreign_key"  # the key of another agent
+REPLAYED_SIGNATURE = "replayed_signature"  # the decision is loaded under another id
 UNCONFIRMED_FIELD = "unconfirmed_field"  # not covered by the signature, and contradicts it
 
 

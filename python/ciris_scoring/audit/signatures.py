@@ -2,8 +2,8 @@
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping
-from datetime import datetime
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 import rfc8785
@@ -12,6 +12,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from cryptography.hazmat.primitives.asymmetric.mldsa import MLDSA65PublicKey
 
 from ciris_scoring.audit import base64_text
+from ciris_scoring.audit.decisions import decision_sha256, signed_thought_ids
 from ciris_scoring.audit.keys import public_key
 from ciris_scoring.audit.reasons import (
     BAD_SIGNATURE,
@@ -24,19 +25,18 @@ from ciris_scoring.audit.reasons import (
 
 Trace = Mapping[str, Any]
 
-SIGNED_FIELDS = (
-    "trace_id",
-    "thought_id",
-    "task_id",
-    "agent_id_hash",
-    "started_at",
-    "completed_at",
-    "trace_level",
+_AGENT = "agent_id_hash"
+_TRACE_FIELDS = (
+    *("trace_id", "thought_id", "task_id", _AGENT, "started_at", "completed_at", "trace_level"),
     "trace_schema_version",
-    "components",
-    "deployment_profile",
 )
-_SIGNED_OF_COMPONENT = ("component_type", "data", "event_type", "timestamp")
+_COMPONENT_FIELDS = ("component_type", "data", "event_type", "timestamp")
+_PROFILE = "deployment_profile"
+_PROFILE_FIELDS = (
+    *("agent_role", "agent_template", "deployment_domain", "deployment_type", "deployment_region"),
+    "deployment_trust_mode",
+)
+_BEFORE_HANDLED = timedelta(microseconds=999_999)
 _ANY_TEXT = ("utf-8", "surrogatepass")
 _SORTED = json.JSONEncoder(sort_keys=True, separators=(",", ":"))
 _SORTED_WITH_SPACES = json.JSONEncoder(sort_keys=True)
@@ -49,44 +49,141 @@ class Verdict(NamedTuple):
     reason: str | None
     detail: str | None
     content_sha256: str
-    """Hash of the signed bytes and of everything sent with them: traces that differ in a loaded value differ here."""
+    """Hash of everything that was sent with the trace: traces that differ in a loaded value differ here."""
+    components: Sequence[Trace]
+    """The components as they were signed, without what the signature does not cover; as received if not verified."""
+    signed_sha256: str | None = None
+    """Hash of the public key and the bytes that it signed; None where the signature does not hold."""
+    decision_sha256: str | None = None
+    """The decision, by what is signed of it, where the rule signs neither ids nor times."""
 
 
-def _components(trace: Trace) -> bytes:
-    components = [
-        {name: component[name] for name in _SIGNED_OF_COMPONENT if name in component}
-        for component in trace["components"]
-    ]
-    return _SORTED_WITH_SPACES.encode(components).encode()
+class Rule(NamedTuple):
+    """How agents of some versions make the bytes that they sign. Fields that are not named are not signed."""
+
+    fields: tuple[str, ...] | None
+    """Fields of the trace beside its components; none at all if the bytes are the list of components alone."""
+    encode: Callable[[Any], bytes]
+    has_profile: bool = False
+    """Whether the deployment profile is signed too, and the agent's hash in each component."""
+    stripped: Callable[[Trace], Trace] = dict
+    """A component without the empty values that the agent leaves out of the signed bytes, though it may send them."""
+
+    @property
+    def signs_ids(self) -> bool:
+        """Whether the names and times of the trace are signed."""
+        return self.fields is not None and "trace_id" in self.fields
+
+    def messages(self, trace: Trace) -> Iterator[tuple[bytes, Sequence[Trace]]]:
+        """Yield the bytes that the agent may have signed, each with the components in them.
+
+        A batch does not always have the fields exactly as they were signed: agents leave empty values out of the
+        signed bytes, and the engine fills in fields that are absent and ignores those that it does not know.
+
+        :raises ValueError: the rule cannot write down a value of the trace.
+        """
+        seen = set()
+        for profile in self._profiles(trace):
+            for components in self._components(trace):
+                message = self.encode(self._signed(trace, profile, components))
+                if message not in seen:
+                    seen.add(message)
+                    yield message, components
+
+    def _signed(self, trace: Trace, profile: object, components: Sequence[Trace]) -> Any:
+        if self.fields is None:
+            return components
+        signed = {name: trace.get(name) for name in self.fields} | {"components": components}
+        return signed if profile is None else signed | {_PROFILE: profile}
+
+    def _profiles(self, trace: Trace) -> Iterator[object]:
+        profile = trace.get(_PROFILE) if self.has_profile else None
+        yield profile
+        if isinstance(profile, dict):
+            yield {name: profile.get(name) for name in _PROFILE_FIELDS}
+
+    def _components(self, trace: Trace) -> Iterator[Sequence[Trace]]:
+        names = (*_COMPONENT_FIELDS, _AGENT) if self.has_profile else _COMPONENT_FIELDS
+        components = [_only(names, component) for component in trace["components"]]
+        yield components
+        if self.has_profile:
+            agent = trace.get(_AGENT)
+            components = [{**component, _AGENT: component.get(_AGENT) or agent} for component in components]
+            yield components
+        yield [self.stripped(component) for component in components]
 
 
-def _sorted_json(trace: Trace) -> bytes:
-    return _SORTED.encode(_signed_fields(trace)).encode()
+def _only(names: Iterable[str], value: Trace) -> Trace:
+    return {name: value[name] for name in names if name in value}
 
 
-def _jcs(trace: Trace) -> bytes:
-    return rfc8785.dumps(_signed_fields(trace))
+def _without_empty(value: Any) -> Any:
+    """Remove null, "", [] and {} from all objects, and null from all lists."""
+    if isinstance(value, dict):
+        return _without_empty_fields({name: _without_empty(inner) for name, inner in value.items()})
+    if isinstance(value, list):
+        return [_without_empty(inner) for inner in value if inner is not None]
+    return value
 
 
-def _signed_fields(trace: Trace) -> dict[str, Any]:
-    return {name: trace[name] for name in SIGNED_FIELDS if name in trace}
+def _without_empty_fields(value: Trace) -> Trace:
+    return {name: inner for name, inner in value.items() if inner is not None and inner not in ("", [], {})}
 
 
-RULES: Mapping[str, Callable[[Trace], bytes]] = {
-    "components": _components,  # agents up to 1.9
-    "sorted_json": _sorted_json,  # agents of 2.7
-    "jcs": _jcs,  # agents of 2.15
+def _without_empty_in_data(component: Trace) -> Trace:
+    return {**component, "data": _without_empty(component.get("data"))}
+
+
+def _compact(content: Any) -> bytes:
+    return _SORTED.encode(content).encode()
+
+
+def _with_spaces(content: Any) -> bytes:
+    return _SORTED_WITH_SPACES.encode(content).encode()
+
+
+def _jcs(content: Any) -> bytes:
+    """Write JSON by RFC 8785, whose numbers are doubles: larger integers are signed rounded."""
+    try:
+        return rfc8785.dumps(content)
+    except rfc8785.IntegerDomainError:
+        return rfc8785.dumps(_rounded(content))
+
+
+def _rounded(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _rounded(inner) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [_rounded(inner) for inner in value]
+    return float(value) if isinstance(value, int) and not isinstance(value, bool) else value
+
+
+RULES: Mapping[str, Rule] = {
+    "components": Rule(None, _with_spaces),
+    "components_compact": Rule(None, _compact, stripped=_without_empty_in_data),
+    "two_fields": Rule(("trace_level",), _compact, stripped=_without_empty),
+    "nine_fields": Rule(_TRACE_FIELDS, _compact, stripped=_without_empty_fields),
+    "sorted_json": Rule(_TRACE_FIELDS, _compact, has_profile=True, stripped=_without_empty_fields),
+    "jcs": Rule(_TRACE_FIELDS, _jcs, has_profile=True, stripped=_without_empty_fields),
 }
-UNKNOWN_GENERATION = "unknown"
+NO_SCHEMA, UNKNOWN_SCHEMA = "no schema", "unknown schema"
+_RULES_OF_SCHEMAS: Mapping[str, Sequence[str]] = {
+    NO_SCHEMA: ("components", "components_compact", "two_fields"),
+    "2.7.legacy": ("two_fields",),
+    "2.7.0": ("nine_fields", "two_fields"),
+    "2.7.9": ("sorted_json",),
+    "3.0.0": ("jcs",),
+    UNKNOWN_SCHEMA: tuple(RULES),
+}
+SCHEMAS = tuple(_RULES_OF_SCHEMAS)
 
 
-def generation(schema: object) -> str:
-    """Return the rule by which traces of a schema version are signed, or that it is not known."""
+def schema_of(trace: Trace) -> str:
+    """Return the schema version of a trace, or that it has none, or one that is not known."""
+    schema = trace.get("trace_schema_version")
     if schema is None:
-        return "components"
-    if isinstance(schema, str) and schema.startswith("2.7."):
-        return "sorted_json"
-    return "jcs" if schema == "3.0.0" else UNKNOWN_GENERATION
+        return NO_SCHEMA
+    return schema if isinstance(schema, str) and schema in _RULES_OF_SCHEMAS else UNKNOWN_SCHEMA
 
 
 class Verifier:
@@ -109,20 +206,15 @@ class Verifier:
         )
 
     def verify(self, trace: Trace) -> Verdict:
-        """Say whether a registered key signed the trace; never fails, whatever the trace is."""
-        known = generation(trace.get("trace_schema_version"))
-        rules = list(RULES) if known == UNKNOWN_GENERATION else [known]
-        messages = {}
-        why_not = None
-        for rule in rules:
-            try:
-                messages[rule] = RULES[rule](trace)
-            except (ValueError, RecursionError, TypeError, AttributeError) as error:
-                why_not = f"{type(error).__name__} in the rule {rule}"
-        content = _digest(trace, next(iter(messages.values()), repr(trace["components"]).encode(*_ANY_TEXT)))
+        """Say whether a registered key signed the trace.
+
+        :raises RecursionError: it is nested too deeply.
+        """
+        schema = schema_of(trace)
+        content = _digest(trace)
 
         def refused(reason: str, detail: str | None) -> Verdict:
-            return Verdict(None, reason, detail, content)
+            return Verdict(None, reason, detail, content, trace["components"])
 
         try:
             signature = _signature(trace)
@@ -131,11 +223,22 @@ class Verifier:
         key_id = trace.get("signature_key_id")
         if not isinstance(key_id, str) or key_id not in self._keys:
             return refused(UNKNOWN_KEY, "no key with this id is registered")
-        for rule, message in messages.items():
-            if self._signed(key_id, signature, message):
-                wrong = self._against(trace, rule, key_id, signature, message)
-                return refused(*wrong) if wrong else Verdict(rule, None, None, content)
-        if known == UNKNOWN_GENERATION:
+        why_not = None
+        for name in _RULES_OF_SCHEMAS[schema]:
+            rule = RULES[name]
+            try:
+                for message, components in rule.messages(trace):
+                    if self._signed(key_id, signature, message):
+                        wrong = self._against(trace, rule, components, key_id, signature, message)
+                        verdict = refused(*wrong) if wrong else Verdict(name, None, None, content, components)
+                        key = self._keys[key_id]
+                        return verdict._replace(
+                            signed_sha256=hashlib.sha256(key + message).hexdigest(),
+                            decision_sha256=None if rule.signs_ids else decision_sha256(key, components),
+                        )
+            except (ValueError, OverflowError, TypeError, AttributeError) as error:
+                why_not = f"the rule {name} cannot write it down: {str(error)[:80]}"
+        if schema == UNKNOWN_SCHEMA:
             return refused(UNSUPPORTED_SCHEMA, "no known rule verifies it")
         return refused(BAD_SIGNATURE, why_not)
 
@@ -150,13 +253,19 @@ class Verifier:
         return True
 
     def _against(
-        self, trace: Trace, rule: str, key_id: str, signature: bytes, message: bytes
+        self,
+        trace: Trace,
+        rule: Rule,
+        components: Sequence[Trace],
+        key_id: str,
+        signature: bytes,
+        message: bytes,
     ) -> tuple[str, str] | None:
         """Why a trace does not verify although the key signed it."""
         agent = str(trace.get("agent_id_hash"))
         if agent in self._agents_of_keys and self._fingerprints[key_id] != agent:
             return FOREIGN_KEY, "the agent's hash is the fingerprint of another registered key"
-        if rule == "components" and (field := _unconfirmed(trace)):
+        if not rule.signs_ids and (field := _unconfirmed(trace, components)):
             return UNCONFIRMED_FIELD, f"{field} is not signed, and is not what the signed components say"
         if not _second_signature_holds(trace, message + signature):
             return BAD_SIGNATURE, "the ML-DSA-65 signature beside the Ed25519 one does not hold"
@@ -177,20 +286,24 @@ def _signature(trace: Trace) -> bytes:
     return signature
 
 
-def _unconfirmed(trace: Trace) -> str | None:
-    """Name a field outside the signature that contradicts it; 1.9 signs components alone."""
-    moments = [component.get("timestamp") for component in trace["components"]]
+def _unconfirmed(trace: Trace, components: Sequence[Trace]) -> str | None:
+    """Name a field outside the signature that contradicts it, where components alone are signed."""
+    moments: list[Any] = [component.get("timestamp") for component in components]
     if not moments or trace.get("completed_at") != moments[-1]:
         return "completed_at"
+    if trace.get("started_at") != moments[0]:
+        return "started_at"
     try:
         started = datetime.fromisoformat(moments[0])
     except (TypeError, ValueError):
         return "started_at"
-    if trace.get("started_at") != moments[0]:
-        return "started_at"
-    if trace.get("trace_id") != f"trace-{trace.get('thought_id')}-{started:%Y%m%d%H%M%S}":
+    # An agent reads the clock for the id when it handles the first component, up to a second after the time of that.
+    later = started + _BEFORE_HANDLED
+    names = {f"trace-{trace.get('thought_id')}-{time:%Y%m%d%H%M%S}" for time in (started, later)}
+    if trace.get("trace_id") not in names:
         return "trace_id"
-    return None
+    signed = signed_thought_ids(components)
+    return "thought_id" if any(thought_id != trace.get("thought_id") for thought_id in signed) else None
 
 
 def _second_signature_holds(trace: Trace, message: bytes) -> bool:
@@ -211,8 +324,8 @@ def _second_signature_holds(trace: Trace, message: bytes) -> bool:
     return True
 
 
-def _digest(trace: Trace, message: bytes) -> str:
+def _digest(trace: Trace) -> str:
     beside = {name: value for name, value in trace.items() if name != "components"}
-    digest = hashlib.sha256(message)
+    digest = hashlib.sha256(_compact(trace["components"]))
     digest.update(repr(sorted(beside.items())).encode(*_ANY_TEXT))
     return digest.hexdigest()

@@ -11,10 +11,12 @@ import psycopg
 from psycopg import sql
 
 from ciris_scoring.audit.documents import Batch, Deferral
-from ciris_scoring.audit.incoming import Found, copy_incoming, problems_of, refuse_foreign_keys
+from ciris_scoring.audit.incoming import LOADED_KEY, Found, copy_incoming, key_uses, refuse_foreign_keys
 from ciris_scoring.audit.keys import Key
-from ciris_scoring.audit.reasons import BAD_KEY, CONFLICT, Problem
+from ciris_scoring.audit.reasons import BAD_KEY, CONFLICT, REPLAYED_SIGNATURE, Problem
+from ciris_scoring.audit.replays import refuse_replays
 from ciris_scoring.basics.connection import connect, table_exists
+from ciris_scoring.basics.errors import InputError
 from ciris_scoring.basics.project import Project
 from ciris_scoring.basics.source_schema import (
     BATCH_COLUMNS,
@@ -28,9 +30,10 @@ from ciris_scoring.basics.statements import analyze, column_list
 
 VERIFICATION_TABLE = "covenant_trace_verification"
 LOAD_LOCK = "ciris_scoring_load"
+_KEYS = {"covenant_traces": LOADED_KEY}
 _VERIFIED = (
     *("trace_id", "timestamp", "content_sha256", "agent_id_hash", "signature_key_id", "trace_schema_version"),
-    *("rule", "reason", "detail", "batch_id"),
+    *("trace_level", "rule", "reason", "detail", "signed_sha256", "decision_sha256", "batch_id"),
 )
 """The columns of covenant_trace_verification, without is_loaded."""
 
@@ -42,15 +45,19 @@ create table if not exists {verification} (
     agent_id_hash varchar(64) not null,
     signature_key_id varchar(64),
     trace_schema_version text,
+    trace_level text,
     rule text,
     reason text,
     detail text,
+    signed_sha256 text,
+    decision_sha256 text,
     is_loaded boolean not null,
     batch_id uuid not null,
     primary key (trace_id, "timestamp", content_sha256)
 );
 create index if not exists covenant_trace_verification_key on {verification} (signature_key_id) where rule is not null;
 create index if not exists covenant_trace_verification_open on {verification} (batch_id) where rule is null;
+create index if not exists covenant_trace_verification_decision on {verification} (decision_sha256);
 comment on table {verification} is
 'One row per content of a trace that was loaded: the key and the rule that verified it, or why none did.';
 comment on column {verification}.trace_id is 'The trace, as in covenant_traces.';
@@ -58,11 +65,16 @@ comment on column {verification}."timestamp" is 'The time of the trace, as in co
 comment on column {verification}.content_sha256 is 'Hash of what was signed and of what was sent with it, hexadecimal.';
 comment on column {verification}.agent_id_hash is 'The agent that the trace says it is of.';
 comment on column {verification}.signature_key_id is 'The key that the trace names; null where it names none.';
-comment on column {verification}.trace_schema_version is 'Of the trace; null in the oldest generation.';
+comment on column {verification}.trace_schema_version is 'Schema version in the trace; null if it has none.';
+comment on column {verification}.trace_level is 'How detailed the trace is, as JSON; null where it does not say.';
 comment on column {verification}.rule is
-'How the signed bytes were made where the signature verifies (components, sorted_json, jcs); null where it does not.';
+'The rule by which the agent made the signed bytes, as in docs/auditing.md; null if the signature does not verify.';
 comment on column {verification}.reason is 'Why the trace does not verify; null where it does.';
 comment on column {verification}.detail is 'The reason in words, where there is more to say.';
+comment on column {verification}.signed_sha256 is
+'Hash of the public key and the bytes that it signed, hexadecimal; null where the signature does not hold.';
+comment on column {verification}.decision_sha256 is
+'Hash of public key, component times and audit entry, where the signature covers no ids; null otherwise.';
 comment on column {verification}.is_loaded is
 'Whether covenant_traces has this content; another content of the same trace and time is there otherwise.';
 comment on column {verification}.batch_id is 'The first batch that brought it, in covenant_trace_batches.'
@@ -71,7 +83,7 @@ comment on column {verification}.batch_id is 'The first batch that brought it, i
 
 def statements(project: Project) -> Iterator[str]:
     """Yield the statements that create the tables."""
-    created = ddl(project.source_schema, project.source_tables)
+    created = ddl(project.source_schema, project.source_tables, _KEYS)
     for statement in (*created, *_verification_ddl(_names(project))):
         yield statement.as_string(None)
 
@@ -81,7 +93,7 @@ def create_tables(project: Project) -> None:
 
     :raises DatabaseError: the database refuses.
     """
-    with connect(project) as connection:
+    with connect(project, writes=True) as connection:
         Store(connection, project).create()
 
 
@@ -91,6 +103,8 @@ def _names(project: Project) -> dict[str, sql.Composable]:
         "verification": project.source_table(VERIFICATION_TABLE),
         "columns": column_list(TRACE_COLUMNS),
         "verified": column_list(_VERIFIED),
+        "key": column_list(LOADED_KEY),
+        "replayed": sql.Literal(REPLAYED_SIGNATURE),
     }
 
 
@@ -108,15 +122,16 @@ class KnownBatch(NamedTuple):
 
 
 class Written(NamedTuple):
-    """What loading batches changed, and problems that only the database could tell."""
+    """What loading batches changed, and traces about which only the database could tell."""
 
     new: int
     """Traces that were not in the database."""
     replaced: int
     """Traces that verify and took the place of the same one, or another of its name and time, that did not."""
-    conflicting: int
-    """Traces rejected because another content of the same name and time is loaded."""
-    problems: list[Problem]
+    rejected: list[Found]
+    """Traces that are not loaded: another content of the same name and time is, or the decision under another name."""
+    refused: list[Found]
+    """Traces that are loaded and do not verify, because the key is that of another agent."""
 
 
 class Store:
@@ -132,10 +147,58 @@ class Store:
         """Create the tables that do not exist, in one transaction."""
         with self._locked():
             schema = self._project.source_schema
-            create_source_tables(self._connection, schema, self._project.source_tables)
+            create_source_tables(self._connection, schema, self._project.source_tables, _KEYS)
+            self._refuse_other_key()
             if not table_exists(self._connection, schema, VERIFICATION_TABLE):
                 for statement in _verification_ddl(self._names):
                     self._connection.execute(statement)
+            self._refuse_earlier_verification()
+
+    def _refuse_other_key(self) -> None:
+        """Refuse a table where an agent could take the place of another one's trace.
+
+        :raises InputError: the agent is not in the primary key.
+        """
+        name = self._names["covenant_traces"].as_string(self._connection)
+        query = """
+            select names.relname, array_agg(columns.attname::text order by columns.attnum)
+            from pg_index as indexes
+            inner join pg_class as names on indexes.indexrelid = names.oid
+            inner join pg_attribute as columns
+                on
+                    indexes.indrelid = columns.attrelid
+                    and columns.attnum = any((indexes.indkey::int2[])[0:indexes.indnkeyatts - 1])
+            where indexes.indrelid = to_regclass(%s) and indexes.indisunique and indexes.indpred is null
+            group by names.relname
+        """
+        keys: dict[str, list[str]] = dict(self._connection.execute(query, [name]).fetchall())
+        narrow = sorted(key for key, columns in keys.items() if set(columns) < set(LOADED_KEY))
+        if not narrow and any(set(columns) == set(LOADED_KEY) for columns in keys.values()):
+            return
+        dropped = "".join(
+            f" drop constraint {sql.Identifier(key).as_string(self._connection)}," for key in narrow
+        )
+        columns_ = column_list(LOADED_KEY).as_string(self._connection)
+        raise InputError(
+            f"Traces are loaded by the key (trace_id, timestamp, agent_id_hash), which {name} does not have"
+            + (f"; its key {', '.join(narrow)} has room for one agent only." if narrow else "."),
+            f"Run: alter table {name}{dropped} add primary key ({columns_})",
+        )
+
+    def _refuse_earlier_verification(self) -> None:
+        """Refuse a table of verification that an earlier version created.
+
+        :raises InputError: it lacks columns.
+        """
+        query = "select attname from pg_attribute where attrelid = to_regclass(%s) and attnum > 0"
+        name = self._names["verification"].as_string(self._connection)
+        columns = {column for (column,) in self._connection.execute(query, [name])}
+        if missing := [column for column in _VERIFIED if column not in columns]:
+            batches = self._names["covenant_trace_batches"].as_string(self._connection)
+            raise InputError(
+                f"The table {name} has no columns {', '.join(missing)}: an earlier version created it.",
+                f"Run: drop table {name}; delete from {batches}; then load all files again. No trace is lost.",
+            )
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
@@ -179,7 +242,7 @@ class Store:
         """Key ids and base64 texts of the registry, as far as they are for Ed25519."""
         query = """
             select key_id, public_key_base64 from {covenant_public_keys}
-            where lower(coalesce(algorithm, 'ed25519')) = 'ed25519' and public_key_base64 is not null
+            where lower(coalesce(algorithm, 'ed25519') collate "C") = 'ed25519' and public_key_base64 is not null
         """
         return self._execute(query).fetchall()
 
@@ -207,13 +270,20 @@ class Store:
         """Load batches, all of them or, where the database fails, none."""
         with self._locked():
             n = copy_incoming(self._connection, self._names["covenant_traces"], batches)
-            foreign = refuse_foreign_keys(self._connection, batches, self._agents_of_keys, self._learn_agents)
-            n_new, n_replaced, conflicts = self._write_traces(n)
+            uses = key_uses(batches)
+            self._learn_agents({key_id for key_id, _ in uses})
+            for key_id, agent in uses:
+                self._agents_of_keys.setdefault(key_id, agent)
+            foreign = refuse_foreign_keys(self._connection, uses, self._agents_of_keys)
+            replays, n_displaced = refuse_replays(self._connection, self._names)
+            n_new, n_replaced, conflicts = self._write_traces(n - len(replays))
             deferrals = [deferral for batch in batches for deferral in batch.deferrals]
             self._insert("wbd_deferrals", Deferral._fields, deferrals)
-            self._write_batches(batches, Counter(conflict.batch_id for conflict in conflicts))
-        problems = problems_of([*foreign, *conflicts], batches)
-        return Written(n_new, n_replaced, len(conflicts), problems)
+            rejected = [*replays, *conflicts]
+            self._write_batches(batches, Counter((found.batch_id, found.reason) for found in rejected))
+        replayed = {(found.batch_id, found.trace_id) for found in replays}
+        refused = [found for found in foreign if (found.batch_id, found.trace_id) not in replayed]
+        return Written(n_new - n_displaced, n_replaced + n_displaced, rejected, refused)
 
     def analyze(self) -> None:
         """Analyse the tables."""
@@ -221,6 +291,8 @@ class Store:
             analyze(self._connection, self._project.source_table(name))
 
     def _learn_agents(self, key_ids: set[str]) -> None:
+        """Look up the agents of keys: a key signs for one agent, whose trace it verified first."""
+        unknown = list(key_ids - set(self._agents_of_keys))
         query = """
             select keys.key_id, uses.agent_id_hash
             from unnest(%s::text[]) as keys (key_id)
@@ -230,21 +302,24 @@ class Store:
                 limit 1
             ) as uses
         """
-        if key_ids:
-            self._agents_of_keys.update(self._execute(query, [list(key_ids)]).fetchall())
+        if unknown:
+            self._agents_of_keys.update(self._execute(query, [unknown]).fetchall())
 
     def _write_traces(self, n_incoming: int) -> tuple[int, int, list[Found]]:
         """Write traces and verification; return how many are new or replaced, and those of which another content is
         there.
+
+        :param n_incoming: how many traces there are, without copies under other ids.
         """
         n_new = self._execute(
             """
             insert into {covenant_traces} ({columns})
             select {columns}
             from (
-                select distinct on (trace_id, "timestamp") *
+                select distinct on ({key}) *
                 from incoming
-                order by trace_id asc, "timestamp" asc, signature_verified desc, ordinal asc
+                where reason is distinct from {replayed}
+                order by {key}, signature_verified desc, ordinal asc
             ) as best
             order by ordinal
             on conflict do nothing
@@ -254,21 +329,34 @@ class Store:
         self._write_verification(all_new=n_new == n_incoming)
         if n_new == n_incoming:
             return n_new, 0, []
+        detail = "another content of this trace and time is loaded"
         conflicts = self._execute(
             """
-            select incoming.batch_id, incoming.trace_id
+            select
+                incoming.batch_id, incoming.origin, incoming.trace_id, incoming.trace_schema_version, incoming.rule,
+                %s, %s
             from incoming
             inner join {verification} as verification using (trace_id, "timestamp", content_sha256)
-            where not verification.is_loaded
+            where
+                not verification.is_loaded
+                and incoming.reason is distinct from {replayed}
+                and not exists (
+                    -- Another level of the same decision, or the same signed bytes.
+                    select from {verification} as loaded
+                    where
+                        loaded.trace_id = incoming.trace_id and loaded."timestamp" = incoming."timestamp"
+                        and loaded.agent_id_hash = incoming.agent_id_hash
+                        and loaded.is_loaded and loaded.rule is not null and incoming.rule is not null
+                        and (
+                            loaded.trace_level is distinct from incoming.trace_level
+                            or loaded.signed_sha256 = incoming.signed_sha256
+                        )
+                )
             order by incoming.ordinal
-            """
+            """,
+            [CONFLICT, detail],
         ).fetchall()
-        detail = "another content of this trace and time is loaded"
-        return (
-            n_new,
-            n_replaced,
-            [Found(batch_id, trace_id, CONFLICT, detail) for batch_id, trace_id in conflicts],
-        )
+        return n_new, n_replaced, [Found(*row) for row in conflicts]
 
     def _replace_unverified(self) -> int:
         """Put traces that verify in the place of those, of the same name and time, that do not; count them."""
@@ -277,10 +365,10 @@ class Store:
         )
         query = """
             with best as (
-                select distinct on (trace_id, "timestamp") *
+                select distinct on ({key}) *
                 from incoming
                 where signature_verified
-                order by trace_id asc, "timestamp" asc, ordinal asc
+                order by {key}, ordinal asc
             ),
 
             replaced as (
@@ -289,8 +377,9 @@ class Store:
                 from best
                 where
                     traces.trace_id = best.trace_id and traces."timestamp" = best."timestamp"
+                    and traces.agent_id_hash = best.agent_id_hash
                     and traces.signature_verified is distinct from true
-                returning traces.trace_id, traces."timestamp"
+                returning traces.trace_id, traces."timestamp", traces.agent_id_hash
             )
 
             update {verification} as verification
@@ -298,6 +387,7 @@ class Store:
             from replaced
             where
                 verification.trace_id = replaced.trace_id and verification."timestamp" = replaced."timestamp"
+                and verification.agent_id_hash = replaced.agent_id_hash
                 and verification.is_loaded
         """
         return self._connection.execute(
@@ -305,15 +395,20 @@ class Store:
         ).rowcount
 
     def _write_verification(self, *, all_new: bool) -> None:
-        is_loaded = sql.SQL("true") if all_new else self._is_same_as_loaded()
+        is_loaded = sql.SQL("reason is distinct from {replayed}").format(**self._names)
+        if not all_new:
+            is_loaded += sql.SQL(" and ") + self._is_same_as_loaded()
         query = """
             insert into {verification} as verification ({verified}, is_loaded)
             select distinct on (trace_id, "timestamp", content_sha256) {verified}, {is_loaded}
             from incoming
             order by trace_id asc, "timestamp" asc, content_sha256 asc, ordinal asc
             on conflict (trace_id, "timestamp", content_sha256) do update
-            set rule = excluded.rule, reason = excluded.reason, detail = excluded.detail, is_loaded = excluded.is_loaded
-            where verification.rule is null and excluded.rule is not null
+            set
+                rule = excluded.rule, reason = excluded.reason, detail = excluded.detail,
+                signed_sha256 = excluded.signed_sha256, decision_sha256 = excluded.decision_sha256,
+                is_loaded = excluded.is_loaded
+            where verification.rule is null
         """
         self._connection.execute(sql.SQL(query).format(**self._names, is_loaded=is_loaded))
 
@@ -323,6 +418,7 @@ class Store:
                 select from {covenant_traces} as traces
                 where
                     traces.trace_id = incoming.trace_id and traces."timestamp" = incoming."timestamp"
+                    and traces.agent_id_hash = incoming.agent_id_hash
                     and coalesce(traces.signature_verified, false) = incoming.signature_verified
                     and {others}
             )
@@ -330,14 +426,17 @@ class Store:
         others = sql.SQL(" and ").join(
             sql.SQL("traces.{0} is not distinct from incoming.{0}").format(sql.Identifier(name))
             for name in TRACE_COLUMNS
-            if name not in ("trace_id", "timestamp", "signature_verified")
+            if name not in (*LOADED_KEY, "signature_verified")
         )
         return sql.SQL(query).format(**self._names, others=others)
 
-    def _write_batches(self, batches: Sequence[Batch], conflicts: Mapping[uuid.UUID, int]) -> None:
+    def _write_batches(self, batches: Sequence[Batch], found: Mapping[tuple[uuid.UUID, str], int]) -> None:
+        """Write the counts of batches, anew for those that are read again because a key has come."""
         rows = []
         for batch in batches:
-            rejected = batch.rejected + Counter({CONFLICT: conflicts.get(batch.batch_id, 0)})
+            rejected = batch.rejected + Counter(
+                {reason: found.get((batch.batch_id, reason), 0) for reason in (CONFLICT, REPLAYED_SIGNATURE)}
+            )
             rows.append(
                 (
                     batch.batch_id,
@@ -348,5 +447,14 @@ class Store:
                     rejected.total(),
                     json.dumps({reason: n for reason, n in rejected.items() if n}),
                 )
+            )
+        query = """
+            update {covenant_trace_batches} set traces_accepted = %s, traces_rejected = %s, rejection_reasons = %s
+            where batch_id = %s and traces_rejected <> %s
+        """
+        with self._connection.cursor() as cursor:
+            cursor.executemany(
+                sql.SQL(query).format(**self._names),
+                [(*counts, batch_id, counts[1]) for batch_id, _, _, _, *counts in rows],
             )
         self._insert("covenant_trace_batches", BATCH_COLUMNS, rows)

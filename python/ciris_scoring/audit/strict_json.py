@@ -3,6 +3,7 @@
 import json
 import mmap
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple, NoReturn
 
@@ -13,9 +14,15 @@ from ciris_scoring.audit.reasons import (
     NOT_JSON,
     OUT_OF_RANGE,
     TOO_DEEP,
+    TOO_LARGE,
     TRUNCATED,
     Rejected,
 )
+
+VALUES_LIMIT = 1_000_000
+"""Values of one JSON text, by its commas and brackets: each takes memory many times as large as its text."""
+KEYS_LIMIT = 100_000
+"""Keys of one object."""
 
 # A string, closed or cut off by the end, or a bracket. Possessive, so that no string is looked at twice.
 _TOKEN = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)|[\[\]{}]', re.DOTALL)
@@ -26,8 +33,10 @@ _JUNK = re.compile(rb"[^ \t\r\n,]")
 def parse(content: bytes) -> Any:
     """Read one JSON value.
 
-    :raises Rejected: it is not JSON in UTF-8, or says something twice, or has NaN or Infinity.
+    :raises Rejected: it is not JSON in UTF-8, or says something twice, has NaN or Infinity, or too many values.
     """
+    if sum(map(content.count, (b",", b"[", b"{"))) > VALUES_LIMIT:
+        raise Rejected(TOO_LARGE, f"more than {VALUES_LIMIT:,} values in one JSON text")
     try:
         return _DECODER.decode(content.decode("utf-8-sig"))
     except UnicodeDecodeError as error:
@@ -49,9 +58,11 @@ def _no_constant(name: str) -> NoReturn:
 
 def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     members = dict(pairs)
+    if len(pairs) > KEYS_LIMIT:
+        raise Rejected(TOO_LARGE, f"{len(pairs):,} keys in one object, {KEYS_LIMIT:,} at most")
     if len(members) < len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
+        counts = Counter(name for name, _ in pairs)
+        twice = next(name for name, n in counts.items() if n > 1)
         raise Rejected(DUPLICATE_KEY, f"the key {twice[:80]!r} twice in one object")
     return members
 

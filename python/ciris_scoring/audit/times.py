@@ -18,7 +18,7 @@ def read(value: object, name: str) -> datetime:
         raise Rejected(BAD_TIME, f"{name} is no text")
     shown = value[:40]
     try:
-        time = datetime.fromisoformat(value)
+        time = datetime.fromisoformat(value.upper())  # RFC 3339 allows t and z in lower case
     except ValueError as error:
         raise Rejected(BAD_TIME, f"{name} {shown!r} is no ISO 8601 time") from error
     if time.tzinfo is None:

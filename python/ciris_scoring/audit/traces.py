@@ -23,7 +23,10 @@ from ciris_scoring.basics.source_schema import SOURCE_TABLES, TRACE_COLUMNS
 NULL = "\\N"
 REQUIRED = ("trace_id", "agent_id_hash", "timestamp")
 DEPTH_LIMIT = 64
-VERDICT_COLUMNS = ("trace_schema_version", "rule", "reason", "detail", "content_sha256")
+VERDICT_COLUMNS = (
+    *("trace_schema_version", "trace_level", "rule", "reason", "detail"),
+    *("content_sha256", "signed_sha256", "decision_sha256"),
+)
 """What goes along with the columns of a trace."""
 
 _ESCAPES = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r"})
@@ -56,11 +59,11 @@ def checked(trace: Any) -> dict[str, Any]:
 
 
 def row(trace: Mapping[str, Any], verdict: Verdict) -> Row:
-    """Make a row of a trace.
+    """Make a row of a trace, from what was signed.
 
     :raises Rejected: a column cannot hold what the trace says.
     """
-    found = {str(part.get("event_type")): part.get("data") for part in trace["components"]} | {"trace": trace}
+    found = {str(part.get("event_type")): part.get("data") for part in verdict.components} | {"trace": trace}
     fields = trace_fields()
     cells = [
         _cell(column, _value(found, column, fields[column]))
@@ -68,13 +71,16 @@ def row(trace: Mapping[str, Any], verdict: Verdict) -> Row:
         else "ft"[verdict.rule is not None]
         for column in TRACE_COLUMNS
     ]
-    schema = trace.get("trace_schema_version")
+    schema, level = trace.get("trace_schema_version"), trace.get("trace_level")
     cells += [
         _or_null(str(schema)[:40] if schema is not None else None),
+        _or_null(ascii(level)[:40] if level is not None else None),  # not loaded, so no text may make it fail
         _or_null(verdict.rule),
         _or_null(verdict.reason),
         _or_null(verdict.detail),
         verdict.content_sha256,
+        _or_null(verdict.signed_sha256),
+        _or_null(verdict.decision_sha256),
     ]
     try:
         line = "\t".join(cells).encode()
@@ -112,10 +118,14 @@ def _cell(column: str, value: Any) -> str:
 
 
 def _or_null(value: str | None) -> str:
-    return NULL if value is None else _escaped(value)
+    return NULL if value is None else escaped(value)
 
 
-def _escaped(text: str) -> str:
+def escaped(text: str) -> str:
+    """Escape a text for COPY.
+
+    :raises Rejected: it has the character NUL.
+    """
     if "\0" in text:
         raise Rejected(INVALID_TEXT, "the character NUL in a text")
     return text.translate(_ESCAPES)
@@ -128,7 +138,7 @@ def _text(column: str, longest: int | None, value: Any) -> str:
         raise Rejected(OUT_OF_RANGE, f"{column} has {len(value):,} characters, {longest} at most")
     if not value and column in REQUIRED:
         raise Rejected(MISSING_FIELD, f"{column} is empty")
-    return _escaped(value)
+    return escaped(value)
 
 
 def _boolean(column: str, value: Any) -> str:

@@ -10,6 +10,7 @@ from psycopg import sql
 from psycopg.rows import TupleRow
 
 from ciris_scoring.basics.errors import DatabaseError, one_line
+from ciris_scoring.basics.pooler import refuse_shared_sessions
 from ciris_scoring.basics.project import Project
 
 APPLICATION_NAME = "ciris-scoring"
@@ -24,6 +25,7 @@ SETTINGS_OF_VALUES: Mapping[str, str] = MappingProxyType(
         "standard_conforming_strings": "on",
         "transform_null_equals": "off",
         "array_nulls": "on",
+        "row_security": "off",  # the server refuses to hide rows
     }
 )
 # Settings that a session may inherit from role, database or server, and must not depend on. Only the isolation has a
@@ -36,26 +38,43 @@ SETTINGS_NOT_TO_INHERIT: Mapping[str, str] = MappingProxyType(
         "default_transaction_read_only": "off",
     }
 )
+# Nobody but PostgreSQL puts functions, operators and types into pg_catalog. Scratch tables come last.
+SEARCH_PATH = "pg_catalog, pg_temp"
 SESSION_SETTINGS: Mapping[str, str] = MappingProxyType(
     {
         **SETTINGS_NOT_TO_INHERIT,
+        "search_path": SEARCH_PATH,
         "timezone": "UTC",
-        "idle_session_timeout": "0",  # the session idles, with the run's lock, while dbt works
         "client_connection_check_interval": "1s",  # the server ends its query when this process was killed
     }
 )
+# Limits that a session may inherit and that would stop a run. Each is lifted if the server's version has it and the
+# role may set it. After a minute without traffic the server checks that the client is still there.
+LIMITS_NOT_TO_INHERIT: Mapping[str, str] = MappingProxyType(
+    {
+        "statement_timeout": "0",
+        "lock_timeout": "0",
+        "transaction_timeout": "0",
+        "idle_in_transaction_session_timeout": "0",
+        "idle_session_timeout": "0",
+        "temp_file_limit": "-1",
+        "restrict_nonsystem_relation_kind": "",
+        "tcp_keepalives_idle": "60",
+        "tcp_keepalives_interval": "0",
+        "tcp_keepalives_count": "0",
+        "tcp_user_timeout": "0",
+    }
+)
+_LIMITS_NOT_TO_INHERIT = ", ".join(f"('{name}', '{value}')" for name, value in LIMITS_NOT_TO_INHERIT.items())
+LIFT_LIMITS = f"""
+select pg_catalog.set_config(limits.name, limits.value, false)
+from (values {_LIMITS_NOT_TO_INHERIT}) as limits (name, value)
+where
+    pg_catalog.current_setting(limits.name, true) is not null
+    and (limits.name <> 'temp_file_limit' or pg_catalog.has_parameter_privilege(limits.name, 'set'))
+"""
 # Citus walks every join order of the coordinator again; workers choose their own.
 SETTINGS_ON_CLUSTER: Mapping[str, str] = MappingProxyType({"join_collapse_limit": "1"})
-# PostgreSQL's functions and our scratch tables first; views of the sources may need the rest.
-SEARCH_PATH = """
-pg_catalog.set_config(
-    'search_path',
-    pg_catalog.concat_ws(
-        ', ', 'pg_catalog', 'pg_temp', nullif(pg_catalog.current_setting('search_path'), '')
-    ),
-    false
-)
-"""
 OLDEST_POSTGRESQL = 15
 
 
@@ -93,35 +112,41 @@ def where(project: Project) -> str:
 
 
 @contextlib.contextmanager
-def connect(project: Project) -> Iterator[psycopg.Connection]:
+def connect(project: Project, *, writes: bool = False) -> Iterator[psycopg.Connection]:
     """Open a connection to the target, in autocommit mode and at UTC, and close it at the end.
 
     Whatever the database refuses inside the block becomes a DatabaseError too.
 
+    :param writes: refuse a standby.
     :raises DatabaseError: the server is down, refuses the login, is too old, or fails later on; the database is not
-        in UTF8.
+        in UTF8; a pooler does not keep sessions.
     """
+    options = connection_options(project.credentials)
     try:
-        connection = psycopg.connect(**connection_options(project), autocommit=True)
+        connection = psycopg.connect(**options, autocommit=True)
     except psycopg.OperationalError as error:
         raise _login_error(project, error) from error
     with connection:
         try:
-            prepare_session(connection, project)
-            _check_encoding(connection, project)
+            refuse_shared_sessions(
+                connection, lambda: psycopg.connect(**options, autocommit=True), where(project)
+            )
             if connection.info.server_version < OLDEST_POSTGRESQL * 10_000:
                 raise DatabaseError(
                     f"{where(project)} is PostgreSQL {connection.info.parameter_status('server_version')}; "
                     f"the project needs {OLDEST_POSTGRESQL} or newer."
                 )
+            prepare_session(connection, project)
+            if writes:
+                _refuse_standby(connection, project)
+            _check_encoding(connection, project)
             yield connection
         except psycopg.Error as error:
             raise _database_error(project, error) from error
 
 
-def connection_options(project: Project) -> dict[str, Any]:
-    """Return psycopg's options for the target, with the password."""
-    credentials = project.credentials
+def connection_options(credentials: Any) -> dict[str, Any]:
+    """Return psycopg's options for dbt's credentials, with the password."""
     options = {
         "host": credentials.host,
         "port": credentials.port,
@@ -141,22 +166,47 @@ def connection_options(project: Project) -> dict[str, Any]:
     return {name: value for name, value in options.items() if value is not None}
 
 
+def fault_of_pooler(credentials: Any) -> str | None:
+    """Return why the pooler before a database is unfit for plain dbt; None if it is fit, or there is none."""
+    options = connection_options(credentials)
+    place = f"database {credentials.database!r} at {credentials.host}:{credentials.port}"
+    try:
+        with psycopg.connect(**options, autocommit=True) as connection:
+            refuse_shared_sessions(connection, lambda: psycopg.connect(**options, autocommit=True), place)
+    except DatabaseError as error:
+        return f"{error.message} {error.hint}"
+    return None
+
+
 def prepare_session(
     connection: psycopg.Connection, project: Project, settings: Mapping[str, str] = SESSION_SETTINGS
 ) -> None:
     """Set the session's settings and role."""
+    connection.execute(session_statement(project, settings), prepare=False)
+    if project.credentials.role:
+        connection.execute(sql.SQL("set role {}").format(sql.Identifier(project.credentials.role)))
+
+
+def session_statement(project: Project, settings: Mapping[str, str]) -> sql.Composed:
+    """Return the statements that lift inherited limits and set the settings of a session."""
     calls = [
         sql.SQL("pg_catalog.set_config({}, {}, false)").format(name, value)
         for name, value in {**settings, **settings_of_cluster(project)}.items()
     ]
-    connection.execute(sql.SQL("select {}, {}").format(sql.SQL(", ").join(calls), sql.SQL(SEARCH_PATH)))
-    if project.credentials.role:
-        connection.execute(sql.SQL("set role {}").format(sql.Identifier(project.credentials.role)))
+    return sql.SQL("{}; select {}").format(sql.SQL(LIFT_LIMITS), sql.SQL(", ").join(calls))
 
 
 def settings_of_cluster(project: Project) -> Mapping[str, str]:
     """Return the settings that a session needs on a cluster."""
     return SETTINGS_ON_CLUSTER if project.is_distributed else {}
+
+
+def _refuse_standby(connection: psycopg.Connection, project: Project) -> None:
+    if one_row(connection.execute("select pg_catalog.pg_is_in_recovery()")) == (True,):
+        raise DatabaseError(
+            f"{where(project)} is a standby, which can only be read.",
+            f"Connect to the primary: correct host and port of the target in {project.profiles_dir / 'profiles.yml'}.",
+        )
 
 
 def _check_encoding(connection: psycopg.Connection, project: Project) -> None:
@@ -182,13 +232,43 @@ _LOGIN_HINTS = {
 _UNSET_PASSWORD_HINT = "Set the environment variable that the target in {profiles} takes the password from."
 _UNREACHABLE_HINT = "Is PostgreSQL running there? Check host and port of the target in {profiles}."
 
+_TEMP_FILE_HINT = (
+    "A superuser can raise the limit for the role: alter role ROLE set temp_file_limit = -1; or grant set on parameter "
+    "temp_file_limit to ROLE; then run again."
+)
+# Parts of messages by which the server names a limit.
+_LIMITS = {
+    "statement timeout": "statement_timeout",
+    "lock timeout": "lock_timeout",
+    "idle-in-transaction timeout": "idle_in_transaction_session_timeout",
+    "idle-session timeout": "idle_session_timeout",
+    "transaction timeout": "transaction_timeout",
+}
+_HINTS_BY_TEXT = {
+    **{
+        text: f"The setting {name} ended this session or statement: raise it for the role, then run again."
+        for text, name in _LIMITS.items()
+    },
+    "temp_file_limit": _TEMP_FILE_HINT,
+    "query_wait_timeout": "The pooler has no free server connection: raise its default_pool_size (pool_size) to the "
+    "number of threads plus 4 or more, then run again.",
+    "query_timeout": "The pooler's setting query_timeout limits queries: raise it, then run again.",
+    "client_idle_timeout": "The pooler's setting client_idle_timeout ends idle sessions: raise it, then run again.",
+    "conflict with recovery": "The standby cancelled the query: raise max_standby_streaming_delay or set "
+    "hot_standby_feedback = on there, then try again.",
+}
 _HINTS_BY_STATE = {
     "42501": "Grant the right to the role.",
     "53100": "Make room on the database's disk, then run again.",
     "53200": "The server is out of memory: lower the variable ciris_scoring_work_mem, then run again.",
-    "57014": "A statement was cancelled or took longer than statement_timeout: raise it, then run again.",
+    "53400": _TEMP_FILE_HINT,
+    "57014": "Somebody cancelled the statement, or a pooler did (query_timeout): run again.",
     "40001": "Something else wrote to the same tables meanwhile: run again.",
 }
+_ROW_SECURITY_HINT = (
+    "Scores need all rows, so the role must be exempt. As a superuser: alter role ROLE bypassrls; else read a view of "
+    "the table that belongs to its owner."
+)
 LOST_HINT = "The server was stopped, or the connection to it was cut. Run again when it is back."
 
 
@@ -208,9 +288,19 @@ def _login_error(project: Project, error: psycopg.OperationalError) -> DatabaseE
     )
 
 
+def hint_of(message: str) -> str | None:
+    """Return the remedy of a message that names a setting of server or pooler, or None."""
+    return next((hint for text, hint in _HINTS_BY_TEXT.items() if text in message), None)
+
+
 def _database_error(project: Project, error: psycopg.Error) -> DatabaseError:
     """Every statement is, or is in, a transaction, so a failed one leaves nothing behind."""
     state = error.sqlstate or ""
     lost = isinstance(error, psycopg.OperationalError) and (not state or state[:3] in ("57P", "08"))
-    hint = LOST_HINT if lost else _HINTS_BY_STATE.get(state, "Nothing was changed by the failed step.")
+    hint = _ROW_SECURITY_HINT if "row-level security policy" in str(error) else hint_of(str(error))
+    hint = (
+        hint or LOST_HINT
+        if lost
+        else hint or _HINTS_BY_STATE.get(state, "Nothing was changed by the failed step.")
+    )
     return DatabaseError(f"{where(project)} failed: {one_line(error)}", hint)

@@ -8,9 +8,10 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from types import MappingProxyType
 from typing import Any
 
-from ciris_scoring.basics.connection import SETTINGS_NOT_TO_INHERIT, settings_of_cluster
+from ciris_scoring.basics.connection import SETTINGS_NOT_TO_INHERIT, hint_of
 from ciris_scoring.basics.errors import DbtFailed, RunRefused
 from ciris_scoring.basics.project import PARSED_VARIABLES, PREFIX, Project, without_garbage_collection
 from ciris_scoring.basics.relations import Relations, relations_of
@@ -69,13 +70,13 @@ def invoke(
     command: list[str],
     variables: Mapping[str, Any],
     *,
-    session_options: str = "",
+    settings: Mapping[str, str] = MappingProxyType({}),
     **runner: Any,
 ) -> Any:
     """Run a dbt command in this process and return its result.
 
     :param variables: those of ``--vars``.
-    :param session_options: settings of dbt's sessions beside the usual ones, as in PGOPTIONS.
+    :param settings: settings of dbt's sessions beside the usual ones.
     :param runner: arguments of dbtRunner.
     :raises DbtFailed: dbt stopped, or a node failed.
     """
@@ -103,7 +104,7 @@ def invoke(
         # Writing dbt's JSON artefacts is a tenth of a run.
         *([] if os.environ.get("DBT_WRITE_JSON") else ["--no-write-json"]),
     ]
-    with environment_of_sessions(project, session_options):
+    with sessions_of_run(project, settings):
         outcome: Any = dbtRunner(**runner).invoke([*command, *options])
     if isinstance(outcome.exception, KeyboardInterrupt | SystemExit):
         raise outcome.exception
@@ -125,7 +126,14 @@ def _failure(project: Project, results: list[Any]) -> DbtFailed:
     others = f" ({len(failed) - 1} more failed)" if len(failed) > 1 else ""
     # A compilation error here is the project's own message, with the remedy.
     speaks = "Compilation Error" in str(first.message) and first.status == "error"
-    hint = ("{marts}" if speaks else _HINTS.get(node.resource_type, _OTHER_HINT)).format(
+    of_setting = hint_of(str(first.message))
+    hint = (
+        "{marts}"
+        if speaks
+        else f"{{marts}} {of_setting}"
+        if of_setting
+        else _HINTS.get(node.resource_type, _OTHER_HINT)
+    ).format(
         marts=_AMONG_MARTS if "marts" in node.fqn else _BEFORE_MARTS,
         sql=getattr(node, "compiled_path", None) or node.original_file_path,
     )
@@ -156,23 +164,20 @@ def core(message: str) -> str:
 
 
 @contextmanager
-def environment_of_sessions(project: Project, more: str = "") -> Iterator[None]:
-    """Set the settings of dbt's sessions by PGOPTIONS; those that were there, and ``more``, come later and win.
+def sessions_of_run(project: Project, settings: Mapping[str, str] = MappingProxyType({})) -> Iterator[None]:
+    """Prepare dbt's sessions: the usual settings, and these.
 
     client_connection_check_interval has the server end the queries of a killed dbt, before the next run.
     """
-    settings = {**SETTINGS_NOT_TO_INHERIT, **settings_of_cluster(project), CHECK_INTERVAL: "1s"}
-    options = [
-        f"-c {name}={value}".replace("read committed", r"read\ committed") for name, value in settings.items()
-    ]
-    before = {name: os.environ.get(name) for name in ("PGOPTIONS", "PGCLIENTENCODING")}
-    os.environ["PGOPTIONS"] = " ".join([*options, before["PGOPTIONS"] or "", more]).strip()
+    from ciris_scoring.basics.dbt_sessions import prepared_sessions
+
+    before = os.environ.get("PGCLIENTENCODING")
     os.environ["PGCLIENTENCODING"] = "UTF8"
     try:
-        yield
+        with prepared_sessions(project, {**SETTINGS_NOT_TO_INHERIT, CHECK_INTERVAL: "1s", **settings}):
+            yield
     finally:
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
+        if before is None:
+            del os.environ["PGCLIENTENCODING"]
+        else:
+            os.environ["PGCLIENTENCODING"] = before

@@ -13,6 +13,7 @@ from psycopg.rows import TupleRow
 
 from ciris_scoring.basics.connection import one_row
 from ciris_scoring.basics.errors import RunInProgress
+from ciris_scoring.basics.pooler import backend_pid
 
 RUN_LOCK = "ciris_scoring"
 WRITERS_LOCK = "ciris_scoring_writers"
@@ -45,7 +46,7 @@ def run_lock(
         time.sleep(0.25)
     try:
         _end_writers(connection, schema, report)
-        yield connection.info.backend_pid
+        yield backend_pid(connection)
     finally:
         with contextlib.suppress(psycopg.Error):  # the connection is gone, and the lock with it
             _execute_on_lock(connection, "pg_advisory_unlock", RUN_LOCK, schema)

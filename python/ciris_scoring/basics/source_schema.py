@@ -140,7 +140,10 @@ def table_identifier(
 
 
 def create_source_tables(
-    connection: psycopg.Connection, schema: str = DEFAULT_SCHEMA, tables: Mapping[str, str] | None = None
+    connection: psycopg.Connection,
+    schema: str = DEFAULT_SCHEMA,
+    tables: Mapping[str, str] | None = None,
+    keys: Mapping[str, tuple[str, ...]] | None = None,
 ) -> None:
     """Create the schema and those of the four source tables that do not exist, with keys and indexes.
 
@@ -148,12 +151,13 @@ def create_source_tables(
     connection is inside one).
 
     :param tables: logical name (`covenant_traces`, ...) to the name used in the database, where they differ.
+    :param keys: logical name to the columns of its primary key, where it is not production's.
     :raises KeyError: `tables` has a logical name that is not a source table.
     :raises psycopg.Error: the database refuses.
     """
     with connection.transaction():
         created = create_missing_tables(connection, schema, tables)
-        add_keys(connection, created, schema, tables)
+        add_keys(connection, created, schema, tables, keys)
 
 
 def create_missing_schema(connection: psycopg.Connection, schema: str = DEFAULT_SCHEMA) -> None:
@@ -194,21 +198,26 @@ def add_keys(
     logical_names: Iterable[str],
     schema: str = DEFAULT_SCHEMA,
     tables: Mapping[str, str] | None = None,
+    keys: Mapping[str, tuple[str, ...]] | None = None,
 ) -> None:
     """Add primary keys and indexes to tables made by `create_missing_tables`."""
     for logical_name in logical_names:
         table, name = SOURCE_TABLES[logical_name], table_identifier(logical_name, schema, tables)
-        for statement in _keys_of(table, name, table.key):
+        for statement in _keys_of(table, name, (keys or {}).get(logical_name, table.key)):
             connection.execute(statement)
 
 
-def ddl(schema: str = DEFAULT_SCHEMA, tables: Mapping[str, str] | None = None) -> Iterator[sql.Composed]:
+def ddl(
+    schema: str = DEFAULT_SCHEMA,
+    tables: Mapping[str, str] | None = None,
+    keys: Mapping[str, tuple[str, ...]] | None = None,
+) -> Iterator[sql.Composed]:
     """Yield the statements of `create_source_tables` for an empty database."""
     yield sql.SQL("create schema if not exists {}").format(sql.Identifier(schema))
     for logical_name, table in SOURCE_TABLES.items():
         name = table_identifier(logical_name, schema, tables)
         yield _create_table(table, name)
-        yield from _keys_of(table, name, table.key)
+        yield from _keys_of(table, name, (keys or {}).get(logical_name, table.key))
 
 
 def _create_table(table: SourceTable, name: sql.Identifier) -> sql.Composed:

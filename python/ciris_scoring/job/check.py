@@ -10,7 +10,7 @@ import psycopg
 from psycopg import sql
 
 from ciris_scoring.basics import as_of as as_of_time
-from ciris_scoring.basics.connection import connect, has_right, one_row, where
+from ciris_scoring.basics.connection import SEARCH_PATH, connect, has_right, one_row, where
 from ciris_scoring.basics.dbt import invoke, parse
 from ciris_scoring.basics.errors import CirisError
 from ciris_scoring.basics.project import Project
@@ -20,7 +20,7 @@ from ciris_scoring.basics.terminal import aligned, plural, printable
 from ciris_scoring.job.rights import missing_rights
 from ciris_scoring.job.run import empty_sources, resolve_as_of
 
-READ_ONLY = "-c default_transaction_read_only=on"
+READ_ONLY = {"default_transaction_read_only": "on"}
 TIME_COLUMNS = {
     "covenant_traces": "timestamp",
     "wbd_deferrals": "created_at",
@@ -80,7 +80,7 @@ def check(project: Project) -> Fitness:
     manifest = parse(project)
     relations = relations_of(manifest, project.schema)
     try:
-        with connect(project) as connection:
+        with connect(project, writes=True) as connection:
             connection.execute("set default_transaction_read_only to on")
             _look(connection, project, manifest, relations, moment, fitness)
     except CirisError as error:
@@ -107,6 +107,8 @@ def _look(
     for source in fitness.sources:
         if source["fault"]:
             fitness.add_fault(source["fault"])
+    for fault in found["ownership"]:
+        fitness.add_fault(fault["message"], fault["hint"])
     if fitness.faults:
         return
     # The checks at the start of a run; those of the sources were reported above.
@@ -123,8 +125,9 @@ def _asked(project: Project, manifest: Any, expression: str) -> Any:
 
     :raises RunRefused: the macro refuses.
     """
-    inline = "{% if execute %}{{ " + expression + " }}{% endif %}"
-    outcome = invoke(project, ["compile", "--inline", inline], project.cli_vars, session_options=READ_ONLY)
+    safe_path = "{% do run_query('set search_path to " + SEARCH_PATH + "') %}"
+    inline = "{% if execute %}" + safe_path + "{{ " + expression + " }}{% endif %}"
+    outcome = invoke(project, ["compile", "--inline", inline], project.cli_vars, settings=READ_ONLY)
     return json.loads(outcome.results[0].node.compiled_code)
 
 

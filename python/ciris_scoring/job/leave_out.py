@@ -19,7 +19,6 @@ from ciris_scoring.job.run_log import Attempt
 
 VARIABLES_OF_ONE_RUN = SET_BY_US | {f"{PREFIX}allow_rescoring", f"{PREFIX}as_of"}
 """Variables that differ from run to run; no view depends on them."""
-_VIEWS = ("view", "replace_view")
 _CONSTANT = "constant"
 """A value of a table's meta.rewritten, which macros/materialization/replace_range.sql explains."""
 
@@ -87,12 +86,12 @@ def lasting_nodes(manifest: Any) -> list[str]:
         node.unique_id
         for node in manifest.nodes.values()
         if node.package_name == PACKAGE
-        and (node.resource_type == "seed" or _rewritten(node) == _CONSTANT or _is(node, *_VIEWS))
+        and (node.resource_type == "seed" or _rewritten(node) == _CONSTANT or _is(node, "replace_view"))
     )
 
 
-def _is(node: Any, *materializations: str) -> bool:
-    return node.resource_type == "model" and node.config.materialized in materializations
+def _is(node: Any, materialization: str) -> bool:
+    return bool(node.resource_type == "model" and node.config.materialized == materialization)
 
 
 def _rewritten(node: Any) -> str | None:
@@ -160,8 +159,5 @@ def _built(connection: psycopg.Connection, manifest: Any) -> list[Any] | None:
 
 
 def _described(connection: psycopg.Connection, schemas: list[str], names: list[str]) -> list[Any]:
-    """The definition of each relation that exists."""
-    with connection.transaction():
-        # Definitions omit schemas of the search_path; else a table that moved to another schema would look unchanged.
-        connection.execute("set local search_path = pg_catalog")
-        return connection.execute(_RELATIONS, [schemas, names]).fetchall()
+    """The definition of each relation that exists; every name has its schema, which is not on the search path."""
+    return connection.execute(_RELATIONS, [schemas, names]).fetchall()

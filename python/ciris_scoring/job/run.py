@@ -21,6 +21,7 @@ from ciris_scoring.job.dbt_build import DbtBuild
 from ciris_scoring.job.leave_out import state_digest, unchanged_digest, unchanged_nodes
 from ciris_scoring.job.rights import check_rights
 from ciris_scoring.job.run_log import Attempt, logged
+from ciris_scoring.job.waits import waits_are_said
 
 
 def run(
@@ -46,7 +47,11 @@ def run(
     attempt = after_run.attempt
     attempt.as_of = moment = resolve_as_of(project, as_of)
     build = DbtBuild(project)
-    with logged(project, build.relations, attempt), connect(project) as connection:
+    with (
+        waits_are_said(project),
+        logged(project, build.relations, attempt),
+        connect(project) as connection,
+    ):
         after_run.read_alerts(connection, build.relations)
         check_rights(connection, project, build.relations)
         with run_lock(connection, project.schema, report) as pid:
@@ -131,7 +136,11 @@ def run_backfill(
     attempt = after_run.attempt
     attempt.as_of = range_[1]
     build = DbtBuild(project)
-    with logged(project, build.relations, attempt), connect(project) as connection:
+    with (
+        waits_are_said(project),
+        logged(project, build.relations, attempt),
+        connect(project) as connection,
+    ):
         after_run.read_alerts(connection, build.relations)
         check_rights(connection, project, build.relations)
         with run_lock(connection, project.schema, report) as pid:
@@ -210,18 +219,20 @@ def _late_remarks(connection: psycopg.Connection, relations: Relations) -> list[
         """
         select
             coalesce(sum(n) filter (where issue = 'late_trace'), 0)::bigint,
+            coalesce(sum(n) filter (where issue = 'late_outcome'), 0)::bigint,
             coalesce(sum(n) filter (where issue = 'late_key'), 0)::bigint,
             min(first_as_of),
             max(last_as_of)
         from {}
         """
     ).format(relations["fct_data_quality"])
-    n_traces, n_keys, first, last = one_row(connection.execute(query))
+    n_traces, n_outcomes, n_keys, first, last = one_row(connection.execute(query))
     if first is None:
         return []
     first, last = as_of_time.text(first), as_of_time.text(last)
     return [
         f"Note: the scores as of {first} to {last} are not what they would be if they were made now (traces that came "
-        f"late: {n_traces:,}; traces whose key was changed in hindsight: {n_keys:,}). To score them again: "
+        f"late: {n_traces:,}; traces with an outcome or another event that came late: {n_outcomes:,}; traces whose key "
+        f"was changed in hindsight: {n_keys:,}). To score them again: "
         f"ciris-scoring run --from {first} --to {last} --allow-rescoring"
     ]

@@ -23,6 +23,7 @@ from ciris_scoring.basics.errors import (
     RunRefused,
     one_line,
 )
+from ciris_scoring.basics.ownership import check_ownership
 from ciris_scoring.basics.project import Project
 from ciris_scoring.basics.relations import Relations
 from ciris_scoring.basics.terminal import say
@@ -65,7 +66,8 @@ def logged(project: Project, relations: Relations, attempt: Attempt) -> Iterator
 
     :raises CirisError: what the block raises, and what :func:`connect` does.
     """
-    with connect(project) as connection:
+    with connect(project, writes=True) as connection:
+        check_ownership(connection, relations)
         [attempt.started_at] = one_row(connection.execute("select now()"))
         _enter(connection, relations, attempt)
     try:
@@ -90,12 +92,12 @@ def _enter_the_end(project: Project, relations: Relations, attempt: Attempt) -> 
 
 
 def _published(connection: psycopg.Connection, relations: Relations, attempt: Attempt) -> tuple[int, int]:
-    """Count the scores that the run wrote, and the late traces after it."""
+    """Count the scores that the run wrote, and the traces after it that came, or got an outcome, too late."""
     query = sql.SQL(
         """
         select
             (select count(*) from {} where scored_at >= %s),
-            (select coalesce(sum(n), 0)::bigint from {} where issue = 'late_trace')
+            (select coalesce(sum(n), 0)::bigint from {} where issue in ('late_trace', 'late_outcome'))
         """
     ).format(relations["fct_capacity_scores"], relations["fct_data_quality"])
     n_scores, n_late_traces = one_row(connection.execute(query, [attempt.started_at]))

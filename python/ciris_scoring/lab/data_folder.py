@@ -44,7 +44,7 @@ def choose(state_folder: Path) -> Path:
     for base in _folders_of_the_user():
         folder = base / _key(state_folder) / NAME
         if is_usable(folder) and _make_own(base) and _make_own(folder.parent):
-            (state_folder / NOTE).write_text(f"{folder}\n")
+            (state_folder / NOTE).write_text(f"{folder}\n", "utf-8")
             return folder
     raise InputError(
         f"The embedded PostgreSQL cannot work in {inside}: its path is too long or holds a special character, and no "
@@ -59,7 +59,7 @@ def find(state_folder: Path) -> Path | None:
     if (inside / "PG_VERSION").exists() and _is_plain(inside):
         return inside
     with suppress(OSError, ValueError):
-        noted = Path((state_folder / NOTE).read_text().strip())
+        noted = Path((state_folder / NOTE).read_text("utf-8").strip())
         # A copy of the project has the note too, but not the data.
         if noted.parent.name == _key(state_folder) and noted.is_dir() and _is_own(noted.parent):
             return noted

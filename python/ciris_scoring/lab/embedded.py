@@ -27,6 +27,7 @@ import psycopg
 import yaml
 from psycopg import sql
 
+from ciris_scoring.basics.connection import SEARCH_PATH
 from ciris_scoring.basics.errors import DatabaseError
 from ciris_scoring.lab import data_folder
 
@@ -44,6 +45,7 @@ if PostgresServer.runtime_path == Path(tempfile.gettempdir()):
 DATABASE = "ciris"
 SCHEMA = "ciris"
 PROFILE = "ciris_scoring"
+SAFE_PATH = f"-c search_path={SEARCH_PATH.replace(' ', '')}"
 START_SECONDS = 120
 """How long a server may take to be ready; more than a moment only when it recovers from a crash."""
 
@@ -126,7 +128,7 @@ def throw_away(*, default_settings: bool = False) -> Iterator[Server]:
 
 
 def _prefer_speed(server: Server) -> None:
-    with psycopg.connect(server.conninfo(), autocommit=True) as connection:
+    with psycopg.connect(server.conninfo(), autocommit=True, options=SAFE_PATH) as connection:
         for setting in ("fsync", "synchronous_commit", "full_page_writes"):
             connection.execute(f"alter system set {setting} = off")
         connection.execute("select pg_reload_conf()")
@@ -145,7 +147,8 @@ def write_profile(folder: Path, server: Server, *, database: str = DATABASE, sch
         "threads": 4,
     }
     path = folder / "profiles.yml"
-    path.write_text(yaml.safe_dump({PROFILE: {"target": "dev", "outputs": {"dev": output}}}, sort_keys=False))
+    profile = yaml.safe_dump({PROFILE: {"target": "dev", "outputs": {"dev": output}}}, sort_keys=False)
+    path.write_text(profile, "utf-8")
     return path
 
 
@@ -178,7 +181,7 @@ def _start_and_wait(handle: PostgresServer) -> None:
 
 def create_database(server: Server, name: str) -> None:
     """Create a database of the server, unless it is there."""
-    with psycopg.connect(server.conninfo("postgres"), autocommit=True) as connection:
+    with psycopg.connect(server.conninfo("postgres"), autocommit=True, options=SAFE_PATH) as connection:
         exists = connection.execute("select from pg_database where datname = %s", [name]).fetchone()
         if exists is None:
             connection.execute(sql.SQL("create database {}").format(sql.Identifier(name)))

@@ -96,7 +96,9 @@ def components(marts: Marts, agents: Sequence[str], as_of: datetime, window_days
         select {columns}
         from {fct_factor_components}
         where agent_id_hash = any(%(agents)s) and as_of = %(as_of)s and window_days = %(window_days)s
-        order by agent_id_hash, array_position(array['C', 'I_int', 'R', 'I_inc', 'S'], factor), component
+        order by
+            agent_id_hash collate "C", array_position(array['C', 'I_int', 'R', 'I_inc', 'S'], factor),
+            component collate "C"
         """,
         agents=list(agents),
         as_of=as_of,
@@ -117,7 +119,7 @@ def attribution(marts: Marts, agents: Sequence[str], as_of: datetime, window_day
             greatest(1 - sum(points_lost) over (partition by agent_id_hash order by rank), 0) as score_left
         from {fct_score_attribution}
         where agent_id_hash = any(%(agents)s) and as_of = %(as_of)s and window_days = %(window_days)s
-        order by agent_id_hash, rank
+        order by agent_id_hash collate "C", rank
         """,
         agents=list(agents),
         as_of=as_of,
@@ -146,7 +148,7 @@ def changes(
         where
             agent_id_hash = any(%(agents)s) and as_of = %(as_of)s and window_days = %(window_days)s
             and compared_with = %(compared_with)s
-        order by agent_id_hash, rank
+        order by agent_id_hash collate "C", rank
         """,
         agents=list(agents),
         as_of=as_of,

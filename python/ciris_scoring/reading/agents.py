@@ -122,7 +122,11 @@ def near(marts: Marts, text: str) -> dict[str, Agent]:
     if len(text) > LONGEST_NAME:
         return {}
     found = marts.rows(
-        Agent, "select {columns} from {dim_agents} where agent_name is not null order by agent_name"
+        Agent,
+        """
+        select {columns} from {dim_agents} where agent_name is not null
+        order by agent_name collate "C", agent_id_hash collate "C"
+        """,
     )
     names = {
         name.casefold(): (name, agent)
@@ -164,7 +168,7 @@ def unscored(marts: Marts, as_of: datetime | None, window_days: int) -> list[Uns
         where
             scores.capacity_score is null
             and (%(as_of)s::timestamptz is null or agents.first_traced_at < %(as_of)s)
-        order by n_traces desc, agents.last_traced_at desc, agents.agent_id_hash
+        order by n_traces desc, agents.last_traced_at desc, agents.agent_id_hash collate "C"
         """,
         as_of=as_of,
         window_days=window_days,

@@ -45,7 +45,9 @@ def alerts(
             as_of = (select meant.as_of from meant)
             and (%(window_days)s::integer is null or window_days = %(window_days)s)
             and (%(agents)s::text[] is null or agent_id_hash = any(%(agents)s))
-        order by severity, kind, agent_name collate "C" nulls last, agent_id_hash, window_days
+        order by
+            severity collate "C", kind collate "C", agent_name collate "C" nulls last, agent_id_hash collate "C",
+            window_days
         """,
         as_of=as_of,
         window_days=window_days,

@@ -118,7 +118,7 @@ def scores(
                 and window_days = %(window_days)s
                 and (%(agent_id_hash)s::text is null or agent_id_hash = %(agent_id_hash)s)
                 and (%(below)s::double precision is null or capacity_score < %(below)s)
-            order by capacity_score nulls last, agent_id_hash
+            order by capacity_score nulls last, agent_id_hash collate "C"
             limit %(limit)s
         ),
 
@@ -151,7 +151,7 @@ def scores(
 
         select {columns}
         from described
-        order by capacity_score nulls last, agent_id_hash
+        order by capacity_score nulls last, agent_id_hash collate "C"
         """,
         as_of=as_of,
         window_days=window_days,

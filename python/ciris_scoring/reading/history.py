@@ -64,7 +64,7 @@ def histories(
                 %(daily_at)s::timestamptz is null
                 or mod(extract(epoch from %(daily_at)s::timestamptz - as_of), 86400) = 0
             )
-        order by agent_id_hash, as_of
+        order by agent_id_hash collate "C", as_of
         """,
         agents=list(agents),
         window_days=window_days,
@@ -227,10 +227,10 @@ def events(
 
         select
             agent_id_hash, kind, min(at) as first_at, max(at) as last_at, count(*)::integer as n,
-            min(detail) as detail
+            min(detail collate "C") as detail
         from numbered
         group by agent_id_hash, kind, number
-        order by agent_id_hash, first_at, kind
+        order by agent_id_hash collate "C", first_at, kind collate "C"
         """,
         agents=list(agents),
         window_days=window_days,

@@ -48,7 +48,7 @@ def parameters(marts: Marts) -> list[Parameter]:
             parameter_name, parameter_value, default_value, allowed_range, meaning,
             specification_section::text as specification_section, parameter_set_id
         from {dim_scoring_parameters}
-        order by specification_section, parameter_name
+        order by specification_section collate "C", parameter_name collate "C"
         """,
     )
 

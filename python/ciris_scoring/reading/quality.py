@@ -71,7 +71,7 @@ def issues(marts: Marts, n_days: int) -> list[Issue] | None:
             coalesce(by_day.of_days, '{{}}') as of_days
         from totals
         left join by_day on totals.issue = by_day.issue
-        order by totals.n desc, totals.issue
+        order by totals.n desc, totals.issue collate "C"
         """,
         n_days=n_days,
     )

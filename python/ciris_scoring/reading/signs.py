@@ -35,7 +35,7 @@ def signs(
             as_of = %(as_of)s
             and window_days = %(window_days)s
             and (%(agents)s::text[] is null or agent_id_hash = any(%(agents)s))
-        order by agent_name collate "C" nulls last, agent_id_hash, sign, field
+        order by agent_name collate "C" nulls last, agent_id_hash collate "C", sign collate "C", field collate "C"
         """,
         as_of=as_of,
         window_days=window_days,

@@ -222,7 +222,7 @@ def raised(
             until >= %(first)s::timestamptz
             or until = (select meant.as_of from meant)
             or (severity = 'sign' and until = %(as_of)s)
-        order by agent_id_hash, severity, name, until
+        order by agent_id_hash collate "C", severity collate "C", name collate "C", until
         """,
         as_of=as_of,
         window_days=window_days,

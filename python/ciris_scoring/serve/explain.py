@@ -122,8 +122,8 @@ shares as (
 ),
 costs as (
     select
-        sum(points order by part) as points,
-        array_agg(part order by points desc nulls last, part) as parts,
+        sum(points order by part collate "C") as points,
+        array_agg(part order by points desc nulls last, part collate "C") as parts,
         trace_verdict_id, trace_id, traced_at, selected_action, audit_sequence_number,
         previous_audit_sequence_number, is_chain_gap, is_chain_rewind, is_chain_duplicate, is_signature_verified,
         is_key_registered, is_link_valid, n_fields_present, failed_comparisons
@@ -362,7 +362,7 @@ def _signs(marts: Marts, score: Row) -> list[Row]:
         select sign, field, value, comparison_value, compared_with, z, message
         from {fct_record_signs}
         where agent_id_hash = %(agent_id_hash)s and as_of = %(as_of)s and window_days = %(window_days)s
-        order by sign, field
+        order by sign collate "C", field collate "C"
         """,
         score,
     )

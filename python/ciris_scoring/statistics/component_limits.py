@@ -13,7 +13,7 @@ import numpy as np
 from ciris_scoring.statistics.design_effects import HistogramEffect
 from ciris_scoring.statistics.inputs import Booleans, Floats, Level
 from ciris_scoring.statistics.residuals import ratio
-from ciris_scoring.statistics.resilience import N_BINS, kl_divergence, smoothed
+from ciris_scoring.statistics.resilience import N_BINS, smoothed
 
 BETTER_SIDE_OF_GAP = 0.846
 """Mean of |x| − |μ| at μ = 0 in units of the standard deviation, with a margin: 0.798 is that of the normal."""
@@ -139,7 +139,7 @@ class Divergence(NamedTuple):
     kl: Floats
     """As the score has it, with pseudo-counts, in nats."""
     excess: Floats
-    """What sampling and pseudo-counts add to it: t1/(2 n_h) and the artefact."""
+    """What sampling adds to it: t1/(2 n_h)."""
     null_variance: Floats
     """Variance of KL where there is no drift."""
     slope_variance: Floats
@@ -153,9 +153,6 @@ def divergence(
 ) -> Divergence:
     """Divergences of the metrics' histograms with their moments.
 
-    The pseudo-counts alone make the smoothed histograms of two windows of different size differ; the artefact is
-    their divergence if both windows had the distribution of the two together.
-
     :param recent: (n, 3, 10) counts in the window; ``baseline`` likewise.
     """
     n_recent, n_baseline = np.sum(recent, axis=-1), np.sum(baseline, axis=-1)
@@ -163,21 +160,17 @@ def divergence(
     recent = np.where(measured[..., None], recent, 1.0)
     baseline = np.where(measured[..., None], baseline, 1.0)
     n_recent, n_baseline = np.where(measured, n_recent, N_BINS), np.where(measured, n_baseline, N_BINS)
-    together = (recent + baseline) / (n_recent + n_baseline)[..., None]
-    p, q = smoothed(recent, pseudo_count), smoothed(baseline, pseudo_count)
-    kl = np.maximum(kl_divergence(p, q), 0)
-    artefact = kl_divergence(
-        smoothed(together * n_recent[..., None], pseudo_count),
-        smoothed(together * n_baseline[..., None], pseudo_count),
-    )
+    probabilities = smoothed(recent, baseline, pseudo_count)
+    (p, q), quotient = probabilities, probabilities.quotient
+    kl = np.maximum(probabilities.kl_divergence, 0)
     harmonic = 1 / (1 / n_recent + 1 / n_baseline)
-    log_ratio = np.log(p / q)
+    log_ratio = np.log(quotient)
     first = np.sum(p * (log_ratio - np.sum(p * log_ratio, axis=-1, keepdims=True)) ** 2, axis=-1) / n_recent
-    second = np.sum((p - q) ** 2 / q, axis=-1) / n_baseline
+    second = np.sum((p - q) * (quotient - 1), axis=-1) / n_baseline  # Σ (p − q)²/q
     mean_effect = ratio(effect.t2, effect.t1, effect.effect)
     numbers = (
         kl,
-        effect.t1 / (2 * harmonic) + artefact,
+        effect.t1 / (2 * harmonic),
         effect.t2 / (2 * harmonic * harmonic),
         mean_effect * (first + second),
         mean_effect * 2 / harmonic,

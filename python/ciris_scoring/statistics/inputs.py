@@ -124,7 +124,7 @@ class Level(NamedTuple):
     """Towards a better score."""
 
 
-METHOD_VERSION = 3
+METHOD_VERSION = 4
 """Version of the method. It is counted up when limits change."""
 
 SCORE_LEVEL = Level(1.645, 1.96)

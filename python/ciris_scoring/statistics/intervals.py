@@ -38,8 +38,7 @@ order. A day is the 24 hours that end at the as-of or a whole number of days bef
   and clustering adds √(p_b(1 − p_b) p_c(1 − p_c)) per pair of traces of bins b and c.
 - V of a histogram is Σ_d e_d e_dᵀ over √(p_b p_c), window and baseline together; a metric's own tr V² is corrected
   for chance, and shrunk together with tr V.
-- The artefact of pseudo-counts is the divergence that both windows would show at the distribution of the two
-  together. Where KL is 0, 4F is at its limit, the mean of (t2/t1) · 2/n_h.
+- Where KL is 0, 4F is at its limit, the mean of (t2/t1) · 2/n_h.
 - The coefficient of variation is that of a log-normal with the variance of the logarithms of durations, pooled within
   agents with 3 or more recovered episodes in window and baseline, and 1.8 as a prior worth 10 degrees of freedom.
 - The untruncated centre of drift may be negative, and R at it above norm(1): that makes up for the noise of the

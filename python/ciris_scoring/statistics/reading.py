@@ -128,8 +128,8 @@ def number_rows(session: Session, relations: Relations, block: Block) -> int:
         drop table if exists pg_temp.ciris_rows, pg_temp.ciris_agents;
         create temporary table ciris_rows on commit drop as
         select
-            row_number() over (order by agent_id_hash, as_of, window_days) as row_id,
-            dense_rank() over (order by agent_id_hash) - 1 as agent_number,
+            row_number() over (order by agent_id_hash collate "C", as_of, window_days) as row_id,
+            dense_rank() over (order by agent_id_hash collate "C") - 1 as agent_number,
             agent_id_hash, as_of, window_days, fleets.inputs_digest, {facts}
         from ciris_fleets as fleets
         inner join {resilience} as resilience using (as_of, window_days)

@@ -25,27 +25,43 @@ class Drift(NamedTuple):
     """(n,), number of measurable metrics, 0 to 3."""
 
 
-def smoothed(counts: Floats, pseudo_count: float) -> Floats:
-    """Probabilities of the bins: ``(count + α) / (n + 10 α)``.
+class Smoothed(NamedTuple):
+    """Probabilities of the bins in two windows, each (..., 10); both are 0 in a bin that neither window uses."""
 
-    :param counts: (..., 10) counts.
-    :param pseudo_count: α > 0; with 0 an empty bin would make the divergence infinite.
-    :returns: (..., 10), each positive, the last axis summing to 1.
+    recent: Floats
+    baseline: Floats
+
+    @property
+    def quotient(self) -> Floats:
+        """Recent over baseline; 1 in a bin that neither window uses."""
+        used = self.baseline > 0
+        return np.divide(self.recent, self.baseline, out=np.ones_like(self.recent), where=used)
+
+    @property
+    def kl_divergence(self) -> Floats:
+        """Kullback-Leibler divergence ``Σ p ln(p / q)`` in nats: (...), 0 or more, up to rounding."""
+        divergence: Floats = np.sum(self.recent * np.log(self.quotient), axis=-1)
+        return divergence
+
+
+def smoothed(recent: Floats, baseline: Floats, pseudo_count: float) -> Smoothed:
+    """Return the probabilities ``(count + κ π) / (n + κ)``: κ = 10 α pseudo-counts, shared out by π.
+
+    π is the distribution of both windows together. Windows of equal distribution therefore have equal probabilities,
+    whatever their sizes.
+
+    :param recent: (..., 10) counts; ``baseline`` likewise.
+    :param pseudo_count: α > 0; with 0 a bin that one window does not use would make the divergence infinite.
     """
-    raised = counts + pseudo_count
-    probabilities: Floats = raised / raised.sum(axis=-1, keepdims=True)
-    return probabilities
+    kappa = N_BINS * pseudo_count
+    together = recent + baseline
+    shared_out = kappa * together / np.maximum(np.sum(together, axis=-1, keepdims=True), 1.0)
 
+    def probabilities(counts: Floats) -> Floats:
+        result: Floats = (counts + shared_out) / (np.sum(counts, axis=-1, keepdims=True) + kappa)
+        return result
 
-def kl_divergence(p: Floats, q: Floats) -> Floats:
-    """Kullback-Leibler divergence ``Σ p ln(p / q)`` in nats.
-
-    :param p: (..., 10) positive probabilities (recent).
-    :param q: (..., 10) positive probabilities (baseline).
-    :returns: (...), 0 or more, up to rounding.
-    """
-    divergence: Floats = np.sum(p * np.log(p / q), axis=-1)
-    return divergence
+    return Smoothed(probabilities(recent), probabilities(baseline))
 
 
 def drift(recent: Floats, baseline: Floats, pseudo_count: float, min_sample: int) -> Drift:
@@ -59,7 +75,7 @@ def drift(recent: Floats, baseline: Floats, pseudo_count: float, min_sample: int
     :param pseudo_count: α of :func:`smoothed`.
     :param min_sample: a metric is measurable with this many values in each window, 1 or more.
     """
-    kl = kl_divergence(smoothed(recent, pseudo_count), smoothed(baseline, pseudo_count))
+    kl = smoothed(recent, baseline, pseudo_count).kl_divergence
     bins_used = np.count_nonzero(recent + baseline, axis=-1)
     n_recent, n_baseline = recent.sum(axis=-1), baseline.sum(axis=-1)
     with np.errstate(divide="ignore", invalid="ignore"):  # of an empty histogram, which is not measurable

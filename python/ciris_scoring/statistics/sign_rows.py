@@ -111,7 +111,7 @@ def _judge(session: Session, relations: _Relations, first: datetime, last: datet
         drop table if exists pg_temp.ciris_sign_rows;
         create temporary table ciris_sign_rows on commit drop as
         select
-            row_number() over (order by as_of, window_days, agent_id_hash) - 1 as row_number,
+            row_number() over (order by as_of, window_days, agent_id_hash collate "C") - 1 as row_number,
             dense_rank() over (order by as_of, window_days) as fleet,
             agent_id_hash, as_of, {columns}
         from {inputs}

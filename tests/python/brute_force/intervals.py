@@ -254,9 +254,10 @@ def _coherence(periods, as_of, window, per_day, p):
     return sum(ratio for _, ratio, _ in ends) / len(ends), 1 / spread
 
 
-def _smoothed(counts, alpha):
-    total = sum(counts)
-    return [(c + alpha) / (total + 10 * alpha) for c in counts]
+def _smoothed(counts, pi, alpha):
+    """Probabilities of the bins with pi > 0, with pseudo-counts shared out by the distribution pi (scoring.md §5)."""
+    total, kappa = sum(counts), 10 * alpha
+    return [(c + kappa * x) / (total + kappa) for c, x in zip(counts, pi, strict=True) if x > 0]
 
 
 def _kl(p, q):
@@ -275,13 +276,9 @@ def _drift(parts, window_parts, icc, p, z_worse, z_better):
         bins_used = sum(i + j > 0 for i, j in zip(r, b, strict=True))
         free = bins_used - 1
         nh = 1 / (1 / nr + 1 / nb)
-        ps, qs = _smoothed(r, p["drift_pseudo_count"]), _smoothed(b, p["drift_pseudo_count"])
-        kl = max(0.0, _kl(ps, qs))
         pi = [(i + j) / (nr + nb) for i, j in zip(r, b, strict=True)]
-        artefact = _kl(
-            _smoothed([nr * x for x in pi], p["drift_pseudo_count"]),
-            _smoothed([nb * x for x in pi], p["drift_pseudo_count"]),
-        )
+        ps, qs = (_smoothed(counts, pi, p["drift_pseudo_count"]) for counts in (r, b))
+        kl = max(0.0, _kl(ps, qs))
         # the matrix V of both parts, and its two moments
         pieces = [_histogram_spread(part, m) for part in parts]
         num, den, _, degrees = (sum(piece[0][i] for piece in pieces) for i in range(4))
@@ -313,7 +310,7 @@ def _drift(parts, window_parts, icc, p, z_worse, z_better):
             math.fsum(a * math.log(a / c) ** 2 for a, c in zip(ps, qs, strict=True)) - _kl(ps, qs) ** 2
         ) / nr
         v1 += (math.fsum(a * a / c for a, c in zip(ps, qs, strict=True)) - 1) / nb
-        excess = t1 / (2 * nh) + artefact
+        excess = t1 / (2 * nh)
         y += kl - excess
         total_kl += kl
         null += 2 * t2 / (2 * nh) ** 2

@@ -126,7 +126,7 @@ def _outcomes(outcomes: Mapping[str, Any] | None) -> dict[str, Fraction | None]:
     """scoring.md §6: the table by status, its statuses in upper case and trimmed."""
     table = DEFAULT_DEFERRAL_OUTCOMES if outcomes is None else outcomes
     return {
-        status.strip().upper(): None if correctness is None else _exact(correctness)
+        _upper(status.strip()): None if correctness is None else _exact(correctness)
         for status, correctness in table.items()
     }
 
@@ -271,6 +271,14 @@ def _clean_text(value: str | None) -> str | None:
     return None if value is None or value.strip() == "" else value
 
 
+_SMALL_TO_CAPITAL = {letter: letter - 32 for letter in range(ord("a"), ord("z") + 1)}
+
+
+def _upper(text: str) -> str:
+    """scoring.md §2: upper case, of the letters a to z alone."""
+    return text.translate(_SMALL_TO_CAPITAL)
+
+
 def _clean_action(value: str | None) -> str | None:
     """scoring.md §2, ``selected_action``: trimmed, upper case, without a leading ``HANDLERACTIONTYPE.``
 
@@ -278,7 +286,7 @@ def _clean_action(value: str | None) -> str | None:
     """
     if value is None:
         return None
-    return _clean_text(value.strip().upper().removeprefix("HANDLERACTIONTYPE."))
+    return _clean_text(_upper(value.strip()).removeprefix("HANDLERACTIONTYPE."))
 
 
 def _clean_number(value: Any, highest: int | None) -> Fraction | None:
@@ -786,12 +794,13 @@ def _drift(recent: list[int], baseline: list[int], p: Mapping[str, Any]) -> floa
     n_r, n_b = sum(recent), sum(baseline)
     if min(n_r, n_b) < max(1, p["drift_min_sample"]):
         return None
-    alpha = _exact(p["drift_pseudo_count"])
+    kappa = 10 * _exact(p["drift_pseudo_count"])
     terms = []
     for r, b in zip(recent, baseline, strict=True):
-        p_i = (r + alpha) / (n_r + 10 * alpha)
-        q_i = (b + alpha) / (n_b + 10 * alpha)
-        if p_i > 0:  # always, with a positive pseudo-count
+        pi = Fraction(r + b, n_r + n_b)
+        if pi > 0:
+            p_i = (r + kappa * pi) / (n_r + kappa)
+            q_i = (b + kappa * pi) / (n_b + kappa)
             terms.append(float(p_i) * math.log(p_i / q_i))
     kl = math.fsum(terms)
     m = sum(r + b > 0 for r, b in zip(recent, baseline, strict=True))
@@ -902,7 +911,7 @@ def _clean_deferral(row: Mapping[str, Any]) -> Deferral:
         deferral_id=row.get("deferral_id"),
         agent_id=_clean_text(row.get("agent_id")),
         agent_name=_clean_text(row.get("agent_name")),
-        status=None if status is None else status.strip().upper(),
+        status=None if status is None else _upper(status.strip()),
         has_summary=_clean_text(row.get("resolution_summary")) is not None,
         resolved=None if resolved is None else _us(resolved),
         created=None if created is None else _us(created),
@@ -1522,8 +1531,8 @@ def data_quality(
 ) -> dict[tuple[str | None, datetime | None, str], int]:
     """scoring.md §8, data quality: counts by (agent or None, start of the period or None, issue).
 
-    Reading: a row with a missing, blank or oversized agent_id_hash is counted as such, for an oversized trace_id if it
-    has one (two oversized ids count once), and for nothing else; a deferral without a status has an unknown one.
+    Reading: a row with a missing, blank or oversized agent_id_hash is counted as such, once, whatever else is wrong
+    with it; a deferral without a status has an unknown one.
     (``as_ofs``, ``windows`` and ``keys`` are not used.)
     """
     period_us, run_end = _PERIODS[period], _run_end(run_as_of, period)
@@ -1539,8 +1548,8 @@ def data_quality(
     for trace in source.implausible:
         count(trace.agent_id_hash, trace.at, "implausible_timestamp")
     for trace in source.no_agent:
-        for refusal in {"blank_agent_id_hash", "oversized_id"}.intersection(trace.repairs):
-            count(None, trace.at, refusal)
+        is_blank = "blank_agent_id_hash" in trace.repairs
+        count(None, trace.at, "blank_agent_id_hash" if is_blank else "oversized_id")
     for trace in source.duplicates:
         count(trace.agent_id_hash, trace.at, "duplicate_trace")
     for trace in [*(trace for kept in source.traces.values() for trace in kept), *source.duplicates]:

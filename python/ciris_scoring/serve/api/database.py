@@ -12,7 +12,8 @@ from psycopg_pool import ConnectionPool, PoolClosed, PoolTimeout, TooManyRequest
 
 from ciris_scoring.basics.connection import SESSION_SETTINGS, connection_options, prepare_session, where
 from ciris_scoring.basics.dbt import read_relations
-from ciris_scoring.basics.errors import one_line
+from ciris_scoring.basics.errors import DatabaseError, one_line
+from ciris_scoring.basics.pooler import refuse_shared_sessions
 from ciris_scoring.basics.project import Project
 from ciris_scoring.basics.terminal import say
 from ciris_scoring.serve.api.problems import Problem
@@ -50,7 +51,7 @@ class Database:
             "idle_in_transaction_session_timeout": f"{statement_timeout * 1000:.0f}ms",
         }
         self._options: dict[str, Any] = {
-            **connection_options(project),
+            **connection_options(project.credentials),
             "connect_timeout": CONNECT_SECONDS,
             "tcp_user_timeout": TCP_USER_TIMEOUT_MS,
             "autocommit": True,
@@ -67,7 +68,10 @@ class Database:
         return self._pool is None
 
     def open(self) -> None:
-        """Connect; where the database is away, go on trying in the background."""
+        """Connect; where the database is away, go on trying in the background.
+
+        :raises DatabaseError: a pooler does not keep sessions.
+        """
         try:
             self._pool = self._new_pool()
         except psycopg.Error as error:
@@ -117,9 +121,12 @@ class Database:
     def _new_pool(self) -> ConnectionPool:
         """Connect once, so that a pool begins only with a database that is there."""
         with psycopg.connect(**self._options) as connection:
+            is_pooled = refuse_shared_sessions(
+                connection, lambda: psycopg.connect(**self._options), where(self.project)
+            )
             self._configure(connection)
         return ConnectionPool(
-            kwargs=self._options,
+            kwargs={**self._options, **({"prepare_threshold": None} if is_pooled else {})},
             min_size=1,
             max_size=self._connections,
             open=True,
@@ -154,7 +161,7 @@ class Database:
         while not self._closed.wait(PROBE_SECONDS):
             try:
                 pool = self._new_pool()
-            except psycopg.Error:
+            except (psycopg.Error, DatabaseError):
                 continue
             with self._lock:
                 if not self._closed.is_set():

@@ -122,7 +122,7 @@ def _environment() -> Environment:
 
 @cache
 def _asset(name: str) -> str:
-    return files("ciris_scoring.serve.pages").joinpath("templates", name).read_text()
+    return files("ciris_scoring.serve.pages").joinpath("templates", name).read_text("utf-8")
 
 
 def _name(text: str) -> Markup:

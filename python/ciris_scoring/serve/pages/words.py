@@ -76,6 +76,7 @@ ISSUES: Mapping[str, str] = {
     "duplicate_trace": "sent again, counted once",
     "future_trace": "dated after the run, so left out",
     "late_trace": "came when its scores were final",
+    "late_outcome": "got an outcome or another event when its scores were final",
     "late_key": "key changed in the registry when its scores were final",
     "unattributed_deferral": "deferral of no known agent",
     "unknown_status": "deferral of an unknown status",

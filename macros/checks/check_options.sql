@@ -1,0 +1,47 @@
+{#- Refuses options of dbt, whether given on the command line, in the environment or under flags in dbt_project.yml, with
+    which models would be built of other rows than their own. -#}
+{% macro check_options() %}
+  {%- set options = {
+      'empty': "every model would be built without rows",
+      'sample': "models would be built from a part of the rows",
+      'defer': "models would read tables of another environment, and the run would write into them",
+  } -%}
+  {%- for name, consequence in options.items() if invocation_args_dict.get(name) -%}
+    {%- do refuse("Option --" ~ name ~ " (environment: DBT_" ~ name | upper ~ ") is set, but " ~ consequence ~ ", and scores "
+      ~ "that are published would be lost. Leave it out, or leave this project out: --exclude package:ciris_scoring.") -%}
+  {%- endfor -%}
+  {%- if invocation_args_dict.get('populate_cache') is false -%}
+    {%- do refuse("Option --no-populate-cache (environment: DBT_POPULATE_CACHE) is set, but then dbt does not see the tables of "
+      ~ "earlier runs. Leave it out.") -%}
+  {%- endif -%}
+  {%- do check_tests_are_selected() -%}
+{% endmacro %}
+
+{#- In dbt build, tests decide whether a mart is published: a test of what is built must be selected too, if all its tables
+    are built or rested on. dbt run has no tests, and dbt retry names nothing. -#}
+{% macro check_tests_are_selected() %}
+  {%- if flags.WHICH == 'build' and selected_resources -%}
+    {%- set built = [] -%}
+    {%- for unique_id in selected_resources if unique_id.split('.')[:2] in [['model', 'ciris_scoring'], ['seed', 'ciris_scoring']] -%}
+      {%- do built.append(unique_id) -%}
+    {%- endfor -%}
+    {%- set needed = built | list -%}
+    {%- for unique_id in needed if unique_id in graph.nodes -%}
+      {%- for parent in graph.nodes[unique_id].depends_on.nodes if parent not in needed -%} {%- do needed.append(parent) -%} {%- endfor -%}
+    {%- endfor -%}
+    {%- set missing = [] -%}
+    {%- for test in graph.nodes.values() if test.package_name == 'ciris_scoring' and test.resource_type == 'test'
+        and test.unique_id not in selected_resources and test.config.severity | upper == 'ERROR' -%}
+      {%- set tables = test.depends_on.nodes -%}
+      {%- if tables | select('in', built) | list and not tables | reject('in', needed) | list -%}
+        {%- do missing.append(test.name) -%}
+      {%- endif -%}
+    {%- endfor -%}
+    {%- if missing -%}
+      {%- do refuse("This dbt build would leave out tests that stop a run with wrong scores (" ~ missing | length
+        ~ ", such as " ~ missing | sort | first ~ "). Take out the option that leaves them out: --exclude, --exclude-resource-type, "
+        ~ "--resource-type or --indirect-selection, or in the environment DBT_EXCLUDE_RESOURCE_TYPES, DBT_RESOURCE_TYPES or "
+        ~ "DBT_INDIRECT_SELECTION. To publish untested scores: dbt run.") -%}
+    {%- endif -%}
+  {%- endif -%}
+{% endmacro %}

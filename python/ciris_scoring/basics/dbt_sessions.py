@@ -1,0 +1,36 @@
+"""Settings of dbt's sessions.
+
+Imports dbt, so it is imported where dbt is to run. Poolers refuse or drop PGOPTIONS, so the settings are not there.
+"""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+from unittest.mock import patch
+
+from dbt.adapters.postgres.connections import PostgresConnectionManager
+
+from ciris_scoring.basics.connection import session_statement
+from ciris_scoring.basics.project import Project
+from ciris_scoring.basics.sessions import SESSIONS
+
+
+@contextmanager
+def prepared_sessions(project: Project, settings: Mapping[str, str]) -> Iterator[None]:
+    """Give each session that dbt opens in the block these settings, and no limits."""
+    statement = session_statement(project, settings).as_string(None)
+    open_as_dbt_does: Any = PostgresConnectionManager.open
+
+    def open_and_prepare(cls: type[PostgresConnectionManager], connection: Any) -> Any:
+        was_open = connection.state == "open"
+        opened = open_as_dbt_does(connection)
+        if not was_open:
+            with opened.handle.cursor() as cursor:
+                cursor.execute(f"{statement}; select pg_catalog.pg_backend_pid()")
+                [pid] = cursor.fetchone()
+            opened.handle.commit()
+            SESSIONS.add(pid, opened.handle)
+        return opened
+
+    with patch.object(PostgresConnectionManager, "open", classmethod(open_and_prepare)):
+        yield

@@ -1,0 +1,391 @@
+"""Objects in the target schemas through which another role could run code as the role that scores.
+
+PostgreSQL runs triggers, rules and functions of views as the role that reads or writes a relation. So a relation that
+a run uses, and its schema, must belong to the scoring role or to a role that may act as it anyway.
+"""
+
+from collections.abc import Iterable, Iterator
+
+import psycopg
+from psycopg import sql
+
+from ciris_scoring.basics.errors import DatabaseError
+from ciris_scoring.basics.relations import Place, Relations
+
+# strangers: roles that log in and are neither superusers nor able to become the scoring role.
+# exposed: owners and grantees as which a stranger can act, with the first such stranger.
+_FAULTS = """
+with me as (
+
+    select oid, rolname
+    from pg_roles
+    where rolname = current_user
+
+),
+
+strangers as (
+
+    select roles.oid, roles.rolname
+    from pg_roles as roles
+    cross join me
+    where roles.rolcanlogin and not roles.rolsuper and not pg_has_role(roles.oid, me.oid, 'member')
+
+),
+
+wanted as (
+
+    select wanted.schema_name, wanted.name, n.oid as schema_oid
+    from unnest({schemas}::text[], {names}::text[]) as wanted (schema_name, name)
+    inner join pg_namespace as n on wanted.schema_name = n.nspname
+
+),
+
+schemas as (
+
+    select n.oid, n.nspowner as owner, quote_ident(n.nspname) as name, n.nspacl as acl
+    from pg_namespace as n
+    where n.oid in (select wanted.schema_oid from wanted)
+
+),
+
+-- dbt makes a relation beside the old one, under a name with a suffix.
+relations as (
+
+    select
+        c.oid,
+        c.relowner as owner,
+        format('%I.%I', wanted.schema_name, c.relname) as name,
+        c.relacl as acl,
+        c.relkind as kind,
+        c.relrowsecurity as has_row_security,
+        c.relname = wanted.name as is_model,
+        case c.relkind
+            when 'v' then 'view'
+            when 'm' then 'materialized view'
+            when 'S' then 'sequence'
+            when 'f' then 'foreign table'
+            when 'c' then 'type'
+            when 'i' then 'index'
+            when 'I' then 'index'
+            else 'table'
+        end as word
+    from wanted
+    inner join pg_class as c
+        on
+            wanted.schema_oid = c.relnamespace
+            and (wanted.name = c.relname or starts_with(c.relname, wanted.name || '__dbt_'))
+
+),
+
+grants as (
+
+    select 'schema' as word, schemas.name, granted.grantee, lower(granted.privilege_type) as privilege
+    from schemas
+    cross join lateral aclexplode(schemas.acl) as granted
+    where granted.privilege_type = 'CREATE'
+    union all
+    select 'table' as word, relations.name, granted.grantee, lower(granted.privilege_type) as privilege
+    from relations
+    cross join lateral aclexplode(relations.acl) as granted
+    where granted.privilege_type in ('TRIGGER', 'REFERENCES') and relations.kind <> 'S'
+    union all
+    select 'column' as word, relations.name, granted.grantee, lower(granted.privilege_type) as privilege
+    from relations
+    inner join pg_attribute as a on relations.oid = a.attrelid
+    cross join lateral aclexplode(a.attacl) as granted
+    where granted.privilege_type = 'REFERENCES'
+
+),
+
+default_grants as (
+
+    select d.defaclrole, n.nspname, granted.grantee, lower(granted.privilege_type) as privilege
+    from pg_default_acl as d
+    left join pg_namespace as n on d.defaclnamespace = n.oid
+    cross join me
+    cross join lateral aclexplode(d.defaclacl) as granted
+    where
+        d.defaclrole = me.oid
+        and d.defaclobjtype = 'r'
+        and (d.defaclnamespace = 0 or d.defaclnamespace in (select schemas.oid from schemas))
+        and granted.privilege_type in ('TRIGGER', 'REFERENCES')
+
+),
+
+triggers as (
+
+    select
+        relations.name,
+        quote_ident(t.tgname) as trigger_name,
+        p.proowner as owner,
+        p.oid::regprocedure::text as function
+    from relations
+    inner join pg_trigger as t on relations.oid = t.tgrelid
+    inner join pg_proc as p on t.tgfoid = p.oid
+    where not t.tgisinternal
+
+),
+
+foreign_keys as (
+
+    select relations.name, k.conrelid, k.conname, c.relowner as owner
+    from relations
+    inner join pg_constraint as k on relations.oid = k.confrelid
+    inner join pg_class as c on k.conrelid = c.oid
+    where k.contype = 'f' and k.conparentid = 0
+
+),
+
+exposed as (
+
+    select named.oid, found.stranger
+    from (
+        select schemas.owner from schemas
+        union
+        select relations.owner from relations
+        union
+        select triggers.owner from triggers
+        union
+        select foreign_keys.owner from foreign_keys
+        union
+        select grants.grantee from grants
+        union
+        select default_grants.grantee from default_grants
+    ) as named (oid)
+    cross join lateral (
+        select strangers.rolname as stranger
+        from strangers
+        where pg_has_role(strangers.oid, nullif(named.oid, 0), 'member')
+        order by strangers.oid = named.oid desc, strangers.rolname
+        limit 1
+    ) as found
+    union all
+    select 0 as oid, 'PUBLIC' as stranger
+
+),
+
+faults as (
+
+    select
+        1 as number,
+        schemas.name,
+        format('Schema %s is owned by %s', schemas.name, quote_ident(roles.rolname))
+        || case
+            when roles.rolname <> exposed.stranger then format(', as which role %I can act', exposed.stranger)
+            else ''
+        end
+        as message,
+        format('alter schema %s owner to %I;', schemas.name, me.rolname) as remedy
+    from schemas
+    inner join exposed on schemas.owner = exposed.oid
+    inner join pg_roles as roles on schemas.owner = roles.oid
+    cross join me
+
+    union all
+
+    select
+        2 as number,
+        relations.name,
+        format('%s %s is owned by %s', initcap(relations.word), relations.name, quote_ident(roles.rolname))
+        || case
+            when exposed.stranger is null then format(', as which role %I cannot act', me.rolname)
+            when roles.rolname <> exposed.stranger then format(', as which role %I can act', exposed.stranger)
+            else ''
+        end as message,
+        format(
+            'drop %s %s; or, if you know where it comes from: alter %s %s owner to %I;',
+            relations.word, relations.name, relations.word, relations.name, me.rolname
+        ) as remedy
+    from relations
+    inner join pg_roles as roles on relations.owner = roles.oid
+    cross join me
+    left join exposed on relations.owner = exposed.oid
+    where exposed.oid is not null or not pg_has_role(me.oid, relations.owner, 'usage')
+
+    union all
+
+    select
+        3 as number,
+        grants.name,
+        format(
+            'Role %s has the privilege %s on %s %s', coalesce(quote_ident(roles.rolname), 'PUBLIC'), grants.privilege,
+            case when grants.word = 'column' then 'columns of' else grants.word end, grants.name
+        ) as message,
+        case
+            when grants.word = 'column'
+                then format('revoke all on %s from %s;', grants.name, coalesce(quote_ident(roles.rolname), 'PUBLIC'))
+            else format(
+                'revoke %s on %s %s from %s;',
+                grants.privilege, grants.word, grants.name, coalesce(quote_ident(roles.rolname), 'PUBLIC')
+            )
+        end as remedy
+    from grants
+    inner join exposed on grants.grantee = exposed.oid
+    left join pg_roles as roles on grants.grantee = roles.oid
+
+    union all
+
+    select
+        4 as number,
+        triggers.name,
+        format(
+            'Trigger %s of table %s calls %s, a function that is owned by %s',
+            triggers.trigger_name, triggers.name, triggers.function, quote_ident(roles.rolname)
+        ) as message,
+        format('drop trigger %s on %s;', triggers.trigger_name, triggers.name) as remedy
+    from triggers
+    inner join exposed on triggers.owner = exposed.oid
+    inner join pg_roles as roles on triggers.owner = roles.oid
+
+    union all
+
+    select
+        5 as number,
+        relations.name,
+        format('%s %s has the rule %I', initcap(relations.word), relations.name, r.rulename) as message,
+        format('drop rule %I on %s;', r.rulename, relations.name) as remedy
+    from relations
+    inner join pg_rewrite as r on relations.oid = r.ev_class
+    where r.rulename <> '_RETURN'
+
+    union all
+
+    select
+        6 as number,
+        relations.name,
+        format(
+            'Table %s has row-level security, which a full refresh would lose and which hides rows from readers',
+            relations.name
+        ) as message,
+        format(
+            'alter table %s disable row level security; and put the policy on a view of your own.', relations.name
+        ) as remedy
+    from relations
+    where relations.has_row_security
+
+    union all
+
+    select
+        7 as number,
+        relations.name,
+        format('Table %s has the child table %s, whose rows a run would read too', relations.name, i.inhrelid::regclass)
+        as message,
+        format('alter table %s no inherit %s;', i.inhrelid::regclass, relations.name) as remedy
+    from relations
+    inner join pg_inherits as i on relations.oid = i.inhparent
+    where relations.kind = 'r'
+
+    union all
+
+    select
+        7 as number,
+        relations.name,
+        format('Table %s is a child of table %s', relations.name, i.inhparent::regclass) as message,
+        format('alter table %s no inherit %s;', relations.name, i.inhparent::regclass) as remedy
+    from relations
+    inner join pg_inherits as i on relations.oid = i.inhrelid
+    where relations.kind = 'r'
+
+    union all
+
+    select
+        8 as number,
+        foreign_keys.name,
+        format(
+            'Table %s, which is owned by %I, refers to %s by a foreign key',
+            foreign_keys.conrelid::regclass, roles.rolname, foreign_keys.name
+        ) as message,
+        format('alter table %s drop constraint %I;', foreign_keys.conrelid::regclass, foreign_keys.conname) as remedy
+    from foreign_keys
+    inner join exposed on foreign_keys.owner = exposed.oid
+    inner join pg_roles as roles on foreign_keys.owner = roles.oid
+
+    union all
+
+    select
+        9 as number,
+        relations.name,
+        format('%s is a %s, but a run makes a table or view of that name', relations.name, relations.word) as message,
+        format('drop %s %s; or rename it.', relations.word, relations.name) as remedy
+    from relations
+    where relations.is_model and relations.kind not in ('r', 'v', 'm')
+
+    union all
+
+    select
+        9 as number,
+        t.oid::regtype::text,
+        format('%s is a type, but a run makes a table or view of that name', t.oid::regtype) as message,
+        format(
+            'drop %s %s; or rename it.', case t.typtype when 'd' then 'domain' else 'type' end, t.oid::regtype
+        ) as remedy
+    from wanted
+    inner join pg_type as t on wanted.schema_oid = t.typnamespace and wanted.name = t.typname
+    where t.typrelid = 0
+
+    union all
+
+    select
+        9 as number,
+        p.oid::regprocedure::text,
+        format(
+            '%s is a function, but a run makes a table or view of that name, and dbt takes one for the other',
+            p.oid::regprocedure
+        ) as message,
+        format('drop routine %s; or rename it.', p.oid::regprocedure) as remedy
+    from wanted
+    inner join pg_proc as p on wanted.schema_oid = p.pronamespace and wanted.name = p.proname
+
+    union all
+
+    select
+        10 as number,
+        coalesce(default_grants.nspname, ''),
+        format(
+            'By default role %s gets the privilege %s on new tables of %I%s',
+            coalesce(quote_ident(roles.rolname), 'PUBLIC'), default_grants.privilege, me.rolname,
+            ' in schema ' || quote_ident(default_grants.nspname)
+        ) as message,
+        format(
+            'alter default privileges for role %I%s revoke %s on tables from %s;',
+            me.rolname, ' in schema ' || quote_ident(default_grants.nspname), default_grants.privilege,
+            coalesce(quote_ident(roles.rolname), 'PUBLIC')
+        ) as remedy
+    from default_grants
+    inner join exposed on default_grants.grantee = exposed.oid
+    left join pg_roles as roles on default_grants.grantee = roles.oid
+    cross join me
+
+)
+
+select distinct
+    faults.number,
+    faults.name,
+    faults.message || '.' as message,
+    'As the owner or a superuser: ' || faults.remedy as remedy
+from faults
+order by faults.number, faults.name, message
+"""
+
+
+def ownership_query(places: Iterable[Place]) -> str:
+    """Return the query of the faults of some relations and their schemas: number, name, message, remedy."""
+    schemas, names = zip(*places, strict=True)
+    query = sql.SQL(_FAULTS).format(schemas=sql.Literal(list(schemas)), names=sql.Literal(list(names)))
+    return query.as_string(None)
+
+
+def ownership_faults(connection: psycopg.Connection, relations: Relations) -> Iterator[DatabaseError]:
+    """Yield, as errors, the objects through which another role could run code as the scoring role."""
+    places = sorted(relations.places.values())
+    for _, _, message, remedy in connection.execute(ownership_query(places)).fetchall():
+        yield DatabaseError(message, remedy)
+
+
+def check_ownership(connection: psycopg.Connection, relations: Relations) -> None:
+    """Check, before anything of the target is read, that no other role can run code as the scoring role.
+
+    :raises DatabaseError: names the first such object, and the statement that removes it.
+    """
+    for fault in ownership_faults(connection, relations):
+        raise fault

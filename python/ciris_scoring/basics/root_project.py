@@ -1,0 +1,151 @@
+"""What a root dbt project sets for the package: settings of its nodes, and variables.
+
+In a root project's dbt_project.yml a setting overrides the package's own, in its models too, and an unscoped one
+(``models: +materialized: table``) reaches the nodes of every package.
+"""
+
+import difflib
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import fields
+from typing import Any
+
+from ciris_scoring.basics.relations import PACKAGE
+
+_SECTIONS = {"model": "models", "seed": "seeds", "test": "data_tests"}
+"""Sections of dbt_project.yml by the type of the nodes that keep data or block a run."""
+_HARMLESS = {
+    "access",
+    "docs",
+    "grants",
+    "group",
+    "meta",
+    "packages",
+    "persist_docs",
+    "quote_columns",
+    "static_analysis",
+    "tags",
+    # dbt's own materialization "incremental" reads these; the package's materializations do not.
+    "batch_size",
+    "begin",
+    "concurrent_batches",
+    "incremental_strategy",
+    "lookback",
+    "on_configuration_change",
+    "on_schema_change",
+    "unique_key",
+}
+"""Settings that decide neither what is kept nor whether a test blocks a run."""
+_READ_BUT_UNDECLARED = {"sql_header", "submission_method"}
+"""Settings that dbt or an adapter reads, and that dbt's classes do not list."""
+_META_OF_MACROS = {
+    *("rewritten", "scored_range", "judged_range", "event_range", "carried_on", "kept_by", "keeps_views"),
+    *("in_parallel", "only_differences", "package_version"),
+}
+"""Keys of ``meta`` that the package's materializations and checks read."""
+_OPTIONAL_MODELS = {"dim_days"}
+
+
+def overrides(config: Any, manifest: Any) -> list[dict[str, Any]]:
+    """Return the settings of a root project that it must not make for nodes of the package.
+
+    :param config: dbt's RuntimeConfig of the root project.
+    :param manifest: dbt's manifest, with the disabled nodes.
+    :returns: each with ``setting``, ``value``, ``place`` (in dbt_project.yml), ``own_place`` (where it would reach the
+        root project's own nodes only), ``is_scoped`` (below the package's name), ``node`` and ``n_nodes``.
+    """
+    if config.project_name == PACKAGE:
+        return []
+    found: dict[tuple[str, str], dict[str, Any]] = {}
+    for node in _nodes(manifest):
+        section = _SECTIONS[str(node.resource_type)]
+        known = _settings_of(node, config)
+        for path, setting, value in _settings_given(config, section, node):
+            if setting not in known or _may_set(setting, value, bool(path), node, config):
+                continue
+            written = f"+{setting.replace('_hook', '-hook')}"
+            place = ": ".join([section, *path, written])
+            override = found.setdefault(
+                (place, str(value)),
+                {
+                    "setting": setting,
+                    "value": value,
+                    "place": place,
+                    "own_place": ": ".join([section, config.project_name, written]),
+                    "is_scoped": bool(path),
+                    "node": f"{node.resource_type} {node.name}",
+                    "n_nodes": 0,
+                },
+            )
+            override["n_nodes"] += 1
+    return list(found.values())
+
+
+def unknown_variables(config: Any, known: Collection[str]) -> dict[str, str | None]:
+    """Return the given variables that look like the package's but are not, each with the known name nearest to it.
+
+    :param config: dbt's RuntimeConfig of the root project.
+    :param known: names of the package's variables.
+    """
+    variables = config.vars.to_dict()
+    scoped = variables.get(PACKAGE)
+    given = [*variables, *(scoped if isinstance(scoped, Mapping) else ()), *config.cli_vars]
+    return {
+        name: next(iter(difflib.get_close_matches(_as_ours(name), known, n=1)), None)
+        for name in dict.fromkeys(map(str, given))
+        if name not in known and _as_ours(name).startswith("ciris_") and name != PACKAGE
+    }
+
+
+def _as_ours(name: str) -> str:
+    return name.strip().lower().replace("-", "_")
+
+
+def _nodes(manifest: Any) -> Iterator[Any]:
+    """Nodes of the package that keep data or block a run, those of the marts first."""
+    disabled = (node for nodes in manifest.disabled.values() for node in nodes)
+    ours = [
+        node
+        for node in [*manifest.nodes.values(), *disabled]
+        if node.package_name == PACKAGE and str(node.resource_type) in _SECTIONS
+    ]
+    yield from sorted(ours, key=lambda node: ("marts" not in node.fqn, node.unique_id))
+
+
+def _settings_of(node: Any, config: Any) -> set[str]:
+    """Names of the settings that dbt or its adapter reads of such a node."""
+    from dbt.adapters.factory import get_config_class_by_name
+
+    classes = (type(node.config), get_config_class_by_name(config.credentials.type))
+    return {field.name for kind in classes for field in fields(kind)} | _READ_BUT_UNDECLARED
+
+
+def _settings_given(config: Any, section: str, node: Any) -> Iterator[tuple[list[str], str, Any]]:
+    """Settings of the root project for a node: the path to each, its name and its value."""
+    level: Any = getattr(config, section)
+    path: list[str] = []
+    for name in (None, *node.fqn):
+        if name is not None:
+            level = level.get(name)
+            path = [*path, name]
+        if not isinstance(level, Mapping):
+            return
+        for key, value in level.items():
+            if key.startswith("+") or not isinstance(value, Mapping):
+                setting = key.removeprefix("+").strip().replace("-", "_")
+                yield path, {"dbname": "database"}.get(setting, setting), value
+
+
+def _may_set(setting: str, value: Any, is_scoped: bool, node: Any, config: Any) -> bool:
+    is_test = str(node.resource_type) == "test"
+    if setting == "meta":
+        return not isinstance(value, Mapping) or value.keys().isdisjoint(_META_OF_MACROS)
+    if setting == "enabled":
+        return value is True or node.name in _OPTIONAL_MODELS
+    if setting == "full_refresh":
+        # The log of runs is kept by a full refresh; check_full_refresh asks the other nodes.
+        return node.name != "int_runs" or value is False
+    if setting == "database":
+        return bool(value == config.credentials.database)
+    if setting in ("schema", "alias"):
+        return is_scoped and not is_test
+    return setting in _HARMLESS

@@ -1,0 +1,55 @@
+"""A role that scores with the rights of docs/installing.md alone, and another one that it must not trust."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import psycopg
+
+from ciris_scoring.lab.embedded import SCHEMA, Server, write_profile
+from conftest import Database, fresh_database
+
+
+@dataclass(frozen=True)
+class Roles:
+    """The roles of a database."""
+
+    database: Database
+    scorer: str
+    mallory: str
+
+    def connect_as(self, role: str) -> psycopg.Connection:
+        return psycopg.connect(f"{self.database.conninfo} user={role}", autocommit=True)
+
+    def target(self, schema: str = SCHEMA) -> Database:
+        """Have commands publish into a schema, as the scoring role."""
+        database = self.database
+        path = write_profile(database.profiles_dir, database.server, database=database.name, schema=schema)
+        path.write_text(path.read_text().replace("user: postgres", f"user: {self.scorer}"))
+        return database
+
+
+@contextmanager
+def two_roles(server: Server, folder: Path, template: str = "template1") -> Iterator[Roles]:
+    """A database with a scoring role and another one; the roles are dropped after it."""
+    suffix = uuid.uuid4().hex[:8]
+    scorer, mallory = f"scorer_{suffix}", f"mallory_{suffix}"
+    with psycopg.connect(server.conninfo("postgres"), autocommit=True) as connection:
+        for role in (scorer, mallory):
+            connection.execute(f"create role {role} login")
+    try:
+        with fresh_database(server, folder, template) as database:
+            with database.connect() as connection:
+                connection.execute(
+                    f"grant connect, create, temporary on database {database.name} to {scorer}"
+                )
+            roles = Roles(database, scorer, mallory)
+            roles.target()
+            yield roles
+    finally:
+        with psycopg.connect(server.conninfo("postgres"), autocommit=True) as connection:
+            connection.execute(f"drop role {scorer}, {mallory}")

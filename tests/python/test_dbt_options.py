@@ -1,0 +1,121 @@
+"""Options of dbt that change what is built: each is refused before anything is built, or builds what it should."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from ciris_scoring.lab.embedded import Server
+from conftest import Database
+from pipeline import RUN_TIMES
+from test_bad_input import NEWEST, built, dbt, fleet_database, marts, refusal, run
+
+AS_OF = {"ciris_as_of": NEWEST}
+TESTS_LEFT_OUT = "This dbt build would leave out tests that stop a run"
+
+
+@pytest.fixture(scope="module")
+def published(embedded_postgres: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
+    with fleet_database(embedded_postgres, tmp_path_factory.mktemp("fleet")) as database:
+        assert run(database).exit_code == 0
+        yield database
+
+
+REFUSED = [
+    (["build", "--empty"], "Option --empty (environment: DBT_EMPTY) is set"),
+    (["run", "--empty", "--select", "dim_capacity_categories"], "Option --empty"),
+    (["build", "--sample", "3 days"], "Option --sample (environment: DBT_SAMPLE) is set"),
+    (["--no-populate-cache", "build"], "Option --no-populate-cache (environment: DBT_POPULATE_CACHE) is set"),
+    (["build", "--exclude", "test_type:data"], TESTS_LEFT_OUT),
+    (["build", "--exclude", "assert_every_source_row_is_judged"], TESTS_LEFT_OUT),
+    (["build", "--exclude-resource-type", "test"], TESTS_LEFT_OUT),
+    (["build", "--resource-type", "model"], TESTS_LEFT_OUT),
+    (["build", "--indirect-selection", "empty", "--select", "int_capacity_scores+"], TESTS_LEFT_OUT),
+]
+ENVIRONMENT = [
+    ("DBT_EMPTY", "1", "Option --empty"),
+    ("DBT_ENGINE_EMPTY", "1", "Option --empty"),
+    ("DBT_SAMPLE", "3 days", "Option --sample"),
+    ("DBT_POPULATE_CACHE", "0", "Option --no-populate-cache"),
+    ("DBT_RESOURCE_TYPES", "model", TESTS_LEFT_OUT),
+    ("DBT_FULL_REFRESH", "1", "ciris_allow_rescoring: true"),
+]
+
+
+@pytest.mark.parametrize(("command", "expected"), REFUSED, ids=[" ".join(command) for command, _ in REFUSED])
+def test_an_option_that_builds_other_rows_is_refused(published, command, expected):
+    before, rows = built(published), marts(published)
+    outcome = dbt(published, *command, variables=AS_OF)
+    assert not outcome.succeeded
+    assert expected in outcome.said, outcome.said
+    assert built(published) == before
+    assert marts(published) == rows
+
+
+@pytest.mark.parametrize(("name", "value", "expected"), ENVIRONMENT)
+def test_the_same_option_in_the_environment_is_refused(published, monkeypatch, name, value, expected):
+    monkeypatch.setenv(name, value)
+    before, rows = built(published), marts(published)
+    outcome = dbt(published, "build", variables=AS_OF)
+    assert not outcome.succeeded
+    assert expected in outcome.said, outcome.said
+    assert built(published) == before
+    assert marts(published) == rows
+
+
+def test_ciris_scoring_is_refused_with_an_option_in_the_environment(published, monkeypatch):
+    monkeypatch.setenv("DBT_EMPTY", "1")
+    before, rows = built(published), marts(published)
+    assert "Option --empty (environment: DBT_EMPTY) is set" in refusal(run(published))
+    assert built(published) == before
+    assert marts(published) == rows
+
+
+def test_reading_tables_of_another_environment_is_refused(published, tmp_path):
+    state = tmp_path / "state"
+    assert dbt(published, "parse", "--target-path", str(state), variables=AS_OF).succeeded
+    before, rows = built(published), marts(published)
+    options = ["--defer", "--favor-state", "--state", str(state)]
+    outcome = dbt(published, "build", *options, "--select", "fct_capacity_alerts", variables=AS_OF)
+    assert not outcome.succeeded
+    assert "Option --defer (environment: DBT_DEFER) is set" in outcome.said, outcome.said
+    assert built(published) == before
+    assert marts(published) == rows
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        [
+            "--cache-selected-only",
+            "build",
+            "--event-time-start",
+            "2026-06-01",
+            "--event-time-end",
+            "2026-06-02",
+        ],
+        ["build", "--select", "fct_capacity_scores", "--store-failures"],
+        ["build", "--indirect-selection", "buildable", "--exclude", "fct_capacity_alerts+"],
+    ],
+    ids=lambda command: " ".join(command),
+)
+def test_an_option_that_changes_no_row_is_accepted(published, command):
+    rows = marts(published, without=RUN_TIMES)
+    outcome = dbt(published, *command, variables=AS_OF)
+    assert outcome.succeeded, outcome.said
+    assert marts(published, without=RUN_TIMES) == rows
+
+
+def test_a_part_cannot_be_refreshed_fully_alone(published):
+    """The tables that it reads hold what the last run scored, and no more."""
+    assert run(published).exit_code == 0
+    before, rows = built(published), marts(published)
+    variables = {**AS_OF, "ciris_allow_rescoring": True}
+    for part in ("int_window_sums", "fct_capacity_scores"):
+        outcome = dbt(published, "build", "--full-refresh", "--select", part, variables=variables)
+        assert not outcome.succeeded
+        assert "cannot be refreshed fully alone" in outcome.said, outcome.said
+        assert "ciris-scoring run --full-refresh --allow-rescoring" in outcome.said
+    assert built(published) == before
+    assert marts(published) == rows

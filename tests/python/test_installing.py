@@ -1,0 +1,97 @@
+"""How texts say to install the package: from its files. Nobody owns its name on PyPI, so nothing may ask pip for it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from ciris_scoring.cli import INSTALL
+from command_line import invoke
+from conftest import REPOSITORY
+
+# A program that downloads by name, and the package's name as it may be spelled, but not that of a wheel's file.
+BY_NAME = re.compile(
+    r"(?:\b(?:pip3?|uv|poetry|pdm|conda|mamba)\s+(?:pip\s+)?(?:install|add|download|wheel)|\bpipx|\buvx|\buv tool)\b"
+    r"[^\n|&;`#]*?[ \t'\"]ciris[-_.]scoring\b(?!-[\d*V][^\s]*\.whl)",
+    re.IGNORECASE,
+)
+# What a file of requirements would say.
+REQUIREMENT = re.compile(r"(?<![\w/])ciris[-_.]scoring\s*(?:\[|[=~<>!]=)", re.IGNORECASE)
+OWN_EXTRAS = '"ciris-scoring[api,audit,metrics]",'
+"""The extra dev takes in the others, from the files that are being installed."""
+
+
+def wrong(text: str) -> list[str]:
+    """Parts of a text that tell somebody to install the package by its name."""
+    text = text.replace(OWN_EXTRAS, "")
+    return [match[0] for rule in (BY_NAME, REQUIREMENT) for match in rule.finditer(text)]
+
+
+def texts() -> dict[str, str]:
+    """The project's own text files by their names, all but this one."""
+    folders = (
+        *(".github", "analyses", "benchmarks", "dashboards", "docs", "integration_tests", "macros"),
+        *("models", "python", "seeds", "tests"),
+    )
+    paths = [path for folder in folders for path in (REPOSITORY / folder).rglob("*")]
+    endings = {".md", ".py", ".sql", ".yml", ".yaml", ".html", ".css", ".js", ".csv", ".txt", ".json"}
+    made = {"target", "dbt_packages", "logs", "__pycache__"}
+    return {
+        str(path.relative_to(REPOSITORY)): path.read_text("utf-8")
+        for path in [
+            *REPOSITORY.glob("*.*"),
+            REPOSITORY / "Makefile",
+            *(path for path in paths if path.suffix in endings and not made.intersection(path.parts)),
+        ]
+        if path.is_file() and path != Path(__file__)
+    }
+
+
+def test_nothing_says_to_install_the_package_by_its_name() -> None:
+    found = texts()
+    assert len(found) > 300
+    assert {"README.md", "Makefile", "pyproject.toml", "macros/checks/check_run.sql"} <= found.keys()
+    assert {name: parts for name, text in found.items() if (parts := wrong(text))} == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "is_wrong"),
+    [
+        ("pip install ciris-scoring", True),
+        ("pip install 'ciris-scoring[audit]'", True),
+        ("python -m pip install --quiet CIRIS_Scoring==1.0.0", True),
+        ("pipx run ciris-scoring", True),
+        ("uv add ciris.scoring", True),
+        ("ciris-scoring>=1", True),
+        ("pip install '.[audit]'", False),
+        ("pip install . && ciris-scoring run", False),
+        ("pip install ./dbt_packages/ciris_scoring", False),
+        ("pip install dist/ciris_scoring-1.0.0-py3-none-any.whl", False),
+        ("pip install ciris_scoring-1.0.0-py3-none-any.whl", False),
+        ("version = the Python package ciris-scoring", False),
+    ],
+)
+def test_the_check_knows_a_name_from_a_file(text: str, is_wrong: bool) -> None:
+    assert bool(wrong(text)) == is_wrong
+
+
+@pytest.mark.parametrize(
+    ("command", "extra"), [("load", "audit"), ("init-db", "audit"), ("audit", "audit"), ("serve", "api")]
+)
+def test_help_says_how_to_install_an_extra(command: str, extra: str) -> None:
+    assert INSTALL.format(extra) in " ".join(invoke(command, "--help").output.split())
+
+
+def test_documents_show_how_to_install_from_the_repository_and_from_a_wheel() -> None:
+    page = (REPOSITORY / "docs/installing.md").read_text("utf-8")
+    section = page.partition("## The Python package\n")[2].partition("\n## ")[0]
+    for command in (
+        "pip install .\n",
+        "pip install '.[audit]'",
+        "pip wheel --no-deps --wheel-dir dist .\n",
+        "pip install dist/ciris_scoring-",
+        "not published",
+    ):
+        assert command in section, command

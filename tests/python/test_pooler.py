@@ -1,0 +1,150 @@
+"""The real PgBouncer before the server: it is refused unless it keeps sessions."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from ciris_scoring.basics.errors import DatabaseError
+from ciris_scoring.basics.project import load_project
+from ciris_scoring.lab.embedded import Server, write_profile
+from command_line import at, invoke, refused
+from conftest import REPOSITORY, Database
+from kills import PATIENCE_SECONDS
+from serving import opened
+from test_bad_input import built, dbt, fleet_database, marts, restore, run, saved
+
+BEFORE, NEWEST = "2026-06-14T00:00:00Z", "2026-06-15T00:00:00Z"
+PGBOUNCER = shutil.which("pgbouncer", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
+PORT = 6432
+pytestmark = pytest.mark.skipif(
+    PGBOUNCER is None, reason="no PgBouncer is installed on the system (Debian: apt-get install pgbouncer)"
+)
+
+
+@pytest.fixture(scope="module")
+def published(
+    embedded_postgres: Server, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[Database, str]]:
+    with fleet_database(embedded_postgres, tmp_path_factory.mktemp("fleet")) as database:
+        result = run(database, as_of=BEFORE)
+        assert result.exit_code == 0, result.output
+        with saved(database) as state:
+            yield database, state
+
+
+@pytest.fixture
+def database(published: tuple[Database, str]) -> Database:
+    """A fleet, scored up to the day before its last."""
+    database, state = published
+    restore(database, state)
+    return database
+
+
+@contextlib.contextmanager
+def pooled(database: Database, folder: Path, pool_mode: str, *lines: str) -> Iterator[Database]:
+    """The same database behind a PgBouncer with these lines of configuration."""
+    # The path of a socket must be short, and PgBouncer, which refuses to run as root, must read the folder.
+    socket_folder = Path(tempfile.mkdtemp(prefix="bouncer-"))
+    owner = Path(database.server.socket_folder).stat()
+    (socket_folder / "users.txt").write_text('"postgres" ""\n')
+    (socket_folder / "pgbouncer.ini").write_text(
+        "\n".join(
+            [
+                "[databases]",
+                f"* = host={database.server.socket_folder} port={database.server.port}",
+                "[pgbouncer]",
+                "auth_type = trust",
+                f"auth_file = {socket_folder}/users.txt",
+                "listen_addr =",
+                f"unix_socket_dir = {socket_folder}",
+                f"listen_port = {PORT}",
+                f"logfile = {socket_folder}/log",
+                f"pool_mode = {pool_mode}",
+                *lines,
+            ]
+        )
+    )
+    account = {"user": owner.st_uid, "group": owner.st_gid} if os.geteuid() == 0 else {}
+    if account:
+        for path in (socket_folder, *socket_folder.iterdir()):
+            os.chown(path, owner.st_uid, owner.st_gid)
+    profiles_dir = folder / "pooled"
+    profiles_dir.mkdir()
+    server = Server(str(socket_folder), PORT, database.server.user, database.server.programs)
+    write_profile(profiles_dir, server, database=database.name)
+    bouncer = subprocess.Popen(
+        [str(PGBOUNCER), "-q", str(socket_folder / "pgbouncer.ini")],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        cwd="/",
+        **account,
+    )
+    try:
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while not (socket_folder / f".s.PGSQL.{PORT}").exists():
+            assert bouncer.poll() is None and time.monotonic() < deadline, (socket_folder / "log").read_text()
+            time.sleep(0.05)
+        yield Database(server, database.name, profiles_dir)
+    finally:
+        bouncer.terminate()
+        bouncer.wait()
+        shutil.rmtree(socket_folder)
+
+
+@pytest.mark.parametrize("reset_query", ["DISCARD ALL", ""])
+def test_pooler_in_session_mode_changes_nothing(database: Database, tmp_path: Path, reset_query: str) -> None:
+    """With its default configuration, which refuses the startup parameter options; and if sessions keep their state."""
+    with pooled(database, tmp_path, "session", f"server_reset_query = {reset_query}") as behind:
+        for _ in range(2):
+            result = run(behind, as_of=NEWEST)
+            assert result.exit_code == 0, result.output
+        plain = dbt(behind, "build", variables={"ciris_as_of": NEWEST})
+        assert plain.succeeded, plain.said
+        with opened(load_project(REPOSITORY, behind.profiles_dir)) as api:
+            for _ in range(8):  # psycopg prepares a statement that it has executed five times
+                assert api.read(lambda connection: connection.execute("select 1").fetchone()) == (1,)
+        report = invoke("report", *at(behind), "--output", tmp_path / "report.html")
+        assert report.exit_code == 0, report.output
+
+
+@pytest.mark.parametrize("pool_mode", ["transaction", "statement"])
+def test_pooler_that_shares_sessions_is_refused_at_once(
+    database: Database, tmp_path: Path, pool_mode: str
+) -> None:
+    before = built(database), marts(database)
+    with pooled(database, tmp_path, pool_mode, "ignore_startup_parameters = options") as behind:
+        place = f"{behind.server.socket_folder}:{PORT} is reached through a pooler (PgBouncer"
+        for arguments in (("run", "--as-of", NEWEST), ("report",), ("explain", "x")):
+            error, hint = refused(invoke(*arguments, *at(behind)))
+            assert place in error
+            assert "pool_mode = session" in hint
+        fit = invoke("check", *at(behind))
+        assert fit.exit_code == 1
+        assert place in fit.stdout
+        plain = dbt(behind, "build", variables={"ciris_as_of": NEWEST})
+        assert not plain.succeeded
+        if pool_mode == "transaction":  # in statement mode dbt does not get as far as this project's checks
+            assert place in plain.said
+            assert "pool_mode = session" in plain.said
+        with (
+            pytest.raises(DatabaseError, match="pooler"),
+            opened(load_project(REPOSITORY, behind.profiles_dir)),
+        ):
+            pass
+        with psycopg.connect(behind.conninfo, autocommit=True, prepare_threshold=None) as other:
+            for name in ("default_transaction_read_only", "statement_timeout", "search_path"):
+                [[left]] = other.execute(f"show {name}").fetchall()
+                with database.connect() as direct:
+                    assert direct.execute(f"show {name}").fetchone() == (left,)
+    assert (built(database), marts(database)) == before

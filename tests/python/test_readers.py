@@ -1,0 +1,116 @@
+"""The roles of CIRIS_MART_READERS: looked up before anything is built, quoted, and nobody else."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+
+import pytest
+
+from ciris_scoring.lab.embedded import SCHEMA, Server
+from conftest import Database
+from test_bad_input import built, dbt, fleet_database, run
+
+NEWEST = "2026-06-15T00:00:00Z"
+MARTS = ("fct_scoring_runs", "dim_scoring_windows", "fct_fleet_capacity")
+NAMES = ("bi-team", "BI", "bi", "two words", 'a "quoted" one', "Ærlig")
+
+
+@pytest.fixture(scope="module")
+def database(embedded_postgres: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
+    with fleet_database(embedded_postgres, tmp_path_factory.mktemp("fleet")) as database:
+        result = run(database, as_of=NEWEST)
+        assert result.exit_code == 0, result.output
+        yield database
+
+
+@pytest.fixture(scope="module")
+def roles(database: Database) -> Iterator[dict[str, str]]:
+    """A role of each name, with a suffix of its own because roles belong to the whole server."""
+    suffix = uuid.uuid4().hex[:8]
+    roles = {name: f"{name} {suffix}" if " " in name else f"{name}{suffix}" for name in NAMES}
+    quoted = ['"' + role.replace('"', '""') + '"' for role in roles.values()]
+    with database.connect() as connection:
+        connection.execute("; ".join(f"create role {role}" for role in quoted))
+        yield roles
+        connection.execute("; ".join(f"drop owned by {role}; drop role {role}" for role in quoted))
+
+
+def readers(database: Database) -> set[tuple[str, ...]]:
+    """Who else than the owner may read each mart."""
+    with database.connect() as connection:
+        return {
+            tuple(row[0])
+            for row in connection.execute(
+                """
+                select array(
+                    select case grantee when 0 then 'PUBLIC' else grantee::regrole::text end
+                    from aclexplode(relacl) where grantee <> relowner and privilege_type = 'SELECT' order by 1
+                )
+                from pg_class where relname = any(%s) and relnamespace = %s::regnamespace
+                """,
+                [list(MARTS), SCHEMA],
+            )
+        }
+
+
+def quoted(database: Database, *roles: str) -> set[tuple[str, ...]]:
+    with database.connect() as connection:
+        return {
+            tuple(
+                sorted(connection.execute("select quote_ident(%s)", [role]).fetchone()[0] for role in roles)
+            )
+        }
+
+
+def build(database: Database) -> None:
+    outcome = dbt(database, "run", "--select", *MARTS, variables={"ciris_as_of": NEWEST})
+    assert outcome.succeeded, outcome.said
+
+
+def test_names_with_any_letter_are_granted_and_all_others_revoked(database, roles, monkeypatch) -> None:
+    monkeypatch.setenv("CIRIS_MART_READERS", f" {' , '.join(roles.values())},,{roles['bi']},")
+    build(database)
+    assert {tuple(sorted(found)) for found in readers(database)} == quoted(database, *roles.values())
+    monkeypatch.setenv("CIRIS_MART_READERS", roles["bi"])
+    build(database)
+    assert readers(database) == quoted(database, roles["bi"])
+    monkeypatch.setenv("CIRIS_MART_READERS", f"Public,{roles['BI']}")
+    build(database)
+    assert {frozenset(found) for found in readers(database)} == {
+        frozenset({"PUBLIC", *quoted(database, roles["BI"]).pop()})
+    }
+
+
+def test_entries_without_a_name_change_no_right(database, roles, monkeypatch) -> None:
+    monkeypatch.setenv("CIRIS_MART_READERS", roles["bi-team"])
+    build(database)
+    monkeypatch.setenv("CIRIS_MART_READERS", " , ,")
+    build(database)
+    assert readers(database) == quoted(database, roles["bi-team"])
+
+
+@pytest.mark.parametrize(
+    ("names", "expected"),
+    [
+        ("no-such-role", "names the role 'no-such-role', which does not exist"),
+        ("nobody,{bi-team}", 'create role "nobody";'),
+        ("{upper}", "Its name is '{bi-team}': correct the variable."),
+        ("CURRENT_USER", "names the role 'CURRENT_USER', which does not exist"),
+        ("it's", "names the role "),
+    ],
+)
+def test_unknown_role_stops_a_run_before_it_builds(database, roles, monkeypatch, names, expected) -> None:
+    given = {**roles, "upper": roles["bi-team"].upper()}
+    monkeypatch.setenv("CIRIS_MART_READERS", names.format(**given))
+    before = built(database)
+    said = [
+        dbt(database, "build", variables={"ciris_as_of": NEWEST}),
+        run(database, as_of=NEWEST),
+    ]
+    assert not said[0].succeeded
+    assert said[1].exit_code == 1
+    for text in (said[0].said, said[1].output):
+        assert "CIRIS_MART_READERS" in text
+        assert expected.format(**given) in text
+    assert built(database) == before

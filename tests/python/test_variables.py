@@ -1,0 +1,179 @@
+"""Variables of the project: every one is checked before anything is built, by name, value and remedy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import yaml
+
+from ciris_scoring.basics.errors import shown
+from ciris_scoring.basics.project import SET_BY_US
+from ciris_scoring.basics.root_project import unknown_variables
+from ciris_scoring.lab.embedded import Server
+from conftest import REPOSITORY, Database
+from test_bad_input import NEWEST, built, dbt, fleet_database, marts, refusal, run
+
+VARIABLES = yaml.safe_load((REPOSITORY / "dbt_project.yml").read_text())["vars"]
+BOOLEAN = (
+    "true or false, without quotes",
+    ["false", "False", "true", "0", "no", "", 0, 1, None, ["true"], {}],
+)
+PERIODS = ("a whole number of 0 or more periods", ["6", "", 2.5, True, -1, "three", [3], {}])
+NAME = ("a name, in quotes", ["", " ", None, 2024, True, ["cirislens"], {}])
+WRONG: dict[str, tuple[str, list[Any]]] = {
+    "ciris_source": ("traces or events", ["", "Traces", "both", False, 0, ["traces"]]),
+    "ciris_source_schema": NAME,
+    "ciris_covenant_traces_table": NAME,
+    "ciris_wbd_deferrals_table": NAME,
+    "ciris_covenant_public_keys_table": NAME,
+    "ciris_covenant_trace_batches_table": NAME,
+    "ciris_as_of": ("ISO 8601", ["", "yesterday", False, 0, ["2026-06-15"]]),
+    "ciris_traces_from": ("ISO 8601", ["", None, False, 2020, ["2020-01-01"]]),
+    "ciris_scoring_period": ("day or hour", ["", None, "Day", 24, ["day"]]),
+    "ciris_scoring_parameters": ("must be a dictionary", ["", "{}", False, 0, ["mu_c"]]),
+    "ciris_lookback_periods": PERIODS,
+    "ciris_late_detection_periods": (PERIODS[0], [*PERIODS[1], None]),
+    "ciris_allow_rescoring": BOOLEAN,
+    "ciris_scoring_work_mem": ("a size such as 256MB", ["", None, 256, "256", "256 MB", "1TB", ["1GB"]]),
+    "ciris_distribution": ("none or citus", ["", None, False, "Citus", ["citus"]]),
+    "ciris_time_spine": BOOLEAN,
+    "ciris_backfill": ("set by ciris-scoring alone", ["", False, {"first": NEWEST}, ["x"], "x"]),
+    "ciris_attempt": ("set by ciris-scoring alone", ["", False, {"id": "x"}, ["x"], "x"]),
+    "ciris_lock_holder_pid": ("set by ciris-scoring alone", ["", False, "123", ["x"]]),
+    "ciris_unchanged_nodes": (
+        "set by ciris-scoring alone",
+        ["", False, "x", ["seed.ciris_scoring.components"]],
+    ),
+}
+CHECKED_ELSEWHERE = {"ciris_verdict_threshold"}
+REFUSED_ALONE = {
+    "ciris_as_of",
+    "ciris_traces_from",
+    "ciris_scoring_period",
+    "ciris_scoring_parameters",
+    "ciris_attempt",
+}
+"""Variables that are read before, or after, the others are checked all at once."""
+AT_PARSE_TIME = {"ciris_time_spine"}
+
+
+@pytest.fixture(scope="module")
+def published(embedded_postgres: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
+    with fleet_database(embedded_postgres, tmp_path_factory.mktemp("fleet")) as database:
+        assert run(database).exit_code == 0
+        yield database
+
+
+def test_every_variable_of_the_project_is_in_this_list():
+    assert WRONG.keys() | CHECKED_ELSEWHERE == VARIABLES.keys()
+
+
+def refused_in_plain_dbt(database: Database, variables: dict[str, Any]) -> str:
+    """What dbt build says; it must change nothing."""
+    before, rows = built(database), marts(database)
+    outcome = dbt(database, "build", variables={"ciris_as_of": NEWEST, **variables})
+    assert not outcome.succeeded
+    assert built(database) == before
+    assert marts(database) == rows
+    return outcome.said
+
+
+@pytest.mark.parametrize("n", range(max(len(values) for _, values in WRONG.values())))
+def test_wrong_values_are_refused_all_at_once(published, n):
+    wrong = {
+        name: values[n % len(values)]
+        for name, (_, values) in WRONG.items()
+        if name not in REFUSED_ALONE | AT_PARSE_TIME
+    }
+    said = refused_in_plain_dbt(published, wrong)
+    for name, value in wrong.items():
+        assert f"Variable {name} is {shown(value)}, but " in said, said
+        assert WRONG[name][0] in said
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        pytest.param(name, value, id=f"{name} {shown(value)}")
+        for name in sorted(REFUSED_ALONE)
+        for value in WRONG[name][1]
+    ],
+)
+def test_a_wrong_value_is_refused(published, name, value):
+    said = refused_in_plain_dbt(published, {name: value})
+    assert f"ariable {name} is {shown(value)}" in said, said
+    assert WRONG[name][0] in said
+
+
+@pytest.mark.parametrize("value", ["false", "False", 0])
+def test_permission_given_as_text_or_number_is_no_permission(published, value):
+    expected = f"ciris_allow_rescoring is {shown(value)}, but must be true or false, without quotes"
+    before, rows = built(published), marts(published)
+    variables = {"ciris_as_of": NEWEST, "ciris_allow_rescoring": value}
+    outcome = dbt(published, "build", "--full-refresh", variables=variables)
+    assert not outcome.succeeded and expected in outcome.said
+    assert expected in refusal(run(published, "--full-refresh", variables={"ciris_allow_rescoring": value}))
+    assert built(published) == before
+    assert marts(published) == rows
+
+
+@pytest.mark.parametrize("value", ["false", "", 0])
+def test_a_wrong_value_of_a_variable_that_decides_parsing_is_refused(published, value):
+    outcome = dbt(published, "parse", variables={"ciris_time_spine": value})
+    assert not outcome.succeeded
+    assert f"ciris_time_spine is {shown(value)}, but must be true or false" in outcome.said
+
+
+def test_unknown_names_are_refused_in_plain_dbt(published):
+    names = {
+        "ciris_alow_rescoring": "ciris_allow_rescoring",
+        "ciris_asof": "ciris_as_of",
+        "CIRIS_AS_OF": "ciris_as_of",
+        "ciris-lookback-periods": "ciris_lookback_periods",
+        "ciris_lookback_period": "ciris_lookback_periods",
+    }
+    said = refused_in_plain_dbt(published, dict.fromkeys(names, "2026-06-01"))
+    for name, nearest in names.items():
+        assert f"There is no variable {name}; did you mean {nearest}?" in said
+
+
+def test_right_values_are_accepted(published):
+    variables = {
+        "ciris_as_of": NEWEST,
+        "ciris_source": "traces",
+        "ciris_lookback_periods": 3,
+        "ciris_late_detection_periods": 0,
+        "ciris_allow_rescoring": False,
+        "ciris_scoring_parameters": None,
+        "ciris_scoring_work_mem": "64MB",
+        "variable_of_another_project": "1",
+    }
+    outcome = dbt(published, "build", "--select", "fct_fleet_capacity", variables=variables)
+    assert outcome.succeeded, outcome.said
+
+
+def given(root: dict[str, Any], command_line: dict[str, Any]) -> Any:
+    return SimpleNamespace(vars=SimpleNamespace(to_dict=lambda: root), cli_vars=command_line)
+
+
+def test_unknown_names_are_found_wherever_a_root_project_writes_them():
+    root = {
+        "ciris_sorce": "events",
+        "theirs": 1,
+        "ciris_source": "events",
+        "consumer": {"ciris_of_their_own": 1},
+        "ciris_scoring": {"ciris_time_spin": False, "ciris_time_spine": False},
+    }
+    found = unknown_variables(given(root, {"ciris_lookback": 3, "as_of": 1}), list(VARIABLES))
+    assert found == {
+        "ciris_sorce": "ciris_source",
+        "ciris_time_spin": "ciris_time_spine",
+        "ciris_lookback": "ciris_lookback_periods",
+    }
+
+
+def test_what_ciris_scoring_sets_is_known():
+    assert VARIABLES.keys() >= SET_BY_US
