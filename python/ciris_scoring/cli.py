@@ -6,12 +6,13 @@ from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import click
 
 from ciris_scoring.basics import as_of as as_of_time
 from ciris_scoring.basics.errors import INTERRUPTED, CirisError, InputError, one_line
+from ciris_scoring.basics.paths import fault_of_error
 from ciris_scoring.basics.terminal import accept_any_character, coloured, plural, printable
 from ciris_scoring.basics.termination import interrupted_by_sigterm
 from ciris_scoring.options import (
@@ -41,12 +42,20 @@ class Commands(click.Group):
             click.echo("Interrupted.", err=True)
             ctx.exit(INTERRUPTED)
         except CirisError as error:
-            click.echo(
-                f"{coloured('Error:', fg='red', bold=True)} {printable(one_line(error.message))}", err=True
-            )
-            if error.hint:
-                click.echo(f"{coloured('Hint:', fg='yellow')} {printable(one_line(error.hint))}", err=True)
-            ctx.exit(error.exit_code)
+            _end(ctx, error)
+        except OSError as error:
+            fault = fault_of_error(error, str(error.filename))
+            if fault is None:
+                raise
+            _end(ctx, InputError(fault))
+
+
+def _end(ctx: click.Context, error: CirisError) -> NoReturn:
+    """Print an error, and exit with its code."""
+    click.echo(f"{coloured('Error:', fg='red', bold=True)} {printable(one_line(error.message))}", err=True)
+    if error.hint:
+        click.echo(f"{coloured('Hint:', fg='yellow')} {printable(one_line(error.hint))}", err=True)
+    ctx.exit(error.exit_code)
 
 
 INSTALL = "in a checkout of the repository: pip install '.[{}]'"

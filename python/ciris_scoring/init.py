@@ -12,28 +12,21 @@ from ciris_scoring.project_files import PARTS, copy_project
 
 SYSTEM_FOLDERS = (
     *("/bin", "/boot", "/dev", "/etc", "/lib", "/lib32", "/lib64", "/proc", "/run", "/sbin", "/sys", "/usr"),
+    *("/lost+found", "/var/cache", "/var/lock", "/var/log", "/var/mail", "/var/run", "/var/spool"),
     *("/System", "/Library", "/private/etc"),
 )
-"""Folders of the system, by the Filesystem Hierarchy Standard 3.0 (sections 3 and 4), and those of macOS."""
+"""Folders of the system, by the Filesystem Hierarchy Standard 3.0 (chapters 3 to 5), and those of macOS."""
 OPEN_FOLDERS = ("/dev/shm", "/run/user", "/usr/local")
-"""Folders in them in which others may have folders of their own."""
+"""Folders in SYSTEM_FOLDERS in which users may create folders."""
 SHARED_FOLDERS = (
+    *("/dev/shm", "/home", "/media", "/mnt", "/opt", "/run/user", "/srv", "/tmp", "/usr/local"),
     *(
-        "/dev/shm",
-        "/home",
-        "/media",
-        "/mnt",
-        "/opt",
-        "/root",
-        "/run/user",
-        "/srv",
-        "/tmp",
-        "/usr/local",
-        "/var",
+        f"/usr/local/{name}"
+        for name in ("bin", "etc", "games", "include", "lib", "man", "sbin", "share", "src")
     ),
-    *("/var/lib", "/var/tmp", "/Users"),
+    *("/var", "/var/lib", "/var/opt", "/var/tmp", "/Users", "/private", "/private/tmp", "/private/var"),
 )
-"""Folders that hold the folders of others: a project belongs into a folder in one of them."""
+"""Folders that hold the folders of several users or programs: a project belongs into a folder in one of them."""
 
 SCHEDULE = """\
 # A line for crontab (the server's clock in UTC): every day, the day that is over. It writes a report beside the
@@ -58,8 +51,14 @@ def init(folder: Path) -> None:
     """
     if system := _system_folder(folder):
         raise InputError(
-            f"{folder} is {system} or lies in it, which belongs to the system.",
-            "Name a folder of your own: ciris-scoring init FOLDER.",
+            f"No project can be created in {folder}: "
+            + (
+                f"{system} is a folder of the system"
+                if folder.resolve() == system
+                else f"it is in the system's {system}"
+            )
+            + ", and this command writes many files.",
+            "Name a folder of yours: ciris-scoring init FOLDER.",
         )
     names = [*PARTS, "profiles.yml", "schedule.crontab", ".gitignore"]
     taken = [name for name in names if (folder / name).exists()]
@@ -82,7 +81,7 @@ def init(folder: Path) -> None:
 
 
 def _system_folder(folder: Path) -> Path | None:
-    """The folder of the system that a folder is or lies in; None if it is not one of them."""
+    """Return the folder of the system that a folder is or is in; None for a folder of a user."""
     place = folder.resolve()
     if place == Path(place.anchor) or place in map(Path, SHARED_FOLDERS):
         return place

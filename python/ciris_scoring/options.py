@@ -1,6 +1,5 @@
 """Options that several commands have, declared once."""
 
-import errno
 import functools
 import math
 import os
@@ -13,18 +12,16 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ciris_scoring.basics.errors import InputError
+from ciris_scoring.basics.paths import fault_of_path
 
 if TYPE_CHECKING:  # dbt is imported by the commands that need it, so that --help answers at once
     from ciris_scoring.basics.project import Project
 
 Command = Callable[..., None]
 
-SHOWN_OF_A_PATH = 60
-"""Characters of an over-long path that a message shows."""
-
 
 class UsablePath(click.Path):
-    """A path that the system can look up; click itself ends in a traceback at a NUL or at a name that is too long."""
+    """A path that the system can look up; click itself fails with a traceback at a NUL or an over-long name."""
 
     def __init__(self, *, file_okay: bool = True, dir_okay: bool = True, allow_dash: bool = False):
         super().__init__(path_type=Path, file_okay=file_okay, dir_okay=dir_okay, allow_dash=allow_dash)
@@ -37,21 +34,10 @@ class UsablePath(click.Path):
     ) -> str | bytes | os.PathLike[str]:
         """Return the path.
 
-        :raises click.BadParameter: it holds a NUL, or it or a name in it is too long.
+        :raises click.BadParameter: it contains a NUL, is too long, or leads through a loop of symbolic links.
         """
-        try:
-            os.lstat(value)
-        except ValueError:
-            self.fail(f"{value!r} holds a NUL character. Give a path without one.", param, ctx)
-        except OSError as error:
-            if error.errno == errno.ENAMETOOLONG:
-                text = os.fspath(value)
-                self.fail(
-                    f"{text[:SHOWN_OF_A_PATH]!r}… has {len(text):,} characters, and it or a name in it is too long "
-                    "for this system. Give a shorter path.",
-                    param,
-                    ctx,
-                )
+        if fault := fault_of_path(value):
+            self.fail(fault, param, ctx)
         return super().convert(value, param, ctx)
 
 

@@ -21,6 +21,7 @@ from ciris_scoring.basics.project import Project
 from ciris_scoring.basics.source_schema import TRACE_COLUMNS
 from ciris_scoring.basics.statements import column_list
 from ciris_scoring.basics.terminal import aligned, fitted, plural, printable
+from ciris_scoring.reading.agents import WHOLE_HASH, whole_hash
 
 KEPT = 10_000
 """Discrepancies listed; more are only counted."""
@@ -192,17 +193,25 @@ def _agents_of_keys(
 
 def _agents(connection: psycopg.Connection, agent: str | None) -> list[str]:
     query = """
-        select distinct agent_id_hash from incoming
-        where %(agent)s::text is null or starts_with(agent_id_hash, %(agent)s) or agent_name = %(agent)s
+        select agent_id_hash, coalesce(bool_or(agent_name = %(agent)s), false) as is_name
+        from incoming
+        where
+            %(agent)s::text is null
+            or agent_id_hash = %(hash)s
+            or (%(hash)s::text is null and (starts_with(agent_id_hash, %(agent)s) or agent_name = %(agent)s))
+        group by agent_id_hash
     """
-    agents = sorted(found for (found,) in connection.execute(query, {"agent": agent}))
+    values: dict[str, str | None] = {"agent": agent, "hash": None}
+    if agent is not None and agent.startswith(WHOLE_HASH):
+        values["hash"] = agent.removeprefix(WHOLE_HASH)
+    is_name: dict[str, bool] = dict(sorted(connection.execute(query, values).fetchall()))
+    # A whole hash takes precedence over beginnings of hashes, but not over names, which agents choose themselves.
+    agents = [one for one in is_name if agent not in is_name or one == agent or is_name[one]]
     if agent is not None and len(agents) > 1:
-        if agent in agents:
-            return [agent]
         raise InputError(
             f"{len(agents)} agents in the files are called {agent!r} or have a hash that begins so: "
             f"{', '.join(agents[:10])}{' and more' if len(agents) > 10 else ''}.",
-            "Give the hash, or more of it.",
+            f"Give more of the hash, or the whole hash after {WHOLE_HASH!r}, for example {whole_hash(agents[0])}.",
         )
     if not agents:
         of_whom = "any agent" if agent is None else f"an agent {agent!r}"

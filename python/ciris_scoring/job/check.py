@@ -34,8 +34,6 @@ TIME_COLUMNS = {
 # On 2 cores: the fixed time of a run, and the time that a trace adds (docs/measuring.md).
 SECONDS_OF_A_RUN = 12.0
 SECONDS_OF_A_TRACE = 4e-5
-OLD_DAYS = 2
-"""Least age of the newest trace that is mentioned: that of the alert silent."""
 
 
 @dataclass
@@ -194,7 +192,8 @@ def page(fitness: Fitness) -> str:
             *([f"  {fault['hint']}"] if fault["hint"] else []),
         ]
     if fitness.run is not None:
-        lines.append(f"Fit. {_of_run(fitness.run)} Nothing was written.")
+        silent_days = fitness.parameters["silent_days"]
+        lines.append(f"Fit. {_of_run(fitness.run, silent_days)} Nothing was written.")
     lines += [*fitness.remarks, "", fitness.place]
     if fitness.role is not None:
         lines[-1] += f", role {fitness.role!r}, PostgreSQL {fitness.server_version}, {fitness.encoding}"
@@ -215,18 +214,21 @@ def page(fitness: Fitness) -> str:
     return "\n".join(lines)
 
 
-def _of_run(run: Mapping[str, Any]) -> str:
-    """What a run would do, in sentences."""
+def _of_run(run: Mapping[str, Any], silent_days: int) -> str:
+    """Write what a run would do, in sentences.
+
+    :param silent_days: age in days from which the newest trace is old, as in the alert silent.
+    """
     if run["published_until"] is None:
         what = f"A run would score {plural(run['traces'], 'trace')} of the whole history"
     elif run["traces"]:
         what = f"A run would score {plural(run['traces'], 'trace')} after {run['published_until']}"
     else:
-        what = f"There is no trace after {run['published_until']}; a run would score the days until its as-of"
+        what = f"A run would find no trace after {run['published_until']}"
     said = f"{what}, as of {run['as_of']}, in about {run['seconds']:,} s."
     days = run["newest_trace_days"]
-    if days is not None and days >= OLD_DAYS:
-        said += f" The newest trace is {days:.0f} days older than that: check whether traces still arrive."
+    if days is not None and days >= silent_days:
+        said += f" The newest trace is {days:,.0f} days older than that: check whether traces still arrive."
     return said
 
 

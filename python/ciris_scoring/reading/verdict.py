@@ -12,6 +12,7 @@ VerdictName = Literal["review", "withhold", "keep", "wait", "grant"]
 VERDICTS: tuple[VerdictName, ...] = get_args(VerdictName)
 """What needs attention most comes first."""
 AlertKind = Literal["low_capacity", "broken_chain", "falling", "episode", "silent"]
+"""Kinds of fct_capacity_alerts."""
 SignName = Literal[
     "contradicted_null",
     "shared_key",
@@ -26,6 +27,7 @@ SignName = Literal[
     "repeated_records",
     "constant_value",
 ]
+"""Signs of fct_record_signs."""
 RaisedName = Literal[AlertKind, SignName]
 REVIEWING = ("broken_chain", "falling", "episode", "silent")
 """Alerts that ask for a look first; a critical low_capacity and every sign do so too."""

@@ -151,8 +151,8 @@ def _find_agent(marts: Marts, agent: str) -> tuple[str, str | None]:
         raise InputError(
             f"{len(found)} agents are or were called {shown(agent)}, or have a hash that begins so: "
             f"{', '.join([*named_agents, *more])}.",
-            f"Give more of the hash, or the whole hash after {agents.WHOLE_HASH!r}: "
-            f"ciris-scoring explain {agents.WHOLE_HASH}{found[0].agent_id_hash}.",
+            f"Give more of the hash, or the whole hash after {agents.WHOLE_HASH!r}, "
+            f"for example {agents.whole_hash(found[0].agent_id_hash)}.",
         )
     nearest = agents.near(marts, agent)
     raise InputError(

@@ -123,6 +123,13 @@ def check_place(file: Path) -> None:
     """
     if file.is_dir():
         raise InputError(f"The report cannot be written to {file}: it is a folder.", "Name a file.")
+    if file.is_block_device():
+        raise InputError(f"The report cannot be written to {file}: it is a disk.", "Name a file.")
+    if file.is_symlink() and _real(file).is_symlink():
+        raise InputError(
+            f"The report cannot be written to {file}: its symbolic links lead back to themselves.",
+            "Name another file.",
+        )
     if _is_special(file):
         if not os.access(file, os.W_OK):
             raise InputError(
@@ -143,14 +150,16 @@ def check_place(file: Path) -> None:
 def write(text: str, file: Path) -> None:
     """Put a report in place of an older one, at once: whoever reads the file sees the one or the other.
 
-    A symbolic link stays, and the file that it names is replaced. A device, a pipe or a socket is written to.
+    A symbolic link stays, and the file that it names is replaced. To a device, a pipe or an open file such as
+    /dev/stdout the text is written.
 
     :raises CirisError: the file cannot be written; an older one is as it was.
     """
     temporary = None
     try:
         if _is_special(file):
-            file.write_text(text, encoding="utf-8", newline="\n")
+            with file.open("a", encoding="utf-8", newline="\n") as stream:
+                stream.write(text)
             return
         file = _real(file)
         descriptor, temporary = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name[:40]}.")
@@ -175,8 +184,10 @@ def _real(file: Path) -> Path:
 
 
 def _is_special(file: Path) -> bool:
-    """Whether it exists and is neither a file nor a folder, but a device, a pipe or a socket."""
-    return file.exists() and not file.is_file() and not file.is_dir()
+    """Whether it cannot be replaced by another file: a device, a pipe, or an open file such as /dev/stdout."""
+    folder = Path(os.path.realpath(file.parent))
+    is_open_file = file.is_symlink() and (folder == Path("/dev") or folder.is_relative_to("/proc"))
+    return file.exists() and (is_open_file or not file.is_file())
 
 
 def _umask() -> int:

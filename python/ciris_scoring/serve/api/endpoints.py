@@ -17,7 +17,7 @@ from starlette.responses import Response
 from ciris_scoring.basics import as_of as as_of_time
 from ciris_scoring.basics.errors import InputError
 from ciris_scoring.reading.agent import EXEMPT_ACTIONS, NON_EXEMPT_ACTIONS, attribution
-from ciris_scoring.reading.agents import WHOLE_HASH, find, is_possible, near
+from ciris_scoring.reading.agents import WHOLE_HASH, find, is_possible, near, whole_hash
 from ciris_scoring.reading.alerts import alerts as read_alerts
 from ciris_scoring.reading.evidence import RULES, read_evidence
 from ciris_scoring.reading.fleet import Score, capacity_over_time
@@ -121,8 +121,13 @@ AskedThreshold = Annotated[
         description="Steady score that the permission asks for; by default that of the published verdicts.",
     ),
 ]
-AskedLimit = Annotated[int | None, Query(ge=1, le=DEEPEST, description="Most to answer; all by default.")]
-AskedOffset = Annotated[int, Query(ge=0, le=DEEPEST, description="How many to leave out before the first.")]
+AskedLimit = Annotated[
+    int | None,
+    Query(ge=1, le=DEEPEST, description="Maximum length of each list of the answer; all by default."),
+]
+AskedOffset = Annotated[
+    int, Query(ge=0, le=DEEPEST, description="Number of items to skip at the start of each list.")
+]
 
 
 async def _answers(request: Request) -> Answers:
@@ -233,7 +238,7 @@ def _one_agent(lens: Lens, asked: str) -> tuple[str, str, str | None]:
         raise Problem(
             "ambiguous-agent",
             f"{len(found)} agents are or were called {shown(asked)}, or have a hash that begins so. Give the whole "
-            f"agent_id_hash of one after {WHOLE_HASH!r}, such as {WHOLE_HASH}{found[0].agent_id_hash}.",
+            f"agent_id_hash of one after {WHOLE_HASH!r}, such as {shown(whole_hash(found[0].agent_id_hash))}.",
             agents=found[:MOST_NAMED],
             agents_left_out=max(0, len(found) - MOST_NAMED),
         )
@@ -273,12 +278,16 @@ def _next(request: Request, **more: str | int) -> str:
     return f"?{urlencode({**asked, **more})}"
 
 
-def _page(
-    request: Request, found: Sequence[Found], limit: int | None, offset: int
-) -> tuple[list[Found], str | None]:
-    """A page of what was found, and the address of the next one."""
-    end = len(found) if limit is None else offset + limit
-    return list(found[offset:end]), _next(request, offset=end) if end < len(found) else None
+def _page(found: Sequence[Found], limit: int | None, offset: int) -> list[Found]:
+    """A page of a list."""
+    return list(found[offset : None if limit is None else offset + limit])
+
+
+def _next_page(request: Request, limit: int | None, offset: int, *lists: Sequence[object]) -> str | None:
+    """The address of the next page of an answer's lists; None where this page ends all of them."""
+    if limit is None or offset + limit >= max(map(len, lists)):
+        return None
+    return _next(request, offset=offset + limit)
 
 
 def _not_then(has_none: str, as_of: datetime, published: list[datetime]) -> Problem:
@@ -309,7 +318,8 @@ async def fleet(
 ) -> Response:
     """Every agent's score at an as-of, what to do about a permission, and the fleet in numbers.
 
-    `agents` holds agents with a score; those without one stand in `unscored`, with what they lack.
+    `agents` holds agents with a score; those without one are in `unscored`, with what they lack. `limit` and `offset`
+    cut both lists.
     """
 
     def fits(score: Score) -> bool:
@@ -327,9 +337,14 @@ async def fleet(
         scores = read_scores(marts, at, asked.window_days) if at else []
         chosen = sorted(filter(fits, scores), key=lambda score: score.agent_id_hash)
         chosen.sort(key=SORTED_BY[sort.removeprefix("-")], reverse=sort.startswith("-"))
-        page, after = _page(asked.request, chosen, limit, offset)
-        with_unscored = category is None and raised is None and verdict in (None, "wait")
-        unscored = lens.unscored(at, asked.window_days) if with_unscored else []
+        page = _page(chosen, limit, offset)
+        unscored = []
+        if category is None and verdict in (None, "wait"):
+            unscored = [
+                agent
+                for agent in lens.unscored(at, asked.window_days, raised)
+                if status in (None, agent.score_status)
+            ]
         return models.Fleet(
             timestamp=datetime.now(UTC),
             as_of=at,
@@ -338,9 +353,10 @@ async def fleet(
             total_agent_count=len(chosen),
             offset=offset,
             limit=limit,
-            next=after,
+            next=_next_page(asked.request, limit, offset, chosen, unscored),
             agents=[models.FleetScore.model_validate(members) for members in lens.members(page)],
-            unscored=[agent for agent in unscored if status in (None, agent.score_status)],
+            total_unscored_count=len(unscored),
+            unscored=_page(unscored, limit, offset),
             summary=lens.summary(at, asked.window_days, scores),
             cache=lens.cache,
         )
@@ -542,8 +558,7 @@ async def alerts(
             for alert in (read_alerts(marts, at, asked.window_days) if at else [])
             if kind in (None, alert.kind) and severity in (None, alert.severity)
         ]
-        page, after_alerts = _page(asked.request, found, limit, offset)
-        agents, after_agents = _page(asked.request, below, limit, offset)
+        agents = _page(below, limit, offset)
         return models.Alerts(
             timestamp=datetime.now(UTC),
             as_of=at,
@@ -555,9 +570,10 @@ async def alerts(
             total_alert_count=len(found),
             offset=offset,
             limit=limit,
-            next=after_alerts or after_agents,
+            next=_next_page(asked.request, limit, offset, below, found),
             alerts=[
-                models.Alert.model_validate({**asdict(alert), "agent_name": name_of(alert)}) for alert in page
+                models.Alert.model_validate({**asdict(alert), "agent_name": name_of(alert)})
+                for alert in _page(found, limit, offset)
             ],
             cache=lens.cache,
         )
@@ -582,15 +598,17 @@ async def signs(
             for one in (read_signs(marts, at, asked.window_days) if at else [])
             if sign in (None, one.sign)
         ]
-        page, after = _page(asked.request, found, limit, offset)
         return models.Signs(
             as_of=at,
             window_days=asked.window_days,
             total_sign_count=len(found),
             offset=offset,
             limit=limit,
-            next=after,
-            signs=[models.Sign.model_validate({**asdict(one), "agent_name": name_of(one)}) for one in page],
+            next=_next_page(asked.request, limit, offset, found),
+            signs=[
+                models.Sign.model_validate({**asdict(one), "agent_name": name_of(one)})
+                for one in _page(found, limit, offset)
+            ],
             cache=lens.cache,
         )
 

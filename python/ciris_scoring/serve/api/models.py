@@ -33,8 +33,7 @@ Name = Annotated[
 Note = Annotated[
     str | None,
     Field(
-        description="Which other agents once had the name that was asked for; null where there are none, or where the "
-        "agent was found by its hash."
+        description="Which other agents once had the text that was asked for as their name; null where there are none."
     ),
 ]
 Share = Annotated[float, Field(ge=0, le=1)]
@@ -279,12 +278,15 @@ class Fleet(Answer):
     window_days: WindowDays
     agent_count: int = Field(description="Length of `agents`.")
     total_agent_count: int = Field(description="Scored agents that match the filters, on all pages.")
-    offset: int = Field(description="Agents left out before the first one.")
-    limit: int | None = Field(description="Most agents asked for; null for all.")
+    offset: int = Field(description="Number of items skipped at the start of each list.")
+    limit: int | None = Field(description="Maximum length of each list; null for all.")
     next: Next
     agents: list[FleetScore] = Field(description="Agents with a score.")
+    total_unscored_count: int = Field(
+        description="Agents without a score that match the filters, on all pages."
+    )
     unscored: list[Unscored] = Field(
-        description="Agents without one; empty when a category is asked for. Not paged."
+        description="Agents without a score; empty when a category is asked for."
     )
     summary: Summary = Field(description="The whole fleet in numbers.")
 
@@ -382,12 +384,12 @@ class Alerts(Answer):
     as_of: Moment | None = Field(description="As-of of the scores (UTC); null while none is published.")
     threshold: Share = Field(description="Scores below this are listed in `agents`.")
     window_days: WindowDays
-    alert_count: int = Field(description="Length of `agents`, by its name in the lens.")
+    alert_count: int = Field(description="Length of `agents`; the lens calls it so.")
     total_agent_count: int = Field(description="Agents below the threshold, on all pages.")
     agents: list[AlertedAgent] = Field(description="Agents below the threshold, the lowest first.")
     total_alert_count: int = Field(description="Alerts that match the filters, on all pages.")
-    offset: int = Field(description="How many of each list were skipped.")
-    limit: int | None = Field(description="Most of each list that were asked for; null for all.")
+    offset: int = Field(description="Number of items skipped at the start of each list.")
+    limit: int | None = Field(description="Maximum length of each list; null for all.")
     next: Next
     alerts: list[Alert] = Field(description="Alerts of the window at the as-of, critical ones first.")
 
