@@ -424,17 +424,21 @@ def _span(
     if newest is None:
         raise Problem("no-score", "No score is published yet.")
     begin, end = time_asked("from", first), time_asked("to", last) or newest
-    if begin is not None and begin > end:
+    if begin is not None and last is not None and begin > end:
         raise bad_parameter(
-            "from",
-            f"is {as_of_time.text(begin)}, which is after "
-            + ("the newest as-of, " if last is None else "to, ")
-            + f"{as_of_time.text(end)}.",
+            "from", f"is {as_of_time.text(begin)}, which is after to, {as_of_time.text(end)}."
+        )
+    if begin is not None and begin > newest:
+        raise Problem(
+            "no-score",
+            f"No score is published at or after {as_of_time.text(begin)}. The newest as-of is "
+            f"{as_of_time.text(newest)}.",
+            as_ofs=[newest],
         )
     if begin is None:
         span = min(timedelta(days=days or DEFAULT_DAYS), end - EARLIEST)
         return end - span, end, end
-    return begin, begin + min(timedelta(days=days or MOST_DAYS), max(end - begin, timedelta())), end
+    return begin, begin + min(timedelta(days=days or MOST_DAYS), end - begin), end
 
 
 @scoring.get(
