@@ -296,8 +296,8 @@ def explain(
     """Explain a published score on a page: what to do, what took points, what changed, and which traces cost most.
 
     AGENT is a hash, the beginning of one, a name, present or former, or a label such as "Link (4107c26f)". Where it may
-    mean several agents, they are listed. Nothing is computed anew and nothing is written; the role needs to read the
-    marts.
+    mean several agents, they are listed; "hash:" before a whole hash means that agent. Nothing is computed anew and
+    nothing is written; the role needs to read the marts.
 
     \b
     Examples:
@@ -453,7 +453,8 @@ def init_db(
 @click.argument("paths", type=PATH, nargs=-1, required=True)
 @keys_option
 @click.option(
-    "--agent", help="Hash of the agent, the beginning of it, or its name. [default: all in the files]"
+    "--agent",
+    help="Hash of the agent, the beginning of it, its name, or hash: and its hash. [default: all in the files]",
 )
 @click.option("--from", "first", metavar="TIME", help="Compare the traces from this time.")
 @click.option("--to", "last", metavar="TIME", help="Compare the traces up to this time.")

@@ -69,6 +69,19 @@ def test_of_one_agent_and_a_window(loaded, folder):
     assert beginning.exit_code == 2 and "no trace of an agent" in beginning.output
 
 
+@pytest.mark.parametrize(
+    ("first", "last", "said"),
+    [
+        ("2026-06-02", "2026-06-01", "--from is 2026-06-02T00:00:00Z, which is not before --to"),
+        ("2026-06-01", "2026-06-01", "which is not before --to"),
+        ("2031-01-01", "2031-02-01", "Neither the files nor the database have a trace"),
+    ],
+)
+def test_a_range_without_traces_is_not_confirmed(loaded, folder, first, last, said):
+    result = command(loaded, "audit", folder, "--keys", folder / "keys.json", "--from", first, "--to", last)
+    assert result.exit_code == 2 and said in result.output and "Confirmed" not in result.output
+
+
 def test_a_hash_and_the_name_of_another_agent_are_ambiguous(database):
     """The agent chose its name, and must not be taken for the one whose hash that is."""
     rows = {"4107c26f": "Link", "4107c26f00": "4107c26f", "da3f0851": "Haven"}

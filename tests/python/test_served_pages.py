@@ -226,7 +226,7 @@ def test_alerts_of_every_time_are_shown(client, marts):
         ("kind=low_capacity&offset=50", 404, "There is no such page"),
         ("offset=1", 404, "give kind beside offset"),
         ("kind=&severity=", 200, "Alerts"),
-        ("kind=silent&severity=warning", 200, "No alert of this kind and severity"),
+        ("kind=silent&severity=critical", 200, "No alert of this kind and severity"),
     ],
 )
 def test_alerts_that_there_are_not_are_no_empty_page(client, asked, status, said):

@@ -15,6 +15,7 @@ from psycopg.rows import dict_row
 from ciris_scoring.audit.incoming import copy_incoming, key_uses, refuse_foreign_keys
 from ciris_scoring.audit.keys import Key, read_keys
 from ciris_scoring.audit.load import SHOWN_PROBLEMS, Summary, problem_lines, read_batches
+from ciris_scoring.basics import as_of as as_of_time
 from ciris_scoring.basics.connection import connect, one_row
 from ciris_scoring.basics.errors import InputError
 from ciris_scoring.basics.project import Project
@@ -117,9 +118,15 @@ def audit(
     :param agent: hash of an agent, the beginning of one, or a name; None for every agent in the files.
     :param window: from, and up to but without; None for no bound.
     :param every_problem: keep problems of every batch and key, not only the first ones of all.
-    :raises InputError: a file of keys is none, or the files hold no trace of the agent.
+    :raises InputError: a file of keys is none, the files hold no trace of the agent, or nothing is in the window.
     :raises DatabaseError: the database refuses.
     """
+    first, last = window
+    if first is not None and last is not None and first >= last:
+        raise InputError(
+            f"--from is {as_of_time.text(first)}, which is not before --to, {as_of_time.text(last)}.",
+            "Traces from --from on and before --to are compared.",
+        )
     summary = Summary(most_problems=None if every_problem else SHOWN_PROBLEMS)
     keys: dict[str, Key] = {}
     for path in keys_files:
@@ -138,6 +145,11 @@ def audit(
             connection.execute("select count(*), count(*) filter (where signature_verified) from raw")
         )
         result.in_database = one_row(connection.execute("select count(*) from claimed"))[0]
+        if not result.in_files and not result.in_database and window != (None, None):
+            raise InputError(
+                "Neither the files nor the database have a trace in the range of --from and --to.",
+                "Nothing was compared. Give another range.",
+            )
         result.chain = _breaks(connection)
         result.add(_differing_keys(connection, registry, keys))
         result.add(_differing(connection))

@@ -125,11 +125,6 @@ def check_place(file: Path) -> None:
         raise InputError(f"The report cannot be written to {file}: it is a folder.", "Name a file.")
     if file.is_block_device():
         raise InputError(f"The report cannot be written to {file}: it is a disk.", "Name a file.")
-    if file.is_symlink() and _real(file).is_symlink():
-        raise InputError(
-            f"The report cannot be written to {file}: its symbolic links lead back to themselves.",
-            "Name another file.",
-        )
     if _is_special(file):
         if not os.access(file, os.W_OK):
             raise InputError(
@@ -179,8 +174,17 @@ def write(text: str, file: Path) -> None:
 
 
 def _real(file: Path) -> Path:
-    """The file that a symbolic link names, or the file itself."""
-    return Path(os.path.realpath(file)) if file.is_symlink() else file
+    """Return the file that a symbolic link names, or the file itself.
+
+    :raises InputError: the link leads back to itself.
+    """
+    real = Path(os.path.realpath(file)) if file.is_symlink() else file
+    if real.is_symlink():
+        raise InputError(
+            f"The report cannot be written to {file}: its symbolic links lead back to themselves.",
+            "Name another file.",
+        )
+    return real
 
 
 def _is_special(file: Path) -> bool:
