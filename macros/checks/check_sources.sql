@@ -114,7 +114,7 @@
         ~ (", or the scoring parameter replay_enabled to false" if missing and missing[0] in trace_components() else "")
         ~ "." -%}
     {%- else -%}
-      {%- set fault = row_security(node) -%}
+      {%- set fault = fault_of_row_security(node) -%}
     {%- endif -%}
     {%- do report.append({'name': node.name, 'table': table, 'columns': columns, 'fault': fault}) -%}
     {%- endif -%}

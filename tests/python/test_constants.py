@@ -28,6 +28,7 @@ ALLOWED = {
     "float8, int4, int8": "PostgreSQL's names of types",
     "int4, int8": "PostgreSQL's names of types",
     "model, seed": "dbt's kinds of nodes",
+    "model, seed, test": "dbt's kinds of nodes",
     "pass, success, warn": "dbt's outcomes of nodes",
     "error, fail": "dbt's outcomes of nodes",
     "i_chain, i_coverage, i_replay": "arguments of the formula of I_int",

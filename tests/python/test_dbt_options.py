@@ -31,7 +31,7 @@ REFUSED = [
     (["build", "--exclude", "assert_every_source_row_is_judged"], TESTS_LEFT_OUT),
     (["build", "--exclude-resource-type", "test"], TESTS_LEFT_OUT),
     (["build", "--resource-type", "model"], TESTS_LEFT_OUT),
-    (["build", "--indirect-selection", "empty", "--select", "int_capacity_scores+"], TESTS_LEFT_OUT),
+    (["build", "--indirect-selection", "empty", "--select", "fct_capacity_scores"], TESTS_LEFT_OUT),
 ]
 ENVIRONMENT = [
     ("DBT_EMPTY", "1", "Option --empty"),

@@ -27,6 +27,8 @@ from pipeline import score, table_differences
 START = datetime(2026, 6, 1, tzinfo=UTC)
 DAY, HOUR = timedelta(days=1), timedelta(hours=1)
 REFRESHED = "refreshed"
+DETECTION = 300
+"""Periods before the lookback in which late events are counted: more than any fleet here has."""
 STEPS = (
     "THOUGHT_START", "SNAPSHOT_AND_CONTEXT", "DMA_RESULTS", "IDMA_RESULT", "ASPDMA_RESULT", "CONSCIENCE_RESULT",
     "ACTION_RESULT",
@@ -163,7 +165,9 @@ class Lens:
 
     def __init__(self, database: Database, folder: Path, period: timedelta = DAY) -> None:
         self.database, self.period = database, period
-        self.cli_vars = {} if period == DAY else {"ciris_scoring_period": "hour"}
+        self.cli_vars: dict[str, Any] = {"ciris_late_detection_periods": DETECTION}
+        if period == HOUR:
+            self.cli_vars["ciris_scoring_period"] = "hour"
         self.profiles = {}
         for schema in (SCHEMA, REFRESHED):
             self.profiles[schema] = folder / schema
@@ -253,13 +257,16 @@ def expected(fleet: Fleet, as_ofs: list[datetime], period: timedelta, lookback: 
             if key in found.scored and found.scored[key][0] < final_until:
                 scored_at, n_scored = found.scored[key]
                 last_event_at = max(event.at for event in events)
-                if (scored_at, n_scored) != (at, n_events) and last_event_at + 30 * period >= final_until:
+                if (scored_at, n_scored) != (
+                    at,
+                    n_events,
+                ) and last_event_at + DETECTION * period >= final_until:
                     late.append(("late_outcome", key, scored_at, at))
             elif final_until <= at < as_of:
                 found.scored[key] = (at, n_events)
             else:
                 found.scored.pop(key, None)
-                if final_until <= at + 30 * period and at < final_until:
+                if final_until <= at + DETECTION * period and at < final_until:
                     late.append(("late_trace", key, at, at))
         found.late = {}
         for issue, (agent, _), *times in late:
@@ -283,7 +290,6 @@ def scored(lens: Lens) -> Counter[tuple[Key, tuple[datetime, int]]]:
 def play(lens: Lens, fleet: Fleet, as_ofs: list[datetime], lookback: timedelta) -> Iterator[str]:
     """Run by run; yield whatever is not as expected, after each run and after a backfill of what came late."""
     received: set[int] = set()
-    first_late: list[datetime] = []
     for number, as_of in enumerate(as_ofs, 1):
         new = [i for i, event in enumerate(fleet.events) if i not in received and event.arrived_at < as_of]
         lens.receive([fleet.events[i] for i in sorted(new, key=lambda i: fleet.events[i].arrived_at)])
@@ -295,9 +301,8 @@ def play(lens: Lens, fleet: Fleet, as_ofs: list[datetime], lookback: timedelta) 
             yield f"run {number}: scored {Counter(model.scored.items()) - scored(lens)} less"
         if lens.late() != model.late:
             yield f"run {number}: late {set(lens.late().items()) ^ set(model.late.items())}"
-        first_late += [first for _, first, _ in model.late.values()]
-    if first_late:  # of earlier runs too: what has left the detection window is not reported any more
-        lens.backfill(min(first_late), as_ofs[-1])
+    if late := lens.late().values():
+        lens.backfill(min(first for _, first, _ in late), as_ofs[-1])
         if lens.late():
             yield f"late after the backfill: {lens.late()}"
     yield from lens.differences(as_ofs[-1])
@@ -323,7 +328,7 @@ def test_random_events_by_hour(database: Database, tmp_path: Path) -> None:
 def test_random_events_within_lookback_need_no_backfill(lens: Lens) -> None:
     fleet = random_fleet(4, 8, DAY, DAY)
     as_ofs = [START + n * DAY for n in (4, 5, 6, 7, 8)]
-    # What would be late is left out; 300 days of lookback are too much for a run, so the fleet is cut instead.
+    # What would be late is left out.
     late = {event for event in fleet.events if event.arrived_at - event.at > 2 * DAY}
     first = {}
     for event in fleet.events:

@@ -134,11 +134,9 @@ def test_no_command_runs_planted_code(planted: Roles, tmp_path: Path) -> None:
     report = tmp_path / "report.html"
     for arguments in (
         ["simulate", *place, "--agents", 3, "--days", 9, "--end", NEWEST],
-        ["check", *place],
         ["run", *place, "--as-of", FIRST, "--report", report],
         ["run", *place, "--as-of", NEWEST],
         ["run", *place, "--from", FIRST, "--to", NEWEST, "--allow-rescoring"],
-        ["run", *place, "--as-of", NEWEST, "--full-refresh", "--allow-rescoring"],
         ["check", *place],
         ["report", *place, "--output", report],
         ["load", tmp_path, "--keys", keys, *place, *loaded],

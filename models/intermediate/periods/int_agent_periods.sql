@@ -148,7 +148,9 @@ report_sums as (
         alike.agent_id_hash,
         alike.period_start,
         coalesce(sum(alike.n_traces) filter (where shared_keys.key_hash is not null), 0)::integer as n_shared_key,
-        string_agg(distinct (left(alike.is_key_registered::text, 1) || alike.key_hash) collate "C", ',') as judged_keys,
+        string_agg(
+            distinct (left(alike.is_key_registered::text, 1) || alike.key_hash) collate "C", ',' -- noqa: RF02
+        ) as judged_keys,
         {% for counter, letters in {'n_checked': 'rcu', 'n_unreported': 'cu', 'n_contradicted': 'c'}.items() %}
         {{ array_of_each(fields | length,
             "coalesce(sum(alike.n_traces) filter (where strpos('" ~ letters ~ "', substr(alike.reporting, $i, 1)) > 0), 0)"

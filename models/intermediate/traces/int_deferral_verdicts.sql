@@ -18,7 +18,9 @@ with scoring_run as (
 deferrals as (
 
     select
-        row_number() over (order by deferrals.created_at, deferrals.deferral_id::text collate "C") as deferral_number,
+        row_number() over (
+            order by deferrals.created_at, deferrals.deferral_id collate "C" -- noqa: RF02
+        ) as deferral_number,
         deferrals.deferral_id,
         deferrals.agent_id,
         deferrals.agent_name,

@@ -1,7 +1,7 @@
 {#- What row-level security hides from us in a source, in a sentence with the remedy; none if it hides nothing.
     PostgreSQL applies the policies of a table to the role that reads it: the owner of the view through which it is read,
     unless that view is a security_invoker, else ours. A table read through its parent follows the parent's policies. -#}
-{% macro row_security(node) %}
+{% macro fault_of_row_security(node) %}
   {%- set table = node.schema ~ "." ~ node.identifier -%}
   {%- set relation = adapter.quote(node.schema) ~ "." ~ adapter.quote(node.identifier) -%}
   {%- set rows = run_query("
