@@ -249,7 +249,7 @@ def test_an_agent_is_that_of_the_marts(marts):
         "What it could mend: broken chain of evidence (i_chain) 0.205, deferrals judged poor (q_deferral) 0.135"
         in page.text
     )
-    assert "−0.098 since 2026-06-08 (0.635)" in page.text
+    assert "−0.098 since 2026-06-08 (0.637)" in page.text
     assert "Review at threshold 0.6: 0.6 lies inside 0.45 to 0.68; broken chain." in page.text
     at_last = Parsed(pages.agent_page(marts, MARTS, "Link", now=NOW, threshold=0.7))
     assert "Withhold at threshold 0.7: 0.45 to 0.68 lies below 0.7; broken chain." in at_last.text

@@ -369,7 +369,7 @@ def test_a_chart_answers_to_mouse_touch_and_keyboard(browser, address):
         said = page.locator(".told")
         newest = said.inner_text()
         assert re.fullmatch(
-            r"2026-06-15 00:00: steady 0\.588 \[0\.45, 0\.68\], window 0\.536 \[0\.31, 0\.67\], 162 traces",
+            r"2026-06-15 00:00: steady 0\.590 \[0\.45, 0\.68\], window 0\.538 \[0\.31, 0\.67\], 162 traces",
             newest,
         )
         page.touchscreen.tap(box["x"] + 1, box["y"] + 40)
