@@ -225,22 +225,6 @@ def test_a_failure_among_the_marts_leaves_each_of_them_whole(database, expected)
     assert marts(database, without=RUN_TIMES) == expected
 
 
-def test_two_rows_of_one_key_are_refused_though_one_is_published_as_it_stands(database):
-    """Only what differs is written into fct_data_quality: the second row must not pass for the first."""
-    issue = f"""
-        insert into {SCHEMA}_intermediate.int_trace_issues (trace_issue_id, agent_id_hash, period_start, issue, n)
-        values (%s, 'aaaaaaaaaaaa', '2026-06-01 00:00+00', 'duplicate_trace', %s)
-        """
-    with database.connect() as connection:
-        connection.execute(issue, ["the first", 1])
-        assert run(database, as_of=NEWEST).exit_code == 0
-        before = marts(database, without=RUN_TIMES)
-        connection.execute(issue, ["the second", 2])
-        message = refusal(run(database, as_of=NEWEST), exit_code=1)
-    assert "dbt stopped at model fct_data_quality" in message and "is duplicated" in message
-    assert marts(database, without=RUN_TIMES) == before
-
-
 def test_a_larger_lookback_scores_no_final_score_again(states, expected):
     """Published with a lookback of 3 days, up to the day before NEWEST and then NEWEST: 5 days would reach behind."""
     database = states.database
@@ -286,7 +270,7 @@ def test_a_full_refresh_that_fails_leaves_every_mart_and_must_be_repeated(databa
 
 def test_views_outlast_the_table_of_parameters_which_every_run_swaps(database):
     before = marts(database)
-    alone = dbt(database, "run", "--select", "dim_scoring_parameters", variables={"ciris_as_of": NEWEST})
+    alone = dbt(database, "run", "--select", "dim_scoring_parameters", variables={"ciris_as_of": BEFORE})
     assert alone.succeeded, alone.said
     assert marts(database) == before
 
