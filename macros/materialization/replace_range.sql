@@ -8,7 +8,7 @@
     whole; constant (whole, but equal while code, seeds and variables are, so ciris-scoring skips it); anew (a new table
     in each run); own_row (the run's row in the log of runs).
     A Python model returns a query over temporary tables that it filled in this transaction. It knows its range as
-    dbt.rewritten_range, a condition, and its table as dbt.rewritten_table, None if the table is new. -#}
+    dbt.rewritten_range, a condition. -#}
 {% materialization replace_range, adapter='postgres', supported_languages=['sql', 'python'] %}
   {%- set table = this.incorporate(type='table') -%}
   {%- set old = load_cached_relation(this) -%}
@@ -30,7 +30,6 @@
 {{ compiled_code }}
 {{ py_script_postfix(model) }}
 dbtObj.rewritten_range = {{ in_rewritten_range(config.get('meta')) | tojson }}
-dbtObj.rewritten_table = {{ tojson(table | string) if is_incremental() else 'None' }}
     {%- endcall -%}
     {%- set select = load_result('python')['response'].query -%}
   {%- endif -%}

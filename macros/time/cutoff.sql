@@ -56,11 +56,6 @@
   {{ return(cutoff() ~ " - " ~ length_in_run('longest_window')) }}
 {% endmacro %}
 
-{#- Before the cutoff by the longest memory of a score: window plus baseline or coherence window. -#}
-{% macro read_from() %}
-  {{ return(cutoff() ~ " - " ~ length_in_run('longest_memory')) }}
-{% endmacro %}
-
 {#- A length of time in int_scoring_run; a literal on a cluster, whose workers take no subquery there. -#}
 {% macro length_in_run(column) %}
   {%- set scoring_run = ref('int_scoring_run') -%}

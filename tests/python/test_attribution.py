@@ -163,6 +163,8 @@ def published(scored_sample: Database, tmp_path_factory: pytest.TempPathFactory)
         connection.execute(
             f"""
             create schema template;
+            -- States of several parameter sets side by side.
+            alter table {SCHEMA}.dim_scoring_parameters drop constraint dim_scoring_parameters_pkey;
             create table template.scores as select * from {SCHEMA}.fct_capacity_scores limit 1;
             create table template.parameters as select * from {SCHEMA}.dim_scoring_parameters;
             truncate {SCHEMA}.fct_capacity_scores, {SCHEMA}.dim_scoring_parameters

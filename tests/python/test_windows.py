@@ -61,13 +61,9 @@ def connection(database: Database) -> Iterator[psycopg.Connection]:
         yield connection
 
 
-def build_alone(database: Database, *options: str) -> Dbt:
-    """Build the model by itself in plain dbt."""
-    return dbt(
-        database,
-        *("run", "--select", "int_windows", *options),
-        variables={"ciris_as_of": AS_OF.isoformat(), "ciris_allow_rescoring": True},
-    )
+def build_alone(database: Database) -> Dbt:
+    """Build the model by itself in plain dbt; after a first run it computes all as-ofs."""
+    return dbt(database, "run", "--select", "int_windows", variables={"ciris_as_of": AS_OF.isoformat()})
 
 
 # --- computing -------------------------------------------------------------------------------------------------------
@@ -93,7 +89,7 @@ def test_neither_chunks_nor_blocks_change_a_bit(
     monkeypatch.setattr(f"{module}.blocks", partial(blocks, block_periods=block_periods))
     before = connection.execute(WINDOWS).fetchall()
     computed_at = connection.execute(COMPUTED_AT).fetchall()
-    done = build_alone(database, "--full-refresh")
+    done = build_alone(database)
     assert done.succeeded, done.said
     assert connection.execute(WINDOWS).fetchall() == before
     assert connection.execute(COMPUTED_AT).fetchall() != computed_at
@@ -207,6 +203,6 @@ def test_blocks_hold_the_as_ofs_whose_windows_have_a_trace(traced, as_of, cutoff
         None if cutoff is None else at(cutoff),
     )
     longest = 10 if as_of == 41 else 4000
-    found = list(blocks(TracedDays(*traced), sql.SQL(""), setting, setting.cutoff, longest))
+    found = list(blocks(TracedDays(*traced), sql.SQL(""), setting, longest))
     assert [((b.first - START_OF_DAYS).days, (b.last - START_OF_DAYS).days) for b in found] == expected
     assert all(b.origin == b.first - timedelta(days=60) for b in found)

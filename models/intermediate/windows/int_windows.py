@@ -26,4 +26,4 @@ def model(dbt: Any, session: Any) -> str:
         "deferral_verdicts": deferrals,
         "fragile_episodes": episodes,
     }
-    return compute_windows(dbt, session, inputs)
+    return compute_windows(session, inputs)

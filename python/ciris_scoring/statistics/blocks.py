@@ -36,17 +36,13 @@ class Block(NamedTuple):
 
 
 def blocks(
-    session: Session,
-    agent_periods: sql.SQL,
-    setting: Setting,
-    cutoff: datetime | None,
-    block_periods: int = BLOCK_PERIODS,
+    session: Session, agent_periods: sql.SQL, setting: Setting, block_periods: int = BLOCK_PERIODS
 ) -> Iterator[Block]:
     """Cut the as-ofs of the run into blocks, where a window holds no trace, and where a block gets too long.
 
     :param agent_periods: relation of ``int_agent_periods``.
-    :param cutoff: as-ofs after it are scored; None for all.
     """
+    cutoff = setting.cutoff
     longest = max(window.window_days for window in setting.windows) * setting.periods_per_day * setting.period
     since = None if cutoff is None else cutoff - longest
     traced = session.rows(

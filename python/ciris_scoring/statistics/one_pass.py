@@ -54,10 +54,9 @@ from ciris_scoring.statistics.writing import (
 )
 
 
-def compute_windows(dbt: Any, connection: Any, inputs: Mapping[str, str]) -> str:
+def compute_windows(connection: Any, inputs: Mapping[str, str]) -> str:
     """Compute the rows of ``int_windows`` that the run rewrites.
 
-    :param dbt: what dbt gives a Python model; replace_range adds ``rewritten_table`` to it, None for a new table.
     :param connection: dbt's own, inside the materialization's transaction.
     :param inputs: relations by the fields of :class:`Relations`.
     :returns: the query of the computed rows.
@@ -71,8 +70,7 @@ def compute_windows(dbt: Any, connection: Any, inputs: Mapping[str, str]) -> str
     create_tables(session)
     # The planner takes agents and periods for independent, and a nested loop for cheap.
     session.execute("set local jit = off; set local enable_nestloop = off")
-    cutoff = None if dbt.rewritten_table is None else setting.cutoff
-    for block in list(blocks(session, relations.agent_periods, setting, cutoff)):
+    for block in list(blocks(session, relations.agent_periods, setting)):
         _compute_block(session, relations, setting, block)
         finish_block(session, setting, block)
     return windows_query(relations)

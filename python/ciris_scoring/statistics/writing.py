@@ -1,7 +1,5 @@
 """The one writer of ``int_windows``: rows of numbers, into the temporary table that the model's query reads."""
 
-from datetime import timedelta
-
 import numpy as np
 from psycopg import sql
 
@@ -110,7 +108,7 @@ def finish_block(session: Session, setting: Setting, block: Block) -> None:
         insert into ciris_windows
         select
             agents.agent_id_hash,
-            %(origin)s + numbers.as_of_number * %(period)s,
+            %(origin)s + numbers.as_of_number * %(hours)s * interval '1 hour',
             (%(window_days)s::int4[])[numbers.window_number + 1],
             {names}
         from ciris_numbers as numbers
@@ -119,7 +117,8 @@ def finish_block(session: Session, setting: Setting, block: Block) -> None:
         """).format(names=column_list(column_names())),
         {
             "origin": block.origin,
-            "period": timedelta(hours=24 // setting.periods_per_day),
+            # In hours: adding a day depends on the session's time zone.
+            "hours": 24 // setting.periods_per_day,
             "window_days": [window.window_days for window in setting.windows],
         },
     )
