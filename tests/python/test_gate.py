@@ -159,7 +159,7 @@ FAILURES = {
         ["at test ", "(tests/singular/assert_every_source_row_is_judged.sql)"],
     ),
     "a Python model": Failure(
-        trigger("_intermediate.int_agent_periods", "new.n_unsafe := null; return new;"),
+        trigger("_intermediate.int_agent_periods", "new.n_shared_key := null; return new;"),
         NO_TRIGGER,
         ["at model int_windows (models/intermediate/windows/int_windows.py)", "hold a null"],
     ),
