@@ -1,5 +1,5 @@
--- Rows in, rows out: every row of int_windows is a candidate, and no candidate has another origin. A row that is missing
--- here would be missing in the marts.
+-- Rows in, rows out: every row of int_windows is a candidate, and no candidate has another origin. A row that is
+-- missing here would be missing in the marts.
 with window_rows as (
 
     select

@@ -1,6 +1,6 @@
-{#- Fragile episodes (scoring.md §5): those that the agent recovered from, and the one that is still open. An episode that
-    ended after an as-of is open at it. Grain: episode. Key: fragility_event_id, of the recovery, or of the detection of
-    an open episode. -#}
+{#- Fragile episodes (scoring.md §5): those that the agent recovered from, and the one that is still open. An episode
+    that ended after an as-of is open at it. Grain: episode. Key: fragility_event_id, of the recovery, or of the detection
+    of an open episode. -#}
 with open_episodes as (
 
     select
