@@ -91,8 +91,8 @@
   {%- endfor -%}
   {%- if missing and not last_run()['has_ended'] -%}
     {{ exceptions.raise_compiler_error(
-      "The marts change together, but " ~ missing | sort | join(', ') ~ " of schema " ~ target.schema ~ " have no rows of this run. "
-      ~ "Nothing is published. Build them too; or run again from the beginning: " ~ command_of(last_run()) ~ ".") }}
+      "The marts change together, but " ~ missing | sort | join(', ') ~ " of schema " ~ target.schema ~ " has no rows of this run. "
+      ~ "Nothing is published. Build it too; or run again from the beginning: " ~ command_of(last_run()) ~ ".") }}
   {%- endif -%}
   {{ return(statements | join('\n')) }}
 {% endmacro %}
