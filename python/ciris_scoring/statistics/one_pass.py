@@ -71,7 +71,9 @@ def compute_windows(dbt: Any, connection: Any, inputs: Mapping[str, str]) -> str
     create_tables(session)
     # The planner takes agents and periods for independent, and a nested loop for cheap.
     session.execute("set local jit = off; set local enable_nestloop = off")
-    cutoff = None if dbt.rewritten_table is None else setting.cutoff
+    # A new table gets all as-ofs, but a backfill of an empty schema scores no as-of before its first one.
+    is_whole = dbt.rewritten_table is None and not setting.is_backfill
+    cutoff = None if is_whole else setting.cutoff
     for block in list(blocks(session, relations.agent_periods, setting, cutoff)):
         _compute_block(session, relations, setting, block)
         finish_block(session, setting, block)

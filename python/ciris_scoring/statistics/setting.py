@@ -21,6 +21,7 @@ class Setting(NamedTuple):
     """The run's as-of, the last one that is scored."""
     cutoff: datetime | None
     """As-ofs after it are scored; None for all."""
+    is_backfill: bool = False
 
     @property
     def periods_per_day(self) -> int:
@@ -55,10 +56,10 @@ def read_setting(session: Session, parameters: sql.SQL, windows: sql.SQL, run: s
             windows
         )
     )
-    [(scoring_period, as_of, cutoff)] = session.rows(
-        sql.SQL("select scoring_period, as_of, case when isfinite(cutoff) then cutoff end from {}").format(
-            run
-        )
+    [(scoring_period, as_of, cutoff, is_backfill)] = session.rows(
+        sql.SQL(
+            "select scoring_period, as_of, case when isfinite(cutoff) then cutoff end, backfill_first is not null from {}"
+        ).format(run)
     )
     return Setting(
         Parameters(**values),  # type: ignore[arg-type]
@@ -66,6 +67,7 @@ def read_setting(session: Session, parameters: sql.SQL, windows: sql.SQL, run: s
         PERIODS[scoring_period],
         as_of,
         cutoff,
+        is_backfill,
     )
 
 
