@@ -23,3 +23,8 @@
     else 'keep'
   end
 {%- endmacro %}
+
+{#- SQL for the kinds of alerts that ask for a look before the score decides. -#}
+{% macro reviewing_alerts() -%}
+  '{{ constant('reviewing_alerts') | join("', '") }}'
+{%- endmacro %}

@@ -45,7 +45,7 @@ raised as (
     where
         {{ in_scored_range('as_of') }}
         and (
-            kind in ('{{ constant('reviewing_alerts') | join("', '") }}')
+            kind in ({{ reviewing_alerts() }})
             or severity = 'critical'
         )
 

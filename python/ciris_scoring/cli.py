@@ -6,17 +6,20 @@ from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import click
 
 from ciris_scoring.basics import as_of as as_of_time
 from ciris_scoring.basics.errors import INTERRUPTED, CirisError, InputError, one_line
+from ciris_scoring.basics.paths import fault_of_error
 from ciris_scoring.basics.terminal import accept_any_character, coloured, plural, printable
 from ciris_scoring.basics.termination import interrupted_by_sigterm
 from ciris_scoring.options import (
+    FOLDER,
     Number,
     Place,
+    UsablePath,
     database_options,
     every_second,
     fleet_options,
@@ -39,12 +42,20 @@ class Commands(click.Group):
             click.echo("Interrupted.", err=True)
             ctx.exit(INTERRUPTED)
         except CirisError as error:
-            click.echo(
-                f"{coloured('Error:', fg='red', bold=True)} {printable(one_line(error.message))}", err=True
-            )
-            if error.hint:
-                click.echo(f"{coloured('Hint:', fg='yellow')} {printable(one_line(error.hint))}", err=True)
-            ctx.exit(error.exit_code)
+            _end(ctx, error)
+        except OSError as error:
+            fault = fault_of_error(error, str(error.filename))
+            if fault is None:
+                raise
+            _end(ctx, InputError(fault))
+
+
+def _end(ctx: click.Context, error: CirisError) -> NoReturn:
+    """Print an error, and exit with its code."""
+    click.echo(f"{coloured('Error:', fg='red', bold=True)} {printable(one_line(error.message))}", err=True)
+    if error.hint:
+        click.echo(f"{coloured('Hint:', fg='yellow')} {printable(one_line(error.hint))}", err=True)
+    ctx.exit(error.exit_code)
 
 
 INSTALL = "in a checkout of the repository: pip install '.[{}]'"
@@ -63,10 +74,10 @@ def _extra(name: str) -> Iterator[None]:
         ) from error
 
 
-PATH = click.Path(path_type=Path, allow_dash=True)
+PATH = UsablePath(allow_dash=True)
 keys_option = click.option(
     "--keys",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=UsablePath(dir_okay=False),
     multiple=True,
     metavar="FILE",
     help='Public keys, as JSON {"KEY ID": "BASE64"} or CSV with key_id and public_key_base64. Again for more.',
@@ -131,7 +142,7 @@ def main() -> None:
 @click.option(
     "--report",
     "report_file",
-    type=click.Path(path_type=Path),
+    type=UsablePath(),
     metavar="FILE",
     help="At the end, write the report of `ciris-scoring report` to this file.",
 )
@@ -285,8 +296,8 @@ def explain(
     """Explain a published score on a page: what to do, what took points, what changed, and which traces cost most.
 
     AGENT is a hash, the beginning of one, a name, present or former, or a label such as "Link (4107c26f)". Where it may
-    mean several agents, they are listed. Nothing is computed anew and nothing is written; the role needs to read the
-    marts.
+    mean several agents, they are listed; "hash:" before a whole hash means that agent. Nothing is computed anew and
+    nothing is written; the role needs to read the marts.
 
     \b
     Examples:
@@ -303,7 +314,7 @@ def explain(
 
 
 @main.command()
-@click.argument("folder", type=click.Path(file_okay=False, path_type=Path), default=".")
+@click.argument("folder", type=FOLDER, default=".")
 def init(folder: Path) -> None:
     """Create the dbt project in FOLDER. [default: this folder]
 
@@ -324,7 +335,7 @@ def init(folder: Path) -> None:
 @main.command()
 @click.option(
     "--output",
-    type=click.Path(path_type=Path, allow_dash=True),
+    type=PATH,
     metavar="FILE",
     help="Where to write it, - for stdout. [default: ciris-report.html here; stdout with --json]",
 )
@@ -442,7 +453,8 @@ def init_db(
 @click.argument("paths", type=PATH, nargs=-1, required=True)
 @keys_option
 @click.option(
-    "--agent", help="Hash of the agent, the beginning of it, or its name. [default: all in the files]"
+    "--agent",
+    help="Hash of the agent, the beginning of it, its name, or hash: and its hash. [default: all in the files]",
 )
 @click.option("--from", "first", metavar="TIME", help="Compare the traces from this time.")
 @click.option("--to", "last", metavar="TIME", help="Compare the traces up to this time.")

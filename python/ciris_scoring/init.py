@@ -10,6 +10,24 @@ from ciris_scoring.basics.errors import InputError
 from ciris_scoring.basics.project import own_project
 from ciris_scoring.project_files import PARTS, copy_project
 
+SYSTEM_FOLDERS = (
+    *("/bin", "/boot", "/dev", "/etc", "/lib", "/lib32", "/lib64", "/proc", "/run", "/sbin", "/sys", "/usr"),
+    *("/lost+found", "/var/cache", "/var/lock", "/var/log", "/var/mail", "/var/run", "/var/spool"),
+    *("/System", "/Library", "/private/etc"),
+)
+"""Folders of the system, by the Filesystem Hierarchy Standard 3.0 (chapters 3 to 5), and those of macOS."""
+OPEN_FOLDERS = ("/dev/shm", "/run/user", "/usr/local")
+"""Folders in SYSTEM_FOLDERS in which users may create folders."""
+SHARED_FOLDERS = (
+    *("/dev/shm", "/home", "/media", "/mnt", "/opt", "/run/user", "/srv", "/tmp", "/usr/local"),
+    *(
+        f"/usr/local/{name}"
+        for name in ("bin", "etc", "games", "include", "lib", "man", "sbin", "share", "src")
+    ),
+    *("/var", "/var/lib", "/var/opt", "/var/tmp", "/Users", "/private", "/private/tmp", "/private/var"),
+)
+"""Folders that hold the folders of several users or programs: a project belongs into a folder in one of them."""
+
 SCHEDULE = """\
 # A line for crontab (the server's clock in UTC): every day, the day that is over. It writes a report beside the
 # project, and its exit code is 0 only when the scores are published.
@@ -31,6 +49,17 @@ def init(folder: Path) -> None:
 
     :raises InputError: something of it is there already, or the folder cannot be written to; it is as it was then.
     """
+    if system := _system_folder(folder):
+        raise InputError(
+            f"No project can be created in {folder}: "
+            + (
+                f"{system} is a folder of the system"
+                if folder.resolve() == system
+                else f"it is in the system's {system}"
+            )
+            + ", and this command writes many files.",
+            "Name a folder of yours: ciris-scoring init FOLDER.",
+        )
     names = [*PARTS, "profiles.yml", "schedule.crontab", ".gitignore"]
     taken = [name for name in names if (folder / name).exists()]
     if taken:
@@ -49,6 +78,16 @@ def init(folder: Path) -> None:
             f"The project cannot be written into {folder}: {error}",
             "Name another folder: ciris-scoring init FOLDER.",
         ) from error
+
+
+def _system_folder(folder: Path) -> Path | None:
+    """Return the folder of the system that a folder is or is in; None for a folder of a user."""
+    place = folder.resolve()
+    if place == Path(place.anchor) or place in map(Path, SHARED_FOLDERS):
+        return place
+    if any(place.is_relative_to(allowed) for allowed in OPEN_FOLDERS):
+        return None
+    return next((Path(system) for system in SYSTEM_FOLDERS if place.is_relative_to(system)), None)
 
 
 def _write(folder: Path) -> None:

@@ -2,6 +2,7 @@
 
 import functools
 import math
+import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,13 +12,36 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ciris_scoring.basics.errors import InputError
+from ciris_scoring.basics.paths import fault_of_path
 
 if TYPE_CHECKING:  # dbt is imported by the commands that need it, so that --help answers at once
     from ciris_scoring.basics.project import Project
 
 Command = Callable[..., None]
 
-FOLDER = click.Path(file_okay=False, path_type=Path)
+
+class UsablePath(click.Path):
+    """A path that the system can look up; click itself fails with a traceback at a NUL or an over-long name."""
+
+    def __init__(self, *, file_okay: bool = True, dir_okay: bool = True, allow_dash: bool = False):
+        super().__init__(path_type=Path, file_okay=file_okay, dir_okay=dir_okay, allow_dash=allow_dash)
+
+    def convert(
+        self,
+        value: str | os.PathLike[str],
+        param: click.Parameter | None,
+        ctx: click.Context | None,
+    ) -> str | bytes | os.PathLike[str]:
+        """Return the path.
+
+        :raises click.BadParameter: it contains a NUL, is too long, or leads through a loop of symbolic links.
+        """
+        if fault := fault_of_path(value):
+            self.fail(fault, param, ctx)
+        return super().convert(value, param, ctx)
+
+
+FOLDER = UsablePath(file_okay=False)
 
 
 class Number(click.FloatRange):

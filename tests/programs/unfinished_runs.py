@@ -34,7 +34,7 @@ REFRESH = ("--full-refresh", "--allow-rescoring")
 REFUSED = {"ciris_scoring_parameters": {"min_traces": -1}}
 LONGER_LOOKBACK = {"ciris_lookback_periods": 6, "ciris_allow_rescoring": True}
 
-# What ends a run: its nth writing of a table, or, of one that is not there or made anew, its nth making. For a mart it is
+# What ends a run: its nth writing of a table, or, of one that is not there or made anew, its nth making. For a mart:
 # the making of its staging table.
 DIES = """
     create sequence public.written;

@@ -10,7 +10,7 @@ from typing import Any
 from unittest.mock import patch
 
 from ciris_scoring.basics.project import STATE_FOLDER, load_project
-from ciris_scoring.reading.agents import Agent, find
+from ciris_scoring.reading.agents import Found, find
 from ciris_scoring.reading.marts import Marts
 from ciris_scoring.serve.api import endpoints
 from ciris_scoring.serve.api.database import Database
@@ -54,9 +54,9 @@ def examples(database: Database) -> dict[str, Any]:
     return found
 
 
-def _both_called_link(marts: Marts, text: str) -> list[Agent]:
-    found = [agent for name in ("Bravo", "Link") for agent in find(marts, name)]
-    return [replace(agent, agent_name="Link") for agent in found]
+def _both_called_link(marts: Marts, text: str) -> Found:
+    found = [agent for name in ("Bravo", "Link") for agent in find(marts, name).agents]
+    return Found([replace(agent, agent_name="Link") for agent in found], [])
 
 
 def _problem(database: Database, path: str, settings: Settings) -> dict[str, Any]:

@@ -21,7 +21,7 @@ import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 from unittest.mock import ANY
 from urllib.parse import quote
 from uuid import uuid4
@@ -29,6 +29,7 @@ from uuid import uuid4
 import psycopg
 import pytest
 import schemathesis
+import yaml
 from fastapi import FastAPI
 from hypothesis import HealthCheck, given, settings
 from psycopg import sql
@@ -50,6 +51,7 @@ from ciris_scoring.reading.agent import NON_EXEMPT_ACTIONS
 from ciris_scoring.reading.evidence import RULES
 from ciris_scoring.reading.marts import Marts
 from ciris_scoring.reading.publication import read_publication
+from ciris_scoring.reading.verdict import ALERT_WORDS, RAISED_WORDS, AlertKind, RaisedName, SignName
 from ciris_scoring.serve.api import answers as answers_module
 from ciris_scoring.serve.api import endpoints, guard
 from ciris_scoring.serve.api import pages as api_pages
@@ -334,7 +336,10 @@ def test_the_fleet_is_that_of_the_marts(client, marts, window_days):
     }
     # One agent's answer is its entry.
     for agent in fleet["agents"]:
-        assert get(client, f"/capacity/{agent['agent_id_hash']}", window_days=window_days) == agent
+        assert get(client, f"/capacity/{agent['agent_id_hash']}", window_days=window_days) == {
+            **agent,
+            "agent_note": None,
+        }
 
 
 def test_the_fleet_is_filtered_sorted_and_paged(client, marts):
@@ -444,7 +449,7 @@ def test_agents_without_a_score_stand_apart(client, marts):
             18,
         )
         one = get(client, "/capacity/Link")
-        assert one == expected_score(marts, row)
+        assert one == {**expected_score(marts, row), "agent_note": None}
         assert one["composite_score"] is None and one["missing_traces"] == 18
         said = get(client, "/factors/Link")["weighs_most"]
         assert said["words"] == "No score yet: 12 of the 30 traces that a score needs."
@@ -456,6 +461,13 @@ def test_agents_without_a_score_stand_apart(client, marts):
         assert set(unscored) == {LINK, MORPHEUS}
         only = get(client, "/capacity/fleet", status="no_traces")
         assert [agent["agent_id_hash"] for agent in only["unscored"]] == [MORPHEUS]
+        assert only["total_unscored_count"] == 1
+        pages = list(all_pages(client, "/capacity/fleet", limit=1))
+        assert [agent["agent_id_hash"] for page in pages for agent in page["unscored"]] == list(unscored)
+        assert len(pages) == 12 and {page["total_unscored_count"] for page in pages} == {2}
+        raised = get(client, "/capacity/fleet", raised="broken_chain")
+        assert LINK in {agent["agent_id_hash"] for agent in raised["unscored"]}
+        assert MORPHEUS not in {agent["agent_id_hash"] for agent in raised["unscored"]}
         assert only["agents"] == [] and get(client, "/capacity/fleet", category="healthy")["unscored"] == []
         # Its newest score is the one before.
         assert get(client, f"/capacity/{MORPHEUS}")["metadata"]["as_of"] == time_text(
@@ -474,12 +486,12 @@ def alert_key(alert: dict[str, Any]) -> tuple[str, int, str]:
     return alert["agent_id_hash"], alert["window_days"], alert["kind"]
 
 
-def expected_alerts(marts: psycopg.Connection, as_of: datetime) -> list[dict[str, Any]]:
-    """What the API must say of the alerts at an as-of."""
+def expected_alerts(marts: psycopg.Connection, as_of: datetime, window_days: int = 7) -> list[dict[str, Any]]:
+    """What the API must say of the alerts of a window at an as-of."""
     rows = marts.execute(
         "select agent_id_hash, agent_name, as_of, window_days, kind, severity, value, threshold, message"
-        " from fct_capacity_alerts where as_of = %s",
-        [as_of],
+        " from fct_capacity_alerts where as_of = %s and window_days = %s",
+        [as_of, window_days],
     ).fetchall()
     alerts = [
         {
@@ -517,7 +529,7 @@ def test_an_earlier_score_is_that_of_the_marts(client, marts, written):
     ).fetchone()
     assert fleet["summary"]["mean_capacity_score"] == totals["mean_capacity_score"]
     for row in scored:
-        expected = expected_score(marts, row)
+        expected = {**expected_score(marts, row), "agent_note": None}
         assert get(client, f"/capacity/{row['agent_id_hash']}", as_of=written) == expected
         factors = get(client, f"/factors/{row['agent_id_hash']}", as_of=written)
         assert factors["metadata"]["as_of"] == time_text(EARLIER)
@@ -568,14 +580,14 @@ def test_pages_of_an_earlier_as_of(client, marts):
     assert all(html.escape(reason) in fleet.text for reason in reasons)
     for window_days in (7, 30):
         page = client.get(f"/alerts?as_of=2026-06-10&window_days={window_days}").text
-        alerts = [one for one in expected_alerts(marts, EARLIER) if one["window_days"] == window_days]
+        alerts = expected_alerts(marts, EARLIER, window_days)
         assert all(html.escape(alert["message"]) in page for alert in alerts)
         days = [one["since"][:10] for one in alerts if one["since"]]
         assert sorted(re.findall(r"<small>(new|since [\d-]+)</small>", page)) == sorted(
             "new" if day == "2026-06-10" else f"since {day}" for day in days
         )
     assert '<a href="./?window_days=7">newest</a>' in fleet.text
-    link = f'href="agent?agent_id={LINK}&amp;window_days=7&amp;as_of=2026-06-10T00%3A00%3A00Z"'
+    link = f'href="agent?agent_id=hash%3A{LINK}&amp;window_days=7&amp;as_of=2026-06-10T00%3A00%3A00Z"'
     assert link in fleet.text
     agent = client.get("/" + link[6:-1].replace("&amp;", "&"))
     assert "as of <time datetime=2026-06-10T00:00:00Z>" in agent.text
@@ -603,7 +615,7 @@ def test_factors_are_explained_from_the_marts(client, marts):
             assert factor.pop("name") and factor.pop("description")
             assert factor.pop("formula").startswith(f"{name} = ")
             assert bool(factor.pop("notes", None)) == (name in ("R", "I_inc"))
-        assert answer == expected_score(marts, row)
+        assert answer == {**expected_score(marts, row), "agent_note": None}
         parts = marts.execute(
             "select factor, part, loss, points_lost, rank from fct_score_attribution where agent_id_hash = %s"
             " and as_of = %s and window_days = 30 order by rank",
@@ -667,6 +679,42 @@ def test_history_is_that_of_the_marts(client, marts):
         assert {factor: float(row[factor]) for factor in FACTORS} == point["factors"]
 
 
+def test_a_history_after_the_newest_as_of_is_refused(client):
+    assert (
+        "which is after to, 2026-06-01T00:00:00Z"
+        in (
+            refused(client, f"{SCORING}/history/Link?from=2026-06-02&to=2026-06-01", 422, "bad-parameter")[
+                "detail"
+            ]
+        )
+    )
+    for query in ("from=2026-06-15T00:00:01Z", "from=9999-12-01&to=9999-12-31T23:59:59.999999"):
+        problem = refused(client, f"{SCORING}/history/Link?{query}", 404, "no-score")
+        assert problem["as_ofs"] == [time_text(AS_OF)]
+    assert [one["as_of"] for one in get(client, "/history/Link", **{"from": "2026-06-15"})["history"]] == [
+        time_text(AS_OF)
+    ]
+
+
+def test_filters_know_every_alert_and_sign(client, marts):
+    """The values that are allowed are those of the marts, each with words for people."""
+    assert {*get_args(AlertKind), *get_args(SignName)} == RAISED_WORDS.keys()
+    assert set(get_args(RaisedName)) == RAISED_WORDS.keys() and set(get_args(AlertKind)) == ALERT_WORDS.keys()
+    described = yaml.safe_load((REPOSITORY / "models/marts/_marts__models.yml").read_text())["models"]
+    columns = {
+        (model["name"], column["name"]): column["description"]
+        for model in described
+        for column in model["columns"]
+    }
+    for names, column in (
+        (get_args(AlertKind), columns["fct_capacity_alerts", "kind"]),
+        (get_args(SignName), columns["fct_record_signs", "sign"]),
+    ):
+        assert set(names) <= set(re.findall("[a-z_]+", column))
+    for kind in get_args(AlertKind):
+        assert {one["kind"] for one in get(client, "/alerts", kind=kind)["alerts"]} <= {kind}
+
+
 def test_a_name_is_no_formula_in_a_csv(client, marts):
     statement = "update fct_capacity_scores set agent_name = '=1+1' where agent_id_hash = %s"
     with changed(marts, "fct_capacity_scores", statement, [LINK]):
@@ -717,12 +765,31 @@ def test_alerts_are_those_of_the_marts(client, marts):
     assert critical == [
         one for one in answer["alerts"] if (one["kind"], one["severity"]) == ("low_capacity", "critical")
     ]
-    pages = list(all_pages(client, "/alerts", limit=6))
-    assert [one for page in pages for one in page["alerts"]] == answer["alerts"]
-    assert {page["total_alert_count"] for page in pages} == {15} and len(pages) == 3
-    assert len(answer["alerts"]) == 15
+    of_month = get(client, "/alerts", window_days=30)["alerts"]
+    assert sorted(of_month, key=alert_key) == expected_alerts(marts, AS_OF, 30)
+    assert len(answer["alerts"]) == answer["total_alert_count"] == 8
+    assert answer["total_agent_count"] == 6
     assert get(client, "/alerts", threshold=1, window_days=30)["alert_count"] == 14
     assert get(client, "/alerts", threshold=0)["agents"] == []
+
+
+@pytest.mark.parametrize("threshold", [0.3, 0, 1])
+def test_next_leads_through_both_lists_of_the_alerts(client, threshold):
+    """There are 8 alerts, and 6 agents below 0.3, none below 0 and 14 below 1: either list may be the longer one."""
+    whole = get(client, "/alerts", threshold=threshold)
+    assert (len(whole["agents"]), len(whole["alerts"])) == ({0.3: 6, 0: 0, 1: 14}[threshold], 8)
+    for limit in (1, 3, 4, 6, 8, 14, 15):
+        pages = list(all_pages(client, "/alerts", threshold=threshold, limit=limit))
+        for name, total in (("agents", "total_agent_count"), ("alerts", "total_alert_count")):
+            assert [one for page in pages for one in page[name]] == whole[name]
+            assert {page[total] for page in pages} == {len(whole[name])}
+            assert all(len(page[name]) <= limit for page in pages)
+        assert all(page["alert_count"] == len(page["agents"]) for page in pages)
+        assert len(pages) == -(-max(len(whole["agents"]), len(whole["alerts"])) // limit)
+    critical = list(all_pages(client, "/alerts", kind="low_capacity", threshold=threshold, limit=2))
+    assert [one for page in critical for one in page["alerts"]] == [
+        one for one in whole["alerts"] if one["kind"] == "low_capacity"
+    ]
 
 
 def test_an_alert_says_since_when_it_stands(client, marts):
@@ -753,7 +820,10 @@ def test_signs_are_those_of_the_marts(client, marts):
         [AS_OF],
     ).fetchall()
     assert answer["signs"] == in_mart and answer["total_sign_count"] == len(in_mart) > 0
-    assert get(client, "/signs", sign="nothing")["signs"] == []
+    [chosen] = {one["sign"] for one in in_mart[:1]}
+    assert get(client, "/signs", window_days=30, sign=chosen)["signs"] == [
+        one for one in in_mart if one["sign"] == chosen
+    ]
 
 
 def test_parameters_are_those_of_the_marts(client, marts):
@@ -865,10 +935,72 @@ def test_a_name_that_several_bear_is_refused_with_the_list(client, marts):
     assert get(client, "/capacity/Link")["agent_id_hash"] == LINK
 
 
-def test_a_name_that_another_bore_is_ambiguous(client):
-    problem = refused(client, f"{SCORING}/capacity/Haven", 409, "ambiguous-agent")
-    assert [agent["agent_name"] for agent in problem["agents"]] == ["Haven", "Morpheus"]
-    assert get(client, "/capacity/Haven (da3f0851)")["agent_name"] == "Morpheus"
+OF_AGENTS = ("capacity", "factors", "history", "evidence")
+
+
+def of_agent(client: TestClient, endpoint: str, agent: str) -> Any:
+    """Response of an endpoint that is asked about an agent."""
+    query = "?component=D_identity" if endpoint == "evidence" else ""
+    return client.get(f"{SCORING}/{endpoint}/{quote(agent, safe='')}{query}")
+
+
+@pytest.mark.parametrize("endpoint", OF_AGENTS)
+def test_a_name_means_its_present_bearer_with_a_note(client, endpoint):
+    """Morpheus was called Haven for some days."""
+    answer = of_agent(client, endpoint, "Haven").json()
+    assert answer["agent_name"] == "Haven"
+    assert answer["agent_note"] == f"Another agent once had this name: {MORPHEUS}."
+    other = of_agent(client, endpoint, "Haven (da3f0851)").json()
+    assert other["agent_name"] == "Morpheus" and other["agent_note"] is None
+    by_former_name = of_agent(client, endpoint, "Proteus").json()
+    assert by_former_name["agent_name"] == "Morpheus" and by_former_name["agent_note"] is None
+
+
+@pytest.mark.parametrize("endpoint", OF_AGENTS)
+@pytest.mark.parametrize("name", [LINK, LINK[:8], "Link (4107c26f)"], ids=["hash", "beginning", "label"])
+def test_a_name_like_the_hash_or_label_of_another_agent_is_ambiguous(client, marts, endpoint, name):
+    with changed(
+        marts, "dim_agents", "update dim_agents set agent_name = %s where agent_id_hash = %s", [name, ECHO]
+    ):
+        answer = of_agent(client, endpoint, name)
+        assert (answer.status_code, answer.json()["type"]) == (409, TYPE + "ambiguous-agent")
+        assert [agent["agent_id_hash"] for agent in answer.json()["agents"]] == [LINK, ECHO]
+        assert f"'hash:{LINK}'" in answer.json()["detail"]
+        for agent_id_hash in (LINK, ECHO):
+            named = of_agent(client, endpoint, f"hash:{agent_id_hash}")
+            assert named.json()["agent_id_hash"] == agent_id_hash
+    assert of_agent(client, endpoint, name).json()["agent_id_hash"] == LINK
+
+
+@pytest.mark.parametrize("endpoint", OF_AGENTS)
+def test_a_hash_like_the_name_of_another_agent_is_ambiguous(client, marts, endpoint):
+    """The other agent chose its hash: it must not take the place of the one that has the name."""
+    statement = "update dim_agents set agent_id_hash = %s where agent_id_hash = %s"
+    with changed(marts, "dim_agents", statement, ["Link", ECHO]):
+        answer = of_agent(client, endpoint, "Link")
+        assert answer.status_code == 409
+        assert {agent["agent_id_hash"] for agent in answer.json()["agents"]} == {"Link", LINK}
+        assert of_agent(client, endpoint, f"hash:{LINK}").json()["agent_id_hash"] == LINK
+        assert of_agent(client, endpoint, "hash:Lin").status_code == 404
+
+
+def test_a_former_name_does_not_take_the_place_of_a_hash_but_is_told(client, marts):
+    statement = "update dim_agents set former_names = array[%s, %s] where agent_id_hash = %s"
+    with changed(marts, "dim_agents", statement, [LINK, LINK[:6], ECHO]):
+        answer = get(client, f"/capacity/{LINK}")
+        assert answer["agent_id_hash"] == LINK
+        assert answer["agent_note"] == f"Another agent once had this name: {ECHO}."
+        refused(client, f"{SCORING}/capacity/{LINK[:6]}", 409, "ambiguous-agent")
+        assert get(client, f"/capacity/hash:{LINK}")["agent_note"] is None
+
+
+def test_a_note_lists_three_agents_at_most(client, marts):
+    statement = "update dim_agents set former_names = array['Link'] where agent_name <> 'Link'"
+    with changed(marts, "dim_agents", statement, []):
+        note = get(client, "/capacity/Link")["agent_note"]
+    hashes = sorted(row["agent_id_hash"] for row in marts.execute("select agent_id_hash from dim_agents"))
+    hashes.remove(LINK)
+    assert note == f"13 other agents once had this name: {', '.join(hashes[:3])} and 10 more."
 
 
 def test_evidence_bears_the_name_of_its_as_of(client):
@@ -899,11 +1031,7 @@ def test_any_name_can_be_asked_for(raw, marts, name):
             assert (status, json.loads(body)["agent_id_hash"]) == (200, LINK)
 
 
-def test_a_hash_goes_before_a_name_and_none_may_lack(client, marts):
-    with changed(
-        marts, "dim_agents", "update dim_agents set agent_name = %s where agent_id_hash = %s", [LINK, ECHO]
-    ):
-        assert get(client, f"/capacity/{LINK}")["agent_name"] == "Link"
+def test_an_agent_without_a_name_is_called_by_its_hash(client, marts):
     nameless = "update fct_capacity_scores set agent_name = null where agent_id_hash = %s"
     with changed(marts, "fct_capacity_scores", nameless, [LINK]):
         assert get(client, f"/capacity/{LINK}")["agent_name"] == LINK
@@ -1061,7 +1189,11 @@ def test_answers_are_as_documented(fuzzed, operation):
         if mode == GenerationMode.NEGATIVE and operation in WITHOUT_PARAMETERS:
             continue  # there is nothing to get wrong
 
-        @given(case=asked.as_strategy(generation_mode=mode))
+        cases = asked.as_strategy(generation_mode=mode)
+        if mode == GenerationMode.POSITIVE:  # a schema cannot say that `to` must not be before `from`
+            cases = cases.filter(lambda case: not {"from", "to"} <= set(case.query or ()))
+
+        @given(case=cases)
         @settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
         def check(case: schemathesis.Case) -> None:
             case.call_and_validate(checks=CHECKS)
@@ -1115,12 +1247,14 @@ QUERIES = {
     "capacity/fleet": [
         "window_days=0", "window_days=-7", "window_days=7.5", f"window_days={10**100}", "window_days=NaN",
         "window_days=", "limit=0", "limit=-1", f"limit={2**63}", "offset=-1", f"offset={2**64}", "offset=10000000000",
+        "raised=nothing", "raised=", "verdict=maybe",
         "category=best", "as_of=9999-99-99", "as_of=yesterday", "windowdays=30", "_=1&x", "x" * 5_000,
         "status=x", "sort=capacity_score", "sort=-", "sort=1", "category=%00", "sort=%ED%A0%80",
         *(f"{name}={quote(text)}" for name in ("window_days", "category", "status", "sort", "limit", "offset")
           for text in INJECTIONS),
     ],
     "history/Link": [
+        "from=2026-06-02&to=2026-06-01", "from=2026-06-01T00:00:01&to=2026-06-01",
         "days=0", "days=401", "days=-1", "days=1e3", "interval=minutely", "from=yesterday",
         "from=9999-12-31T23:59:59-12:00",
         "from=0001-01-01T00:00:00%2B14:00", 
@@ -1131,8 +1265,10 @@ QUERIES = {
     "capacity/Link": ["unknown=1", "as_of=9999-99-99", "as_of=", "as_of=2026-06-15T25:00", "AS_OF=2026-06-15"],
     "factors/Link": ["component=I_chain", "as_of=9999-99-99"],
     "parameters": ["window_days=7"],
+    "signs": ["sign=nothing", "sign=", "sign=falling"],
     "alerts": [
-        "as_of=9999-99-99", "window=7", "threshold=-0.1",
+        "as_of=9999-99-99", "window=7", "threshold=-0.1", "kind=nothing", "kind=", "kind=LOW_CAPACITY",
+        "severity=fatal", "kind=new_identity",
         "threshold=1.1", "threshold=nan", "threshold=inf", "threshold=1e999", "threshold=x",
         *(f"threshold={quote(text)}" for text in INJECTIONS),
     ],
@@ -1149,14 +1285,12 @@ QUERIES = {
 ALLOWED_ODDITIES = [
     "history/Link?days=3&from=2026-06-01",
     "history/Link?to=0001-01-01",
-    "history/Link?from=2026-06-02&to=2026-06-01",
     "history/Link?from=2020-01-01",
     "capacity/Link/",
     "alerts/?window_days=30",
     "capacity/fleet?offset=10000000",
     "capacity/fleet?limit=10000000&offset=9999999",
     "history/Link?from=0001-01-02&to=0001-01-03",
-    "history/Link?from=9999-12-01&to=9999-12-31T23:59:59.999999",
     "history/Link?days=400&interval=hourly",
     "evidence/Link?component=I_chain&after=99999999999999999.ffffffff-ffff-ffff-ffff-ffffffffffff",
     "evidence/Link?component=I_chain&after=0.00000000-0000-0000-0000-000000000000",

@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from ciris_scoring.audit import compare
+from ciris_scoring.basics.errors import InputError
 from ciris_scoring.lab.embedded import Server
 from conftest import Database, copy_of, fresh_database
 from signed_batches import GENERATIONS, MIDDLE, Agent, batch
@@ -61,6 +63,40 @@ def test_of_one_agent_and_a_window(loaded, folder):
     several = command(loaded, "audit", folder, "--agent", "Probe")
     assert several.exit_code == 2 and "agents in the files are called 'Probe'" in several.output
     assert AGENT.hash in several.output
+    exit_code, found = audit(loaded, folder, "--agent", f"hash:{AGENT.hash}", *hour)
+    assert (exit_code, found["agents"]) == (0, [AGENT.hash])
+    beginning = command(loaded, "audit", folder, "--agent", f"hash:{AGENT.hash[:8]}")
+    assert beginning.exit_code == 2 and "no trace of an agent" in beginning.output
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "said"),
+    [
+        ("2026-06-02", "2026-06-01", "--from is 2026-06-02T00:00:00Z, which is not before --to"),
+        ("2026-06-01", "2026-06-01", "which is not before --to"),
+        ("2031-01-01", "2031-02-01", "Neither the files nor the database have a trace"),
+    ],
+)
+def test_a_range_without_traces_is_not_confirmed(loaded, folder, first, last, said):
+    result = command(loaded, "audit", folder, "--keys", folder / "keys.json", "--from", first, "--to", last)
+    assert result.exit_code == 2 and said in result.output and "Confirmed" not in result.output
+
+
+def test_a_hash_and_the_name_of_another_agent_are_ambiguous(database):
+    """The agent chose its name, and must not be taken for the one whose hash that is."""
+    rows = {"4107c26f": "Link", "4107c26f00": "4107c26f", "da3f0851": "Haven"}
+    with database.connect() as connection:
+        connection.execute("create temporary table incoming (agent_id_hash text, agent_name text)")
+        for row in rows.items():
+            connection.execute("insert into incoming values (%s, %s)", row)
+        with pytest.raises(InputError, match="2 agents in the files") as raised:
+            compare._agents(connection, "4107c26f")
+        assert "hash:4107c26f" in str(raised.value.hint)
+        assert compare._agents(connection, "hash:4107c26f") == ["4107c26f"]
+        connection.execute("update incoming set agent_name = 'Latch' where agent_name = '4107c26f'")
+        assert compare._agents(connection, "4107c26f") == ["4107c26f"]
+        assert compare._agents(connection, "Haven") == ["da3f0851"]
+        assert compare._agents(connection, None) == sorted(rows)
 
 
 def test_without_the_key_nothing_is_confirmed(loaded, folder):

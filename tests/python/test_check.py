@@ -6,6 +6,7 @@ import json
 
 import psycopg
 
+from ciris_scoring.lab.embedded import SCHEMA
 from command_line import at, invoke, refused
 from conftest import Database
 from pipeline import create_loose_sources
@@ -65,7 +66,42 @@ def test_a_fit_database_says_what_a_run_would_do(scored_sample: Database) -> Non
     assert found["run"]["published_until"].startswith("2026-06-15") and found["run"]["traces"] == 0
     assert found["run"]["seconds"] > 0
     text = invoke("check", *at(scored_sample), *as_of)
-    assert text.exit_code == 0 and text.stdout.startswith("Fit. A run would score 0 traces")
+    assert text.exit_code == 0 and text.stdout.startswith("Fit. A run would find no trace after 2026-06-15")
+    assert "newest trace" not in text.stdout and found["run"]["newest_trace_days"] < 1
+
+
+def test_old_data_are_said(scored_sample: Database) -> None:
+    """The sample's newest trace is of 14 June: 163 days before 25 November."""
+    place = at(scored_sample)
+    later = ("--vars", "{ciris_as_of: 2026-11-25}")
+    said = "The newest trace is 163 days older than that: check whether traces still arrive."
+    assert said in invoke("check", *place, *later).stdout
+    found = json.loads(invoke("check", "--json", *place, *later).stdout)["run"]
+    assert 162 < found["newest_trace_days"] < 164
+    day_after = ("--vars", "{ciris_as_of: 2026-06-16}")
+    assert "newest trace" not in invoke("check", *place, *day_after).stdout
+    sooner = ("--vars", "{ciris_as_of: 2026-06-16, ciris_scoring_parameters: {silent_days: 1}}")
+    assert "The newest trace is 1 days older" in invoke("check", *place, *sooner).stdout
+
+
+def test_the_time_of_an_increment_is_not_estimated_by_a_full_run(scored_sample: Database) -> None:
+    """The only run scored the whole history; it says nothing about an increment without a trace."""
+    place = [*at(scored_sample), "--vars", "{ciris_as_of: 2026-06-15}"]
+    runs = f"{SCHEMA}_intermediate.int_runs"
+    with scored_sample.connect() as connection:
+        connection.execute(f"create table {SCHEMA}.runs_before as select * from {runs}")
+        try:
+            connection.execute(f"update {runs} set ended_at = started_at + interval '278 seconds'")
+            assert json.loads(invoke("check", "--json", *place).stdout)["run"]["seconds"] == 12
+            connection.execute(
+                f"insert into {runs} (run_id, started_at, ended_at, command, outcome, is_full_refresh, final_until)"
+                " values (gen_random_uuid(), now(), now() + interval '9 seconds', 'run', 'published', false, now())"
+            )
+            assert json.loads(invoke("check", "--json", *place).stdout)["run"]["seconds"] == 9
+        finally:
+            connection.execute(f"truncate {runs}")
+            connection.execute(f"insert into {runs} select * from {SCHEMA}.runs_before")
+            connection.execute(f"drop table {SCHEMA}.runs_before")
 
 
 def test_what_refuses_a_run_makes_it_unfit(scored_sample: Database) -> None:

@@ -45,6 +45,61 @@ def change_profile(database: Database, **changes: object) -> None:
     path.write_text(yaml.safe_dump(profile))
 
 
+# --- paths ------------------------------------------------------------------------------------------------------------
+
+LONG_NAME = "y" * 300
+LONG_PATH = "/abcd" * 1_000
+JUST_SHORT_ENOUGH = "/tmp" + "/abcd" * 817  # a file in it is too long
+UNUSABLE_PATHS = {
+    "a\0b": "NUL character",
+    f"/tmp/{LONG_NAME}": "305 characters",
+    LONG_PATH: "5,000 characters",
+}
+OPTIONS_WITH_PATHS = [
+    *(("check", option) for option in ("--profiles-dir", "--project-dir")),
+    *(("run", option) for option in ("--report", "--keys", "--from-batches")),
+    *(("report", "--output"), ("init",), ("load",), ("audit",)),
+    *(("load", "batches.json", "--keys"), ("audit", "batches.json", "--keys")),
+    *(("stop", "--project-dir"), ("serve", "--profiles-dir"), ("explain", "Link", "--project-dir")),
+]
+
+
+@pytest.mark.parametrize("path", UNUSABLE_PATHS, ids=["nul", "long name", "long path"])
+@pytest.mark.parametrize("arguments", OPTIONS_WITH_PATHS, ids=" ".join)
+def test_a_path_that_cannot_be_looked_up_is_named(arguments, path):
+    result = invoke(*arguments, path)
+    assert result.exit_code == 2 and UNUSABLE_PATHS[path] in result.stderr
+    assert len(result.stderr) < 600
+
+
+@pytest.mark.parametrize("folder", [f"/tmp/{LONG_NAME}", LONG_PATH, JUST_SHORT_ENOUGH, "loop/x"])
+def test_a_profiles_folder_that_cannot_be_looked_up_is_named(folder, tmp_path, monkeypatch):
+    (tmp_path / "loop").symlink_to("loop")
+    monkeypatch.chdir(REPOSITORY)
+    named = str(tmp_path / folder)
+    monkeypatch.setenv("DBT_PROFILES_DIR", named)
+    error, hint = refused(invoke("check"), 2)
+    assert error.startswith("Error: The profile cannot be looked up: ") and len(error) < 300
+    assert "DBT_PROFILES_DIR" in hint
+    monkeypatch.delenv("DBT_PROFILES_DIR")
+    monkeypatch.setenv("HOME", named)
+    assert "cannot be looked up" in refused(invoke("check"), 2)[0]
+
+
+@pytest.mark.parametrize("arguments", OPTIONS_WITH_PATHS, ids=" ".join)
+def test_a_path_that_is_just_short_enough_ends_in_a_message(arguments, database):
+    place = [] if arguments[0] in ("init", "stop") or "-dir" in arguments[-1] else at(database)
+    result = invoke(*arguments, JUST_SHORT_ENOUGH, *place)
+    assert result.exit_code in (1, 2) and result.stdout + result.stderr  # and no traceback
+
+
+def test_a_loop_of_symbolic_links_is_named(tmp_path):
+    (tmp_path / "loop").symlink_to("loop")
+    for arguments in OPTIONS_WITH_PATHS:
+        result = invoke(*arguments, tmp_path / "loop" / "x")
+        assert result.exit_code == 2 and "lead back to themselves" in result.stderr, arguments
+
+
 # --- help ----------------------------------------------------------------------------------------------------------
 
 
@@ -416,7 +471,7 @@ PROJECT = {
             r_score, r_score as r_score_low, r_score as r_score_high,
             r_score as capacity_score_steady, 0.61::float8 as capacity_score_steady_low,
             r_score as capacity_score_steady_high, 0::float8 as mttr_hours_steady_minus_weekly,
-            0::float8 as q_deferral_steady_minus_weekly, now() as scored_at
+            0::float8 as q_deferral_steady_minus_weekly, 0.6::float8 as verdict_threshold, now() as scored_at
         from {{ ref('int_resilience') }}
         """,
     "models/marts/fct_fleet_capacity.sql": """

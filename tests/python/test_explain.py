@@ -154,10 +154,31 @@ def test_an_agent_is_a_hash_or_its_beginning_a_name_also_a_former_one_or_a_label
     assert explain(project, agent, None, None, None)["score"]["agent_id_hash"] == meant
 
 
-def test_a_name_that_another_bore_is_ambiguous(scored_sample):
-    error, _ = refused(invoke(scored_sample, "Haven"))
-    assert error.startswith("2 agents are or were called 'Haven'")
-    assert f"Morpheus ({MORPHEUS})" in error and "Haven (aff0528b" in error
+def test_a_name_means_its_present_bearer_with_a_note(project, scored_sample):
+    note = f"Another agent once had this name: {MORPHEUS}."
+    explanation = explain(project, "Haven", None, None, None)
+    assert (explanation["score"]["agent_name"], explanation["agent_note"]) == ("Haven", note)
+    page = invoke(scored_sample, "Haven").stdout
+    assert page.startswith("Haven (aff0528b") and note in page
+    by_hash = explain(project, explanation["score"]["agent_id_hash"], None, None, None)
+    assert by_hash["agent_note"] is None
+
+
+@pytest.mark.parametrize("name", [LINK, LINK[:8], "Link (4107c26f)"], ids=["hash", "beginning", "label"])
+def test_a_name_like_the_hash_or_label_of_another_agent_is_ambiguous(scored_sample, marts, name):
+    marts.execute("update dim_agents set agent_name = %s where agent_id_hash = %s", [name, MIRE])
+    error, hint = refused(invoke(scored_sample, name))
+    assert error.startswith("2 agents are or were called") and LINK in error and MIRE in error
+    assert f"hash:{LINK}" in hint
+    for agent_id_hash in (LINK, MIRE):
+        found = json.loads(invoke(scored_sample, f"hash:{agent_id_hash}", "--json").stdout)
+        assert found["score"]["agent_id_hash"] == agent_id_hash
+
+
+def test_a_hash_like_the_name_of_another_agent_is_ambiguous(scored_sample, marts):
+    marts.execute("update dim_agents set agent_id_hash = 'Link' where agent_id_hash = %s", [MIRE])
+    error, _ = refused(invoke(scored_sample, "Link"))
+    assert error.startswith("2 agents are or were called 'Link'")
 
 
 def test_several_agents_of_one_name_are_listed(scored_sample, marts):
@@ -166,7 +187,7 @@ def test_several_agents_of_one_name_are_listed(scored_sample, marts):
     assert error == (
         f"2 agents are or were called 'Link', or have a hash that begins so: Link ({LINK}), Link ({MIRE})."
     )
-    assert hint == "Give the hash, or more of it."
+    assert hint == f"Give more of the hash, or the whole hash after 'hash:', for example hash:{LINK}."
     assert invoke(scored_sample, LINK[:4]).exit_code == 0
 
 

@@ -286,7 +286,10 @@ def test_a_run_without_one_of_the_marts_publishes_none(database):
     before = marts(database)
     outcome = dbt(database, "build", "--exclude", "fct_record_signs", variables={"ciris_as_of": NEWEST})
     assert not outcome.succeeded
-    assert "The marts change together, but fct_record_signs of schema ciris has no rows of this run" in outcome.said
+    assert (
+        "The marts change together, but fct_record_signs of schema ciris has no rows of this run"
+        in outcome.said
+    )
     assert published(marts(database)) == published(before)
 
 

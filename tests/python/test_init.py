@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from ciris_scoring import init as init_module
 from ciris_scoring.basics.project import load_project
 from ciris_scoring.cli import main
 from ciris_scoring.project_files import PARTS
@@ -98,6 +99,57 @@ def test_no_help_names_what_an_installed_package_does_not_bring():
     for name, command in {"": main, **main.commands}.items():
         told = CliRunner().invoke(main, [*filter(None, [name]), "--help"]).stdout
         assert command.help and not re.search(r"docs/|README|[Mm]akefile|make ", told), name
+
+
+@pytest.mark.parametrize(
+    "folder",
+    [
+        *("/", "/etc", "/etc/ciris", "/usr", "/usr/share/ciris", "/bin", "/dev", "/proc/ciris", "/sys/ciris"),
+        *(
+            "/boot",
+            "/var",
+            "/var/lib",
+            "/var/log/ciris",
+            "/tmp",
+            "/home",
+            "/srv",
+            "/usr/local",
+            "/usr/local/bin",
+        ),
+        *("/tmp/../etc/ciris", "//etc", "/usr/local/../share"),
+    ],
+)
+def test_a_folder_of_the_system_is_refused(folder, monkeypatch):
+    monkeypatch.setattr(init_module, "_write", lambda _: pytest.fail("it would have written"))
+    failed = CliRunner().invoke(main, ["init", folder])
+    assert failed.exit_code == 2 and "the system" in failed.stderr and folder in failed.stderr
+    assert "Hint: Name a folder of yours" in failed.stderr
+
+
+def test_a_link_to_a_folder_of_the_system_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(init_module, "_write", lambda _: pytest.fail("it would have written"))
+    (tmp_path / "link").symlink_to("/etc")
+    failed = CliRunner().invoke(main, ["init", str(tmp_path / "link" / "ciris")])
+    assert failed.exit_code == 2 and "/etc" in failed.stderr
+    monkeypatch.chdir("/usr/share")
+    here = CliRunner().invoke(main, ["init"])
+    assert here.exit_code == 2 and "the system's /usr" in here.stderr
+
+
+@pytest.mark.parametrize(
+    "folder",
+    [
+        "/home/ann/ciris",
+        "/srv/ciris",
+        "/opt/ciris",
+        "/var/lib/ciris",
+        "/usr/local/ciris",
+        "/tmp/ciris",
+        "/root",
+    ],
+)
+def test_a_folder_of_a_user_or_program_is_not_of_the_system(folder):
+    assert init_module._system_folder(Path(folder)) is None
 
 
 def test_a_folder_that_cannot_be_written_to_is_named(tmp_path):

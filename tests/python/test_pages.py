@@ -5,13 +5,16 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import os
 import re
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qsl, urlsplit
 
 import psycopg
 import pytest
@@ -19,7 +22,7 @@ from click.testing import Result
 
 import command_line
 from ciris_scoring.basics.decimals import cut
-from ciris_scoring.basics.errors import CirisError
+from ciris_scoring.basics.errors import CirisError, InputError
 from ciris_scoring.basics.run_lock import run_lock
 from ciris_scoring.basics.terminal import fitted
 from ciris_scoring.lab.embedded import SCHEMA
@@ -246,7 +249,7 @@ def test_an_agent_is_that_of_the_marts(marts):
         "What it could mend: broken chain of evidence (i_chain) 0.205, deferrals judged poor (q_deferral) 0.135"
         in page.text
     )
-    assert "−0.098 since 2026-06-08 (0.635)" in page.text
+    assert "−0.098 since 2026-06-08 (0.637)" in page.text
     assert "Review at threshold 0.6: 0.6 lies inside 0.45 to 0.68; broken chain." in page.text
     at_last = Parsed(pages.agent_page(marts, MARTS, "Link", now=NOW, threshold=0.7))
     assert "Withhold at threshold 0.7: 0.45 to 0.68 lies below 0.7; broken chain." in at_last.text
@@ -326,14 +329,16 @@ def test_names_of_several_agents_are_folded_with_their_spread(marts):
 
 def test_who_is_meant(marts):
     for nobody in ("", " ", "nobody", "a\0b", "\ud800", "' or true --", "x" * 10_000):
-        assert agents.find(Marts(marts, MARTS), nobody) == []
+        assert agents.find(Marts(marts, MARTS), nobody).agents == []
         assert "There is no such agent" in instead(pages.agent_page, marts, MARTS, nobody).html
     marts.execute("update dim_agents set agent_name = 'Ally' where agent_name in ('Link', 'Fable')")
     several = instead(pages.agent_page, marts, MARTS, "Ally")
     assert several.status == 409
     page = Parsed(several.html)
     assert "2 agents have or had this name" in page.text
-    assert f"agent?agent_id={LINK}&window_days=7" in [a.get("href") for tag, a in page.tags if tag == "a"]
+    assert f"agent?agent_id=hash%3A{LINK}&window_days=7" in [
+        a.get("href") for tag, a in page.tags if tag == "a"
+    ]
 
 
 def test_events_are_told_once_for_neighbouring_days(marts):
@@ -458,10 +463,10 @@ def test_no_name_becomes_markup(marts):
 
 def test_links_hold_any_hash():
     links = ServedLinks(frozenset({"i_chain"}))
-    assert links.agent("../a b&c?#é", 7) == "agent?agent_id=..%2Fa+b%26c%3F%23%C3%A9&window_days=7"
+    assert links.agent("../a b&c?#é", 7) == "agent?agent_id=hash%3A..%2Fa+b%26c%3F%23%C3%A9&window_days=7"
     evidence = links.evidence("a/b c", "i_chain", AS_OF, 7)
     assert evidence == (
-        "evidence?agent_id=a%2Fb+c&component=i_chain&window_days=7&as_of=2026-06-15T00%3A00%3A00Z"
+        "evidence?agent_id=hash%3Aa%2Fb+c&component=i_chain&window_days=7&as_of=2026-06-15T00%3A00%3A00Z"
     )
     assert links.evidence("a", "ece", AS_OF, 7) is None
     within = ReportLinks.to([LINK, "a b", "<x>"])
@@ -621,6 +626,90 @@ def test_without_scores_there_is_no_report(database, tmp_path):
     result = invoke("report", database, "--output", file)
     assert result.exit_code == 1 and "no score is published there" in result.stderr
     assert file.read_text() == "older"
+
+
+def test_a_symbolic_link_stays_and_its_file_is_replaced(tmp_path):
+    (tmp_path / "reports").mkdir()
+    file, link = tmp_path / "reports" / "fleet.html", tmp_path / "link.html"
+    for target in (Path("reports/fleet.html"), file):
+        link.unlink(missing_ok=True)
+        link.symlink_to(target)
+        for text in ("first", "second"):  # the file is not there at first
+            report.check_place(link)
+            report.write(text, link)
+            assert link.readlink() == target and file.read_text() == text and not file.is_symlink()
+        file.unlink()
+    assert not list((tmp_path / "reports").iterdir())
+    nowhere = tmp_path / "nowhere.html"
+    nowhere.symlink_to(tmp_path / "missing" / "fleet.html")
+    with pytest.raises(InputError, match="there is no folder"):
+        report.check_place(nowhere)
+    loop = tmp_path / "loop.html"
+    loop.symlink_to(loop)
+    with pytest.raises(InputError, match="lead back to themselves"):
+        report.check_place(loop)
+    with pytest.raises(CirisError, match="cannot be written"):
+        report.write("text", loop)
+    assert loop.is_symlink()
+
+
+def test_a_report_is_written_to_a_device_a_pipe_or_an_open_file(tmp_path):
+    """They stay what they are; an open file keeps what is in it."""
+    device, pipe, opened_file = Path("/dev/null"), tmp_path / "pipe", tmp_path / "out"
+    report.check_place(device)
+    report.write("text", device)
+    assert device.is_char_device()
+    os.mkfifo(pipe)
+    with ThreadPoolExecutor(1) as reader:
+        received = reader.submit(pipe.read_text)
+        report.check_place(pipe)
+        report.write("text", pipe)
+        assert received.result(30) == "text"
+    assert pipe.is_fifo()
+    opened_file.write_text("before ")
+    number = opened_file.stat().st_ino
+    with opened_file.open("a") as stream:
+        place = Path(f"/dev/fd/{stream.fileno()}")
+        report.check_place(place)
+        report.write("text", place)
+    assert opened_file.read_text() == "before text" and opened_file.stat().st_ino == number
+    with pytest.raises(CirisError, match="No space left"):
+        report.write("text", Path("/dev/full"))
+
+
+def test_a_report_does_not_overwrite_a_disk(monkeypatch, tmp_path):
+    monkeypatch.setattr(Path, "is_block_device", lambda _: True)
+    with pytest.raises(InputError, match="it is a disk"):
+        report.check_place(tmp_path / "disk")
+
+
+def test_every_link_of_a_page_means_an_agent_that_another_is_named_like(marts):
+    """Another agent is named like the hash: the links of the pages lead to the agent nevertheless."""
+    marts.execute("update dim_agents set agent_name = %s where agent_name = 'Fable'", [LINK])
+    assert instead(pages.agent_page, marts, MARTS, LINK).status == 409
+    agent = f"hash:{LINK}"
+    shown = {
+        "agent": Parsed(pages.agent_page(marts, MARTS, agent)),
+        "compare": Parsed(pages.compare_page(marts, MARTS, agent)),
+        "both": Parsed(pages.compare_page(marts, MARTS, agent, "Latch")),
+        "evidence": Parsed(pages.evidence_page(marts, MARTS, agent, "i_chain")),
+        "signs": Parsed(pages.signs_page(marts, MARTS, agent)),
+        "fleet": Parsed(pages.fleet_page(marts, MARTS)),
+        "alerts": Parsed(pages.alerts_page(marts, MARTS)),
+    }
+    for name, page in shown.items():
+        given = [
+            value
+            for tag, a in page.tags
+            if tag == "a" and "href" in a
+            for parameter, value in parse_qsl(urlsplit(a["href"]).query)
+            if parameter in ("agent_id", "other_id")
+        ]
+        given += [a["value"] for tag, a in page.tags if tag == "input" and a.get("name") == "agent_id"]
+        given += [
+            a["value"] for tag, a in page.tags if tag == "option" and "value" in a and name == "compare"
+        ]
+        assert given and all(value.startswith("hash:") for value in given), (name, given)
 
 
 def test_a_report_that_cannot_be_written_leaves_the_older_one(tmp_path, monkeypatch):

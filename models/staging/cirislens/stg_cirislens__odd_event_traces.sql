@@ -13,7 +13,7 @@
     events of a trace at each use. Grain: trace (agent and trace_id), as often as later events were found. Only the agent
     is nullable. Empty where the source holds whole traces. -#}
 {%- set events_from = events_from() -%}
-{%- set events_known_until = events_known_until() if events_from is not none else none -%}
+{%- set known_until = events_known_until() if events_from is not none else none -%}
 {%- set verdicts = relation_as_left('int_trace_verdicts') if events_from is not none else none -%}
 with recent as (
 
@@ -32,7 +32,7 @@ with recent as (
 
 ),
 
-{% if events_known_until is not none %}
+{% if known_until is not none %}
 arrived_late as (
 
     select distinct
@@ -40,7 +40,7 @@ arrived_late as (
         trace_id
     from {{ ref('stg_cirislens__trace_events') }}
     where
-        event_id > {{ events_known_until }}
+        event_id > {{ known_until }}
         and ts < {{ events_from }}
 
 ),
@@ -65,7 +65,7 @@ found as (
         )
         {% endif %} as is_complete
     from recent
-    {% if events_known_until is not none %}
+    {% if known_until is not none %}
 
     union all
 

@@ -15,12 +15,14 @@ from psycopg.rows import dict_row
 from ciris_scoring.audit.incoming import copy_incoming, key_uses, refuse_foreign_keys
 from ciris_scoring.audit.keys import Key, read_keys
 from ciris_scoring.audit.load import SHOWN_PROBLEMS, Summary, problem_lines, read_batches
+from ciris_scoring.basics import as_of as as_of_time
 from ciris_scoring.basics.connection import connect, one_row
 from ciris_scoring.basics.errors import InputError
 from ciris_scoring.basics.project import Project
 from ciris_scoring.basics.source_schema import TRACE_COLUMNS
 from ciris_scoring.basics.statements import column_list
 from ciris_scoring.basics.terminal import aligned, fitted, plural, printable
+from ciris_scoring.reading.agents import WHOLE_HASH, whole_hash
 
 KEPT = 10_000
 """Discrepancies listed; more are only counted."""
@@ -116,9 +118,15 @@ def audit(
     :param agent: hash of an agent, the beginning of one, or a name; None for every agent in the files.
     :param window: from, and up to but without; None for no bound.
     :param every_problem: keep problems of every batch and key, not only the first ones of all.
-    :raises InputError: a file of keys is none, or the files hold no trace of the agent.
+    :raises InputError: a file of keys is none, the files hold no trace of the agent, or nothing is in the window.
     :raises DatabaseError: the database refuses.
     """
+    first, last = window
+    if first is not None and last is not None and first >= last:
+        raise InputError(
+            f"--from is {as_of_time.text(first)}, which is not before --to, {as_of_time.text(last)}.",
+            "Traces from --from on and before --to are compared.",
+        )
     summary = Summary(most_problems=None if every_problem else SHOWN_PROBLEMS)
     keys: dict[str, Key] = {}
     for path in keys_files:
@@ -137,6 +145,11 @@ def audit(
             connection.execute("select count(*), count(*) filter (where signature_verified) from raw")
         )
         result.in_database = one_row(connection.execute("select count(*) from claimed"))[0]
+        if not result.in_files and not result.in_database and window != (None, None):
+            raise InputError(
+                "Neither the files nor the database have a trace in the range of --from and --to.",
+                "Nothing was compared. Give another range.",
+            )
         result.chain = _breaks(connection)
         result.add(_differing_keys(connection, registry, keys))
         result.add(_differing(connection))
@@ -192,17 +205,25 @@ def _agents_of_keys(
 
 def _agents(connection: psycopg.Connection, agent: str | None) -> list[str]:
     query = """
-        select distinct agent_id_hash from incoming
-        where %(agent)s::text is null or starts_with(agent_id_hash, %(agent)s) or agent_name = %(agent)s
+        select agent_id_hash, coalesce(bool_or(agent_name = %(agent)s), false) as is_name
+        from incoming
+        where
+            %(agent)s::text is null
+            or agent_id_hash = %(hash)s
+            or (%(hash)s::text is null and (starts_with(agent_id_hash, %(agent)s) or agent_name = %(agent)s))
+        group by agent_id_hash
     """
-    agents = sorted(found for (found,) in connection.execute(query, {"agent": agent}))
+    values: dict[str, str | None] = {"agent": agent, "hash": None}
+    if agent is not None and agent.startswith(WHOLE_HASH):
+        values["hash"] = agent.removeprefix(WHOLE_HASH)
+    is_name: dict[str, bool] = dict(sorted(connection.execute(query, values).fetchall()))
+    # A whole hash takes precedence over beginnings of hashes, but not over names, which agents choose themselves.
+    agents = [one for one in is_name if agent not in is_name or one == agent or is_name[one]]
     if agent is not None and len(agents) > 1:
-        if agent in agents:
-            return [agent]
         raise InputError(
             f"{len(agents)} agents in the files are called {agent!r} or have a hash that begins so: "
             f"{', '.join(agents[:10])}{' and more' if len(agents) > 10 else ''}.",
-            "Give the hash, or more of it.",
+            f"Give more of the hash, or the whole hash after {WHOLE_HASH!r}, for example {whole_hash(agents[0])}.",
         )
     if not agents:
         of_whom = "any agent" if agent is None else f"an agent {agent!r}"

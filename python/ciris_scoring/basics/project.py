@@ -18,6 +18,7 @@ import yaml
 from psycopg import sql
 
 from ciris_scoring.basics.errors import InputError, ProfileError, one_line, shown
+from ciris_scoring.basics.paths import fault_of_path
 from ciris_scoring.basics.relations import PACKAGE
 from ciris_scoring.basics.source_schema import DEFAULT_SCHEMA, SOURCE_TABLES
 
@@ -154,6 +155,11 @@ def load_project(
     cli_vars = dict(cli_vars or {})
     project_dir = find_project(project_dir)
     profiles_dir = profiles_dir or Path(os.environ.get("DBT_PROFILES_DIR") or default_profiles_dir())
+    if fault := fault_of_path(profiles_dir / "profiles.yml"):
+        raise ProfileError(
+            f"The profile cannot be looked up: {fault}",
+            "--profiles-dir and the environment variable DBT_PROFILES_DIR name the profile's folder.",
+        )
     profiles_dir = profiles_dir.resolve()
     if not (profiles_dir / "profiles.yml").is_file():
         raise ProfileError(

@@ -1,6 +1,7 @@
 """Is a database fit for a run, and what would the run do? Writes nothing."""
 
 import json
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from typing import Any
@@ -51,7 +52,8 @@ class Fitness:
     parameters: dict[str, Any] = field(default_factory=dict)
     """Scoring parameters in force, by name."""
     run: dict[str, Any] | None = None
-    """What a run would do: as_of, published_until, traces (in no published score yet), seconds (a rough estimate)."""
+    """What a run would do: as_of, published_until, traces (in no published score yet), newest_trace_days (age of the
+    newest trace at the as-of; None without one), seconds (a rough estimate)."""
     faults: list[dict[str, str | None]] = field(default_factory=list)
     """Faults that would stop a run: message and hint."""
     remarks: list[str] = field(default_factory=list)
@@ -146,11 +148,16 @@ def _plan(
         "select count(*) from {} where traced_at < %s and traced_at >= coalesce(%s::timestamptz, '-infinity')"
     ).format(traced_times(connection, project))
     [n_traces] = one_row(connection.execute(query, [moment, published_until]))
+    age = sql.SQL(
+        "select extract(epoch from %s - max(traced_at)) / 86400 from {} where traced_at < %s"
+    ).format(traced_times(connection, project))
+    [days] = one_row(connection.execute(age, [moment, moment]))
     last = None if published_until is None else _seconds_of_last_increment(connection, relations)
     return {
         "as_of": as_of_time.text(moment),
         "published_until": published_until,
         "traces": n_traces,
+        "newest_trace_days": None if days is None or not days.is_finite() else round(float(days), 1),
         "seconds": round(last or SECONDS_OF_A_RUN + n_traces * SECONDS_OF_A_TRACE),
     }
 
@@ -162,7 +169,7 @@ def _seconds_of_last_increment(connection: psycopg.Connection, relations: Relati
         """
         select extract(epoch from ended_at - started_at)::float8
         from {}
-        where outcome = 'published' and command = 'run'
+        where outcome = 'published' and command = 'run' and not is_full_refresh and final_until is not null
         order by started_at desc
         limit 1
         """
@@ -185,12 +192,8 @@ def page(fitness: Fitness) -> str:
             *([f"  {fault['hint']}"] if fault["hint"] else []),
         ]
     if fitness.run is not None:
-        run = fitness.run
-        since = f"after {run['published_until']}" if run["published_until"] else "of the whole history"
-        lines.append(
-            f"Fit. A run would score {plural(run['traces'], 'trace')} {since}, as of {run['as_of']}, "
-            f"in about {run['seconds']:,} s. Nothing was written."
-        )
+        silent_days = fitness.parameters["silent_days"]
+        lines.append(f"Fit. {_of_run(fitness.run, silent_days)} Nothing was written.")
     lines += [*fitness.remarks, "", fitness.place]
     if fitness.role is not None:
         lines[-1] += f", role {fitness.role!r}, PostgreSQL {fitness.server_version}, {fitness.encoding}"
@@ -209,6 +212,24 @@ def page(fitness: Fitness) -> str:
         values = [(name, str(value)) for name, value in fitness.parameters.items()]
         lines += ["", *aligned(("scoring parameter", "value"), values)]
     return "\n".join(lines)
+
+
+def _of_run(run: Mapping[str, Any], silent_days: int) -> str:
+    """Write what a run would do, in sentences.
+
+    :param silent_days: age in days from which the newest trace is old, as in the alert silent.
+    """
+    if run["published_until"] is None:
+        what = f"A run would score {plural(run['traces'], 'trace')} of the whole history"
+    elif run["traces"]:
+        what = f"A run would score {plural(run['traces'], 'trace')} after {run['published_until']}"
+    else:
+        what = f"A run would find no trace after {run['published_until']}"
+    said = f"{what}, as of {run['as_of']}, in about {run['seconds']:,} s."
+    days = run["newest_trace_days"]
+    if days is not None and days >= silent_days:
+        said += f" The newest trace is {days:,.0f} days older than that: check whether traces still arrive."
+    return said
 
 
 def _read_as(column: dict[str, Any]) -> str:

@@ -11,6 +11,24 @@ from ciris_scoring.reading.marts import Marts, grouped
 VerdictName = Literal["review", "withhold", "keep", "wait", "grant"]
 VERDICTS: tuple[VerdictName, ...] = get_args(VerdictName)
 """What needs attention most comes first."""
+AlertKind = Literal["low_capacity", "broken_chain", "falling", "episode", "silent"]
+"""Kinds of fct_capacity_alerts."""
+SignName = Literal[
+    "contradicted_null",
+    "shared_key",
+    "unreported",
+    "deferrals_left_open",
+    "deferrals_escalated",
+    "new_identity",
+    "phase_churn",
+    "volume_jump",
+    "renumbered",
+    "key_turnover",
+    "repeated_records",
+    "constant_value",
+]
+"""Signs of fct_record_signs."""
+RaisedName = Literal[AlertKind, SignName]
 REVIEWING = ("broken_chain", "falling", "episode", "silent")
 """Alerts that ask for a look first; a critical low_capacity and every sign do so too."""
 AS_OFS = 400

@@ -78,13 +78,14 @@ def explain(
     with connect(project) as connection, read_only(connection):
         marts = Marts(connection, read_relations(project))
         marts.require()
-        agent_id_hash = _find_agent(marts, agent)
+        agent_id_hash, note = _find_agent(marts, agent)
         as_ofs = history.as_ofs(marts, agent_id_hash)
         score = _find_score(marts, agent_id_hash, as_ofs, moment, window_days)
         of_window = as_ofs[score["window_days"]]
         return {
             **_verdict(marts, score, threshold, is_newest=score["as_of"] == of_window[-1]),
             "score": score,
+            "agent_note": note,
             "parts": _parts(marts, score),
             "comparisons": _comparisons(marts, score),
             "since": None if earlier is None else _since(marts, score, earlier, of_window),
@@ -136,20 +137,22 @@ costs as (
 """
 
 
-def _find_agent(marts: Marts, agent: str) -> str:
-    """Hash of the one agent that is meant."""
+def _find_agent(marts: Marts, agent: str) -> tuple[str, str | None]:
+    """Hash of the one agent that is meant, and a note about others that once had its name."""
     if not agents.is_possible(agent):
         raise InputError(f"{shown(agent)} is no agent.", "Give a hash, the beginning of one, or a name.")
-    found = agents.find(marts, agent)
+    matches = agents.find(marts, agent)
+    found = matches.agents
     if len(found) == 1:
-        return found[0].agent_id_hash
+        return found[0].agent_id_hash, matches.note
     if found:
         named_agents = [_agent(row.agent_id_hash, row.agent_name) for row in found[:MAX_AGENTS]]
         more = [f"and {len(found) - MAX_AGENTS} more"] if len(found) > MAX_AGENTS else []
         raise InputError(
             f"{len(found)} agents are or were called {shown(agent)}, or have a hash that begins so: "
             f"{', '.join([*named_agents, *more])}.",
-            "Give the hash, or more of it.",
+            f"Give more of the hash, or the whole hash after {agents.WHOLE_HASH!r}, "
+            f"for example {agents.whole_hash(found[0].agent_id_hash)}.",
         )
     nearest = agents.near(marts, agent)
     raise InputError(
@@ -376,7 +379,7 @@ def page_width() -> int:
 def page(explanation: Mapping[str, Any]) -> str:
     """Write an explanation for people: as wide as the terminal, without colours, printable on any terminal."""
     sections = [
-        _score_lines(explanation["score"], explanation["verdict"]),
+        _score_lines(explanation["score"], explanation["verdict"], explanation["agent_note"]),
         _part_lines(explanation["parts"], explanation["score"]),
         _change_lines(explanation["comparisons"], explanation["since"]),
         _event_lines(explanation["events"]),
@@ -387,12 +390,13 @@ def page(explanation: Mapping[str, Any]) -> str:
     return "\n".join(fitted(printable(line), page_width()) for line in lines[:-1])
 
 
-def _score_lines(score: Row, judged: Row) -> list[str]:
+def _score_lines(score: Row, judged: Row, note: str | None) -> list[str]:
     low, high = score.get("capacity_score_low"), score.get("capacity_score_high")
     lines = [
         _agent(score["agent_id_hash"], score["agent_name"]),
         f"as-of {as_of_time.text(score['as_of'])}, window of {plural(score['window_days'], 'day')}, "
         f"{plural(score['n_traces'], 'trace')}",
+        *([note] if note else []),
         "",
         *_wrapped(
             judged["reason"].split("; "), f"Verdict at {judged['threshold']:g}: {judged['verdict']}: ", "; "

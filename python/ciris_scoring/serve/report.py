@@ -123,7 +123,15 @@ def check_place(file: Path) -> None:
     """
     if file.is_dir():
         raise InputError(f"The report cannot be written to {file}: it is a folder.", "Name a file.")
-    folder = file.parent
+    if file.is_block_device():
+        raise InputError(f"The report cannot be written to {file}: it is a disk.", "Name a file.")
+    if _is_special(file):
+        if not os.access(file, os.W_OK):
+            raise InputError(
+                f"The report cannot be written to {file}: it is not writable.", "Name another file."
+            )
+        return
+    folder = _real(file).parent
     if not folder.is_dir():
         raise InputError(
             f"The report cannot be written to {file}: there is no folder {folder}.", "Make it first."
@@ -137,10 +145,18 @@ def check_place(file: Path) -> None:
 def write(text: str, file: Path) -> None:
     """Put a report in place of an older one, at once: whoever reads the file sees the one or the other.
 
+    A symbolic link stays, and the file that it names is replaced. To a device, a pipe or an open file such as
+    /dev/stdout the text is written.
+
     :raises CirisError: the file cannot be written; an older one is as it was.
     """
     temporary = None
     try:
+        if _is_special(file):
+            with file.open("a", encoding="utf-8", newline="\n") as stream:
+                stream.write(text)
+            return
+        file = _real(file)
         descriptor, temporary = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name[:40]}.")
         with os.fdopen(descriptor, "w", encoding="utf-8", newline="\n") as stream:
             stream.write(text)
@@ -155,6 +171,27 @@ def write(text: str, file: Path) -> None:
         if temporary is not None:
             with suppress(FileNotFoundError):
                 os.unlink(temporary)
+
+
+def _real(file: Path) -> Path:
+    """Return the file that a symbolic link names, or the file itself.
+
+    :raises InputError: the link leads back to itself.
+    """
+    real = Path(os.path.realpath(file)) if file.is_symlink() else file
+    if real.is_symlink():
+        raise InputError(
+            f"The report cannot be written to {file}: its symbolic links lead back to themselves.",
+            "Name another file.",
+        )
+    return real
+
+
+def _is_special(file: Path) -> bool:
+    """Whether it cannot be replaced by another file: a device, a pipe, or an open file such as /dev/stdout."""
+    folder = Path(os.path.realpath(file.parent))
+    is_open_file = file.is_symlink() and (folder == Path("/dev") or folder.is_relative_to("/proc"))
+    return file.exists() and (is_open_file or not file.is_file())
 
 
 def _umask() -> int:

@@ -58,7 +58,8 @@ def read_setting(session: Session, parameters: sql.SQL, windows: sql.SQL, run: s
     )
     [(scoring_period, as_of, cutoff, is_backfill)] = session.rows(
         sql.SQL(
-            "select scoring_period, as_of, case when isfinite(cutoff) then cutoff end, backfill_first is not null from {}"
+            "select scoring_period, as_of, case when isfinite(cutoff) then cutoff end, backfill_first is not null"
+            " from {}"
         ).format(run)
     )
     return Setting(

@@ -17,7 +17,7 @@ from starlette.responses import Response
 from ciris_scoring.basics import as_of as as_of_time
 from ciris_scoring.basics.errors import InputError
 from ciris_scoring.reading.agent import EXEMPT_ACTIONS, NON_EXEMPT_ACTIONS, attribution
-from ciris_scoring.reading.agents import find, is_possible, near
+from ciris_scoring.reading.agents import WHOLE_HASH, find, is_possible, near, whole_hash
 from ciris_scoring.reading.alerts import alerts as read_alerts
 from ciris_scoring.reading.evidence import RULES, read_evidence
 from ciris_scoring.reading.fleet import Score, capacity_over_time
@@ -31,7 +31,7 @@ from ciris_scoring.reading.parameters import parameters as read_parameters
 from ciris_scoring.reading.parameters import windows as read_windows
 from ciris_scoring.reading.publication import Publication, read_publication
 from ciris_scoring.reading.signs import signs as read_signs
-from ciris_scoring.reading.verdict import VerdictName
+from ciris_scoring.reading.verdict import AlertKind, RaisedName, SignName, VerdictName
 from ciris_scoring.reading.words import FACTOR_WORDS, published_words, weighs_most
 from ciris_scoring.serve.api import models
 from ciris_scoring.serve.api.answers import CSV, JSON, Answers, prefers_csv
@@ -81,8 +81,8 @@ scoring = APIRouter(prefix="/api/v1/scoring", tags=["scoring"])
 AgentId = Annotated[
     str,
     Path(
-        description="The agent's `agent_id_hash`, the beginning of it, its name, present or former, or its label; "
-        "it must mean exactly one agent.",
+        description="The agent's `agent_id_hash`, the beginning of it, its name or its label; a former name where no "
+        "agent has it now. It must mean exactly one agent. `hash:` before a whole hash means that agent in any case.",
         min_length=1,
         examples=["4107c26fee8baae4", "Link", "Link (4107c26f)"],
     ),
@@ -121,8 +121,13 @@ AskedThreshold = Annotated[
         description="Steady score that the permission asks for; by default that of the published verdicts.",
     ),
 ]
-AskedLimit = Annotated[int | None, Query(ge=1, le=DEEPEST, description="Most to answer; all by default.")]
-AskedOffset = Annotated[int, Query(ge=0, le=DEEPEST, description="How many to leave out before the first.")]
+AskedLimit = Annotated[
+    int | None,
+    Query(ge=1, le=DEEPEST, description="Maximum length of each list of the answer; all by default."),
+]
+AskedOffset = Annotated[
+    int, Query(ge=0, le=DEEPEST, description="Number of items to skip at the start of each list.")
+]
 
 
 async def _answers(request: Request) -> Answers:
@@ -231,9 +236,10 @@ async def _asked(
 TheAsked = Annotated[Asked, Depends(_asked)]
 
 
-def _one_agent(lens: Lens, asked: str) -> tuple[str, str]:
-    """Hash and name of the one agent that is meant."""
-    found = find(lens.marts, asked)
+def _one_agent(lens: Lens, asked: str) -> tuple[str, str, str | None]:
+    """Hash and name of the one agent that is meant, and a note about others that once had its name."""
+    matches = find(lens.marts, asked)
+    found = matches.agents
     if not found:
         detail = f"No agent is named {shown(asked)}, and no agent hash starts with it."
         nearest = near(lens.marts, asked) if is_possible(asked) else {}
@@ -244,17 +250,19 @@ def _one_agent(lens: Lens, asked: str) -> tuple[str, str]:
     if len(found) > 1:
         raise Problem(
             "ambiguous-agent",
-            f"{len(found)} agents are or were called {shown(asked)}, or have a hash that begins so: "
-            "give the agent_id_hash of one.",
+            f"{len(found)} agents are or were called {shown(asked)}, or have a hash that begins so. Give the whole "
+            f"agent_id_hash of one after {WHOLE_HASH!r}, such as {shown(whole_hash(found[0].agent_id_hash))}.",
             agents=found[:MOST_NAMED],
             agents_left_out=max(0, len(found) - MOST_NAMED),
         )
-    return found[0].agent_id_hash, name_of(found[0])
+    return found[0].agent_id_hash, name_of(found[0]), matches.note
 
 
-def _score(lens: Lens, asked: str, window_days: int, as_of: datetime | None = None) -> Score:
-    """Score of the one agent that is meant, at an as-of; its newest by default."""
-    agent_id_hash, name = _one_agent(lens, asked)
+def _score(
+    lens: Lens, asked: str, window_days: int, as_of: datetime | None = None
+) -> tuple[Score, str | None]:
+    """Score of the one agent that is meant, at an as-of, its newest by default; and a note about its name."""
+    agent_id_hash, name, note = _one_agent(lens, asked)
     has_none = f"{shown(name)} has no score with a window of {window_days} days"
     as_ofs = read_as_ofs(lens.marts, agent_id_hash).get(window_days)
     if not as_ofs:
@@ -263,7 +271,7 @@ def _score(lens: Lens, asked: str, window_days: int, as_of: datetime | None = No
     found = read_scores(lens.marts, at, window_days, agent_id_hash=agent_id_hash, raised_at=lens.raised_at)
     if not found:
         raise _not_then(has_none, at, as_ofs)
-    return found[0]
+    return found[0], note
 
 
 def _fleet_as_of(lens: Lens, asked: Asked) -> datetime | None:
@@ -283,12 +291,16 @@ def _next(request: Request, **more: str | int) -> str:
     return f"?{urlencode({**asked, **more})}"
 
 
-def _page(
-    request: Request, found: Sequence[Found], limit: int | None, offset: int
-) -> tuple[list[Found], str | None]:
-    """A page of what was found, and the address of the next one."""
-    end = len(found) if limit is None else offset + limit
-    return list(found[offset:end]), _next(request, offset=end) if end < len(found) else None
+def _page(found: Sequence[Found], limit: int | None, offset: int) -> list[Found]:
+    """A page of a list."""
+    return list(found[offset : None if limit is None else offset + limit])
+
+
+def _next_page(request: Request, limit: int | None, offset: int, *lists: Sequence[object]) -> str | None:
+    """The address of the next page of an answer's lists; None where this page ends all of them."""
+    if limit is None or offset + limit >= max(map(len, lists)):
+        return None
+    return _next(request, offset=offset + limit)
 
 
 def _not_then(has_none: str, as_of: datetime, published: list[datetime]) -> Problem:
@@ -308,9 +320,7 @@ async def fleet(
         models.Status | Literal["no_traces"] | None, Query(description="Only agents with this status.")
     ] = None,
     verdict: Annotated[VerdictName | None, Query(description="Only agents with this verdict.")] = None,
-    raised: Annotated[
-        str | None, Query(max_length=100, description="Only agents with this alert or sign, such as falling.")
-    ] = None,
+    raised: Annotated[RaisedName | None, Query(description="Only agents with this alert or sign.")] = None,
     threshold: AskedThreshold = None,
     sort: Annotated[
         str,
@@ -321,7 +331,8 @@ async def fleet(
 ) -> Response:
     """Every agent's score at an as-of, what to do about a permission, and the fleet in numbers.
 
-    `agents` holds agents with a score; those without one stand in `unscored`, with what they lack.
+    `agents` holds agents with a score; those without one are in `unscored`, with what they lack. `limit` and `offset`
+    cut both lists.
     """
 
     def fits(score: Score) -> bool:
@@ -339,9 +350,14 @@ async def fleet(
         scores = read_scores(marts, at, asked.window_days) if at else []
         chosen = sorted(filter(fits, scores), key=lambda score: score.agent_id_hash)
         chosen.sort(key=SORTED_BY[sort.removeprefix("-")], reverse=sort.startswith("-"))
-        page, after = _page(asked.request, chosen, limit, offset)
-        with_unscored = category is None and raised is None and verdict in (None, "wait")
-        unscored = lens.unscored(at, asked.window_days) if with_unscored else []
+        page = _page(chosen, limit, offset)
+        unscored = []
+        if category is None and verdict in (None, "wait"):
+            unscored = [
+                agent
+                for agent in lens.unscored(at, asked.window_days, raised)
+                if status in (None, agent.score_status)
+            ]
         return models.Fleet(
             timestamp=datetime.now(UTC),
             as_of=at,
@@ -350,9 +366,10 @@ async def fleet(
             total_agent_count=len(chosen),
             offset=offset,
             limit=limit,
-            next=after,
+            next=_next_page(asked.request, limit, offset, chosen, unscored),
             agents=[models.FleetScore.model_validate(members) for members in lens.members(page)],
-            unscored=[agent for agent in unscored if status in (None, agent.score_status)],
+            total_unscored_count=len(unscored),
+            unscored=_page(unscored, limit, offset),
             summary=lens.summary(at, asked.window_days, scores),
             cache=lens.cache,
         )
@@ -370,8 +387,9 @@ async def capacity(agent_id: AgentId, asked: TheAsked, threshold: AskedThreshold
 
     def build(marts: Marts, asked: Asked) -> models.Score:
         lens = asked.lens(marts, threshold)
-        [members] = lens.members([_score(lens, agent_id, asked.window_days, asked.as_of)])
-        return models.Score.model_validate({**members, "cache": lens.cache})
+        score, note = _score(lens, agent_id, asked.window_days, asked.as_of)
+        [members] = lens.members([score])
+        return models.Score.model_validate({**members, "agent_note": note, "cache": lens.cache})
 
     return await asked.answer(build)
 
@@ -386,8 +404,9 @@ async def factors(agent_id: AgentId, asked: TheAsked, threshold: AskedThreshold 
 
     def build(marts: Marts, asked: Asked) -> models.FactorsAnswer:
         lens = asked.lens(marts, threshold)
-        score = _score(lens, agent_id, asked.window_days, asked.as_of)
+        score, note = _score(lens, agent_id, asked.window_days, asked.as_of)
         [members] = lens.members([score])
+        members["agent_note"] = note
         for factor, words in FACTOR_WORDS.items():
             notes = {"notes": words.notes} if words.notes else {}
             members["factors"][factor] |= {
@@ -414,13 +433,25 @@ def _span(
     publication: Publication, days: int | None, begin: datetime | None, end: datetime | None
 ) -> tuple[datetime, datetime, datetime]:
     """First and last as-of of a page of a history, and of the whole."""
-    if publication.as_of is None:
+    newest = publication.as_of
+    if newest is None:
         raise Problem("no-score", "No score is published yet.")
-    end = end or publication.as_of
+    if begin is not None and end is not None and begin > end:
+        raise bad_parameter(
+            "from", f"is {as_of_time.text(begin)}, which is after to, {as_of_time.text(end)}."
+        )
+    end = end or newest
+    if begin is not None and begin > newest:
+        raise Problem(
+            "no-score",
+            f"No score is published at or after {as_of_time.text(begin)}. The newest as-of is "
+            f"{as_of_time.text(newest)}.",
+            as_ofs=[newest],
+        )
     if begin is None:
         span = min(timedelta(days=days or DEFAULT_DAYS), end - EARLIEST)
         return end - span, end, end
-    return begin, begin + min(timedelta(days=days or MOST_DAYS), max(end - begin, timedelta())), end
+    return begin, begin + min(timedelta(days=days or MOST_DAYS), end - begin), end
 
 
 @scoring.get(
@@ -466,22 +497,23 @@ async def history(
     asked_span = time_asked("from", first), time_asked("to", last)
     as_csv = prefers_csv(request.headers.get("accept"))
 
-    def read(marts: Marts) -> tuple[Score, list[Point], tuple[datetime, datetime, datetime]]:
+    def read(marts: Marts) -> tuple[Score, str | None, list[Point], tuple[datetime, datetime, datetime]]:
         publication = read_publication(marts)
         window = _window(publication, window_days)
         span = begin, end, _ = _span(publication, days, *asked_span)
-        score = _score(Lens(marts, publication, answers.cache()), agent_id, window)
+        score, note = _score(Lens(marts, publication, answers.cache()), agent_id, window)
         daily_at = MIDNIGHT if interval == "daily" else None
         agents = [score.agent_id_hash]
         histories = read_histories(marts, agents, window, first=begin, last=end, daily_at=daily_at)
-        return score, histories[score.agent_id_hash], span
+        return score, note, histories[score.agent_id_hash], span
 
     def build_json(marts: Marts) -> models.History:
-        score, points, (begin, end, whole) = read(marts)
+        score, note, points, (begin, end, whole) = read(marts)
         return models.History.model_validate(
             {
                 "agent_id_hash": score.agent_id_hash,
                 "agent_name": name_of(score),
+                "agent_note": note,
                 "window_days": score.window_days,
                 "period_days": -((begin - end) // timedelta(days=1)),
                 "from_": begin,
@@ -500,7 +532,7 @@ async def history(
         )
 
     def build_csv(marts: Marts) -> bytes:
-        score, points, _ = read(marts)
+        score, _, points, _ = read(marts)
         written = io.StringIO()
         writer = csv.DictWriter(written, CSV_COLUMNS, extrasaction="ignore")
         writer.writeheader()
@@ -525,7 +557,7 @@ async def alerts(
         float | None,
         Query(ge=0, le=1, description="Agents below this; the parameter low_capacity_threshold by default."),
     ] = None,
-    kind: Annotated[str | None, Query(max_length=100, description="Only alerts of this kind.")] = None,
+    kind: Annotated[AlertKind | None, Query(description="Only alerts of this kind.")] = None,
     severity: Annotated[
         Literal["critical", "warning"] | None, Query(description="Only alerts as severe.")
     ] = None,
@@ -533,7 +565,10 @@ async def alerts(
     limit: AskedLimit = None,
     offset: AskedOffset = 0,
 ) -> Response:
-    """Agents below a threshold, the lowest first, and the alerts at the as-of; filters and pages are of the alerts."""
+    """Agents below a threshold, the lowest first, and the window's alerts at the as-of, the critical ones first.
+
+    `kind` and `severity` choose alerts; `limit` and `offset` cut both lists.
+    """
 
     def build(marts: Marts, asked: Asked) -> models.Alerts:
         most = asked.publication.low_capacity_threshold if threshold is None else threshold
@@ -542,23 +577,25 @@ async def alerts(
         below = lens.below(most, at, asked.window_days)
         found = [
             alert
-            for alert in (read_alerts(marts, at) if at else [])
+            for alert in (read_alerts(marts, at, asked.window_days) if at else [])
             if kind in (None, alert.kind) and severity in (None, alert.severity)
         ]
-        page, after = _page(asked.request, found, limit, offset)
+        agents = _page(below, limit, offset)
         return models.Alerts(
             timestamp=datetime.now(UTC),
             as_of=at,
             threshold=most,
             window_days=asked.window_days,
-            alert_count=len(below),
-            agents=below,
+            alert_count=len(agents),
+            total_agent_count=len(below),
+            agents=agents,
             total_alert_count=len(found),
             offset=offset,
             limit=limit,
-            next=after,
+            next=_next_page(asked.request, limit, offset, below, found),
             alerts=[
-                models.Alert.model_validate({**asdict(alert), "agent_name": name_of(alert)}) for alert in page
+                models.Alert.model_validate({**asdict(alert), "agent_name": name_of(alert)})
+                for alert in _page(found, limit, offset)
             ],
             cache=lens.cache,
         )
@@ -569,7 +606,7 @@ async def alerts(
 @scoring.get("/signs", summary="Signs", **described("signs", models.Signs, problems(404, 422)))
 async def signs(
     asked: TheAsked,
-    sign: Annotated[str | None, Query(max_length=100, description="Only this sign.")] = None,
+    sign: Annotated[SignName | None, Query(description="Only this sign.")] = None,
     limit: AskedLimit = None,
     offset: AskedOffset = 0,
 ) -> Response:
@@ -583,15 +620,17 @@ async def signs(
             for one in (read_signs(marts, at, asked.window_days) if at else [])
             if sign in (None, one.sign)
         ]
-        page, after = _page(asked.request, found, limit, offset)
         return models.Signs(
             as_of=at,
             window_days=asked.window_days,
             total_sign_count=len(found),
             offset=offset,
             limit=limit,
-            next=after,
-            signs=[models.Sign.model_validate({**asdict(one), "agent_name": name_of(one)}) for one in page],
+            next=_next_page(asked.request, limit, offset, found),
+            signs=[
+                models.Sign.model_validate({**asdict(one), "agent_name": name_of(one)})
+                for one in _page(found, limit, offset)
+            ],
             cache=lens.cache,
         )
 
@@ -663,13 +702,14 @@ async def evidence(
 
     def build(marts: Marts, asked: Asked) -> models.Evidence:
         lens = asked.lens(marts)
-        score = _score(lens, agent_id, asked.window_days, asked.as_of)
+        score, note = _score(lens, agent_id, asked.window_days, asked.as_of)
         key = (score.agent_id_hash, score.as_of, score.window_start)
         traces = read_evidence(marts, name, *key, after=after, limit=limit + 1)
         page = traces[:limit]
         return models.Evidence(
             agent_id_hash=score.agent_id_hash,
             agent_name=name_of(score),
+            agent_note=note,
             as_of=score.as_of,
             window_days=asked.window_days,
             window_start=score.window_start,

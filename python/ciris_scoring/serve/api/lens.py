@@ -10,6 +10,7 @@ from typing import Any
 from ciris_scoring.basics.components import COMPONENT_ROWS
 from ciris_scoring.reading import agent as agent_reading
 from ciris_scoring.reading import agents, fleet
+from ciris_scoring.reading import verdict as verdicts
 from ciris_scoring.reading.factors import FACTORS
 from ciris_scoring.reading.fleet import Score
 from ciris_scoring.reading.history import Point
@@ -114,8 +115,17 @@ class Lens:
                 },
             }
 
-    def unscored(self, as_of: datetime | None, window_days: int) -> list[models.Unscored]:
-        """Agents with too few traces in the window or none."""
+    def unscored(
+        self, as_of: datetime | None, window_days: int, raised: str | None = None
+    ) -> list[models.Unscored]:
+        """Agents with too few traces in the window or none.
+
+        :param raised: only agents with this alert or sign at the as-of.
+        """
+        having = None
+        if raised is not None and as_of is not None:
+            found = verdicts.raised(self.marts, window_days, as_of)
+            having = {agent for agent, of_agent in found.items() if raised in (one.name for one in of_agent)}
         return [
             models.Unscored.model_validate(
                 {
@@ -126,6 +136,7 @@ class Lens:
                 }
             )
             for agent in agents.unscored(self.marts, as_of, window_days)
+            if having is None or agent.agent_id_hash in having
         ]
 
     def summary(self, as_of: datetime | None, window_days: int, scores: Sequence[Score]) -> models.Summary:

@@ -30,6 +30,12 @@ Hash = Annotated[str, Field(description="Stable identity of the agent.")]
 Name = Annotated[
     str, Field(description="Last name the agent bore; its hash where it never sent one. Not unique.")
 ]
+Note = Annotated[
+    str | None,
+    Field(
+        description="Which other agents once had the text that was asked for as their name; null where there are none."
+    ),
+]
 Share = Annotated[float, Field(ge=0, le=1)]
 Since = Annotated[
     Moment | None,
@@ -228,6 +234,7 @@ class FleetScore(Scored, ScoreBase):
 class Score(ScoreBase, Answer):
     """A score of an agent in a window."""
 
+    agent_note: Note
     factors: Factors = Field(description="The five factors.")
     metadata: Metadata = Field(description="What the score was made from.")
 
@@ -271,12 +278,15 @@ class Fleet(Answer):
     window_days: WindowDays
     agent_count: int = Field(description="Length of `agents`.")
     total_agent_count: int = Field(description="Scored agents that match the filters, on all pages.")
-    offset: int = Field(description="Agents left out before the first one.")
-    limit: int | None = Field(description="Most agents asked for; null for all.")
+    offset: int = Field(description="Number of items skipped at the start of each list.")
+    limit: int | None = Field(description="Maximum length of each list; null for all.")
     next: Next
     agents: list[FleetScore] = Field(description="Agents with a score.")
+    total_unscored_count: int = Field(
+        description="Agents without a score that match the filters, on all pages."
+    )
     unscored: list[Unscored] = Field(
-        description="Agents without one; empty when a category is asked for. Not paged."
+        description="Agents without a score; empty when a category is asked for."
     )
     summary: Summary = Field(description="The whole fleet in numbers.")
 
@@ -301,6 +311,7 @@ class WeighsMost(Described):
 class FactorsAnswer(ScoreBase, Answer):
     """The five factors behind a score of an agent in a window."""
 
+    agent_note: Note
     factors: DetailedFactors = Field(description="The five factors, explained.")
     weighs_most: WeighsMost = Field(description="What took most from the score.")
     metadata: DetailedMetadata = Field(description="What the score was made from.")
@@ -326,6 +337,7 @@ class History(Answer):
 
     agent_id_hash: Hash
     agent_name: Name
+    agent_note: Note
     window_days: WindowDays
     period_days: int = Field(description="Days that the history spans.")
     from_: Moment = Field(serialization_alias="from", description="First as-of of the history, included.")
@@ -372,13 +384,14 @@ class Alerts(Answer):
     as_of: Moment | None = Field(description="As-of of the scores (UTC); null while none is published.")
     threshold: Share = Field(description="Scores below this are listed in `agents`.")
     window_days: WindowDays
-    alert_count: int = Field(description="Length of `agents`.")
+    alert_count: int = Field(description="Length of `agents`; the lens calls it so.")
+    total_agent_count: int = Field(description="Agents below the threshold, on all pages.")
     agents: list[AlertedAgent] = Field(description="Agents below the threshold, the lowest first.")
     total_alert_count: int = Field(description="Alerts that match the filters, on all pages.")
-    offset: int = Field(description="Alerts left out before the first one.")
-    limit: int | None = Field(description="Most alerts asked for; null for all.")
+    offset: int = Field(description="Number of items skipped at the start of each list.")
+    limit: int | None = Field(description="Maximum length of each list; null for all.")
     next: Next
-    alerts: list[Alert] = Field(description="Alerts at the as-of, of all windows, critical ones first.")
+    alerts: list[Alert] = Field(description="Alerts of the window at the as-of, critical ones first.")
 
 
 class Sign(Described):
@@ -517,6 +530,7 @@ class Evidence(Answer):
 
     agent_id_hash: Hash
     agent_name: Name
+    agent_note: Note
     as_of: AsOf
     window_days: WindowDays
     window_start: Moment = Field(

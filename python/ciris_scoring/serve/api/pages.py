@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 from urllib.parse import urlencode
 
 from fastapi import APIRouter, Depends, Query, Request
@@ -13,6 +13,7 @@ from starlette.responses import RedirectResponse, Response
 
 from ciris_scoring.reading.evidence import RULES
 from ciris_scoring.reading.marts import Marts
+from ciris_scoring.reading.verdict import AlertKind
 from ciris_scoring.serve.api.answers import CSV
 from ciris_scoring.serve.api.endpoints import After, AskedAsOf, TheAnswers, time_asked
 from ciris_scoring.serve.api.problems import Problem
@@ -28,12 +29,11 @@ LINKS = ServedLinks(frozenset(RULES) | {"sigma", "q_deferral"})
 
 
 router = APIRouter(include_in_schema=False)
+EMPTY_IS_NONE = BeforeValidator(lambda text: text or None)
+"""For a parameter that the form of a page may leave empty."""
+Threshold = Annotated[Annotated[float, Field(ge=0, le=1)] | None, EMPTY_IS_NONE, Query()]
 WindowDays = Annotated[int | None, Query(ge=1, le=10_000)]
 Days = Annotated[int | None, Query(ge=1, le=3_660)]
-Threshold = Annotated[
-    Annotated[float, Field(ge=0, le=1)] | None, BeforeValidator(lambda text: text or None), Query()
-]
-"""Empty where the form of a page asks for the published one."""
 Offset = Annotated[int, Query(ge=0, le=10_000_000)]
 Chosen = Annotated[str | None, Query(max_length=200)]
 
@@ -207,12 +207,12 @@ async def alerts_page(
     request: Request,
     answers: TheAnswers,
     at: At,
-    kind: Chosen = None,
-    severity: Chosen = None,
+    kind: Annotated[AlertKind | None, EMPTY_IS_NONE, Query()] = None,
+    severity: Annotated[Literal["critical", "warning"] | None, EMPTY_IS_NONE, Query()] = None,
     offset: Offset = 0,
 ) -> Response:
     """The alerts, all or those of a kind and severity."""
-    asked = {"kind": kind or None, "severity": severity or None, "offset": offset, **at}
+    asked = {"kind": kind, "severity": severity, "offset": offset, **at}
     return await _answer(request, answers, pages.alerts_page, "alerts", **asked)
 
 

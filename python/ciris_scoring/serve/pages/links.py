@@ -7,6 +7,7 @@ from datetime import datetime
 from urllib.parse import urlencode
 
 from ciris_scoring.basics import as_of as as_of_time
+from ciris_scoring.reading.agents import whole_hash
 
 PLAIN = re.compile(r"[0-9A-Za-z]{4,64}")
 
@@ -45,7 +46,7 @@ class ServedLinks:
 
     def agent(self, agent_id_hash: str, window_days: int) -> str:
         """The page of an agent, ``agent?agent_id=``: a hash may hold what a path cannot."""
-        return f"agent?{self._query(agent_id=agent_id_hash, window_days=window_days)}"
+        return f"agent?{self._query(agent_id=whole_hash(agent_id_hash), window_days=window_days)}"
 
     def _query(self, **values: str | int) -> str:
         as_of = {} if self.as_of is None else {"as_of": as_of_time.text(self.as_of)}
@@ -82,18 +83,23 @@ class ServedLinks:
         """
         if component not in self.evidence_components:
             return None
-        query = {"agent_id": agent_id_hash, "component": component, "window_days": window_days, **more}
+        query = {
+            "agent_id": whole_hash(agent_id_hash),
+            "component": component,
+            "window_days": window_days,
+            **more,
+        }
         return f"{page}?{urlencode({**query, 'as_of': as_of_time.text(as_of)})}"
 
     def signs(self, window_days: int, agent_id_hash: str | None = None) -> str:
         """The page of the signs of a polished record, ``signs``, of all agents or of one."""
-        agent = {} if agent_id_hash is None else {"agent_id": agent_id_hash}
+        agent = {} if agent_id_hash is None else {"agent_id": whole_hash(agent_id_hash)}
         return f"signs?{self._query(**agent, window_days=window_days)}"
 
     def compare(self, window_days: int, agent_id_hash: str, other: str | None = None) -> str:
         """The page of two agents, ``compare``; without the other one, that to choose it on."""
-        beside = {} if other is None else {"other_id": other}
-        return f"compare?{self._query(agent_id=agent_id_hash, **beside, window_days=window_days)}"
+        beside = {} if other is None else {"other_id": whole_hash(other)}
+        return f"compare?{self._query(agent_id=whole_hash(agent_id_hash), **beside, window_days=window_days)}"
 
     def glossary(self, place: str) -> str:
         """A term on the page ``glossary``."""

@@ -7,7 +7,7 @@ import csv
 import io
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import partial, wraps
 from importlib.metadata import version
@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import psycopg
 
 from ciris_scoring.basics.relations import Relations
+from ciris_scoring.basics.terminal import plural
 from ciris_scoring.reading import agents as agents_reading
 from ciris_scoring.reading import fleet, history
 from ciris_scoring.reading.alerts import alerts
@@ -85,10 +86,11 @@ def message_page(heading: str, lines: Sequence[str], links: Links | None = None,
 
 def _without_scores(template: str, links: Links | None, **values: Any) -> str:
     """Render a page on which the layout has no scores to speak of."""
-    nothing = dict.fromkeys(("as_of", "window_days", "unfinished", "frame", "is_old"))
-    return render(
-        template, **{**nothing, "categories": [], "windows": [], "links": links or ServedLinks(), **values}
-    )
+    nothing: dict[str, Any] = {
+        **dict.fromkeys(("as_of", "window_days", "unfinished", "frame", "is_old")),
+        **{"categories": [], "windows": [], "notes": []},
+    }
+    return render(template, **{**nothing, "links": links or ServedLinks(), **values})
 
 
 @dataclass(frozen=True)
@@ -110,6 +112,8 @@ class _Page:
     asked_threshold: float | None
     """Steady score that the permission asks for; None for that of the published verdicts."""
     neighbours: Neighbours
+    notes: list[str] = field(default_factory=list)
+    """Sentences above the page."""
 
     @classmethod
     def read(
@@ -240,9 +244,12 @@ def fleet_page(page: _Page) -> str:
 def _score_of(page: _Page, asked: str) -> Score:
     """Score of the one agent that is meant at the page's as-of, the agent's newest by default.
 
+    The page gets a note where other agents once had the name.
+
     :raises Instead: several are meant, or none, or it has no such score.
     """
-    found = agents_reading.find(page.marts, asked)
+    matches = agents_reading.find(page.marts, asked)
+    found = matches.agents
     if not found:
         near = agents_reading.near(page.marts, asked) if agents_reading.is_possible(asked) else {}
         lines = ["No agent has this name, and no agent hash starts with it.", *(["Nearest:"] if near else [])]
@@ -271,6 +278,8 @@ def _score_of(page: _Page, asked: str) -> Score:
             for near in nearest(as_ofs, as_of)
         }
         raise page.instead(NO_SCORE_THEN, [published_words(as_ofs, as_of)], 404, ways=ways)
+    if matches.note:
+        page.notes.append(matches.note)
     return scores[0]
 
 
@@ -465,7 +474,12 @@ def alerts_page(page: _Page, kind: str | None = None, severity: str | None = Non
     found = alerts(page.marts, page.as_of, page.window_days)
     found.sort(key=lambda alert: (alert.severity, alert.kind, natural(alert.agent_name or "")))
     counted = Counter((alert.kind, alert.severity) for alert in found)
-    chosen = (one for one in found if kind in (None, one.kind) and severity in (None, one.severity))
+    chosen = [one for one in found if kind in (None, one.kind) and severity in (None, one.severity)]
+    if offset and (kind is None or offset >= len(chosen)):
+        lines = [f"There are {plural(len(chosen), 'alert')} of this kind and severity; offset is {offset}."]
+        if kind is None:
+            lines = ["Only alerts of one kind are shown page by page: give kind beside offset."]
+        raise page.instead("There is no such page", lines, 404)
     return page.render(
         "alerts.html",
         n_alerts=len(found),

@@ -16,7 +16,7 @@ from markupsafe import Markup, escape
 from ciris_scoring.basics import as_of as as_of_time
 from ciris_scoring.basics import decimals
 from ciris_scoring.basics.terminal import fitted, plural
-from ciris_scoring.reading.agents import HASH_SHOWN
+from ciris_scoring.reading.agents import HASH_SHOWN, whole_hash
 from ciris_scoring.reading.glossary import glossary, signs_explained
 from ciris_scoring.reading.words import COMPONENT_WORDS, FACTOR_NAMES, PART_WORDS, named
 from ciris_scoring.serve.pages import words
@@ -115,6 +115,7 @@ def _environment() -> Environment:
         "glossary": glossary,
         "signs_explained": signs_explained,
         "plural": plural,
+        "whole_hash": whole_hash,
         "words": words,
     }
     return environment

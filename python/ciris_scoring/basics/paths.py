@@ -1,0 +1,35 @@
+"""Paths that the system cannot look up."""
+
+import errno
+import os
+
+LONGEST_SHOWN = 60
+"""Characters of a path that a message shows."""
+
+
+def fault_of_path(path: str | os.PathLike[str]) -> str | None:
+    """Say why the system cannot look up a path; None where it can, whether or not something is there."""
+    text = os.fspath(path)
+    try:
+        os.stat(path)
+    except ValueError:
+        return f"{_cut(text)} contains a NUL character. Give a path without one."
+    except OSError as error:
+        return fault_of_error(error, text)
+    return None
+
+
+def fault_of_error(error: OSError, path: str) -> str | None:
+    """Say what is wrong with a path that an operation failed at; None where the path is not to blame."""
+    if error.errno == errno.ENAMETOOLONG:
+        return (
+            f"{_cut(path)} has {len(path):,} characters: the path, or a name in it, is too long for this system. "
+            "Give a shorter path."
+        )
+    if error.errno == errno.ELOOP:
+        return f"{_cut(path)} leads through symbolic links that lead back to themselves. Give another path."
+    return None
+
+
+def _cut(path: str) -> str:
+    return repr(path) if len(path) <= LONGEST_SHOWN else f"{path[:LONGEST_SHOWN]!r}…"
