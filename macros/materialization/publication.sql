@@ -37,20 +37,21 @@
   {{ return(comment is not none and comment['rows'] == 'true') }}
 {% endmacro %}
 
-{#- A mart as the publication of this run will leave it, to select from. Without staged rows of the run (it is published,
-    or did not build that mart) the mart itself. -#}
-{% macro rows_after_run(name) %}
+{#- A mart as the publication of this run will leave it, to select from, under an alias (its name unless given). Without
+    staged rows of the run (it is published, or did not build that mart) the mart itself. -#}
+{% macro rows_after_run(name, alias=none) %}
   {%- set mart = ref(name) -%}
-  {%- if not execute or model.resource_type == 'unit_test' -%} {{ return(mart) }} {%- endif -%}
+  {%- set alias = ' as ' ~ (alias or name) -%}
+  {%- if not execute or model.resource_type == 'unit_test' -%} {{ return(mart ~ alias) }} {%- endif -%}
   {%- set node = graph.nodes['model.ciris_scoring.' ~ name] -%}
   {%- set comment = staged(node) -%}
-  {%- if comment is none or not comment['is_current'] -%} {{ return(mart) }} {%- endif -%}
+  {%- if comment is none or not comment['is_current'] -%} {{ return(mart ~ alias) }} {%- endif -%}
   {%- set columns = get_quoted_csv(node.columns.keys()) -%}
   {{ return("(
     select " ~ columns ~ " from " ~ staging_table(node) ~ "
     union all
     select " ~ columns ~ " from " ~ mart ~ " where not (" ~ comment['rows'] ~ ")
-  )") }}
+  )" ~ alias) }}
 {% endmacro %}
 
 {#- SQL that writes the rows of the run into the staging table of this mart. They meet its rules, key and unique indexes

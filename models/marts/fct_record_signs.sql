@@ -18,7 +18,7 @@ with scores as (
         as_of,
         window_days,
         scored_at
-    from {{ rows_after_run('fct_capacity_scores') }} as scores_after_run
+    from {{ rows_after_run('fct_capacity_scores') }}
     where {{ in_scored_range('as_of') }}
 
 ),

@@ -17,7 +17,7 @@ published as (
     select
         true as is_there,
         {{ columns | join(', ') }}
-    from {{ rows_after_run('fct_capacity_scores') }} as scores
+    from {{ rows_after_run('fct_capacity_scores') }}
     where {{ in_scored_range('as_of') }}
 
 )
