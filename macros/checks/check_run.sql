@@ -95,8 +95,9 @@
       and as_of.replace(tzinfo=none).isoformat() ~ 'Z' != shown_time(continued['as_of']) -%}
     {{ refuse(
       "Variable ciris_as_of is " ~ shown(setting('as_of')) ~ ", but a part can only be built as of its run, "
-      ~ shown_time(continued['as_of']) ~ ". Leave ciris_as_of out, or run from the beginning: ciris-scoring run (in plain dbt: "
-      ~ "dbt build).") }}
+      ~ shown_time(continued['as_of']) ~ ". Leave ciris_as_of out, or run from the beginning: "
+      ~ (command_of(continued) ~ "." if not continued['has_ended'] and (continued['is_full_refresh'] or continued['backfill_first'])
+         else "ciris-scoring run (in plain dbt: dbt build).")) }}
   {%- endif -%}
   {%- set published = last_publication() -%}
   {%- if published is not none and not is_full_refresh() and setting('backfill') is none -%}
