@@ -93,11 +93,11 @@
   {%- set continued = continued_run(models) -%}
   {%- if continued is not none and setting('as_of') is not none
       and as_of.replace(tzinfo=none).isoformat() ~ 'Z' != shown_time(continued['as_of']) -%}
-    {%- set last = last_run() or {'has_ended': true} -%}
     {{ refuse(
       "Variable ciris_as_of is " ~ shown(setting('as_of')) ~ ", but a part can only be built as of its run, "
       ~ shown_time(continued['as_of']) ~ ". Leave ciris_as_of out, or run from the beginning: "
-      ~ ("ciris-scoring run (in plain dbt: dbt build)." if last['has_ended'] else command_of(last) ~ ".")) }}
+      ~ (command_of(continued) ~ "." if not continued['has_ended'] and (continued['is_full_refresh'] or continued['backfill_first'])
+         else "ciris-scoring run (in plain dbt: dbt build).")) }}
   {%- endif -%}
   {%- set published = last_publication() -%}
   {%- if published is not none and not is_full_refresh() and setting('backfill') is none -%}

@@ -1,9 +1,10 @@
 {#- Writes every table of this project, in one transaction, under the lock and settings of its pre-hook
     (write_under_lock).
     A new table gets the columns, types and rules of its YAML, and indexes. In a full refresh it is built beside the old
-    one and takes its name. Marts, and tables under views of marts (meta.keeps_views), are emptied and filled in place
-    instead, so that views stay, unless the table moves to a cluster. Any other run adds new columns and rules, deletes
-    its range and inserts the model's rows. Grants, descriptions and statistics follow.
+    one and takes its name. Tables under views of marts (meta.keeps_views) are emptied and filled in place instead, so that
+    views stay, unless the table moves to a cluster. Any other run adds new columns and rules, deletes its range and
+    inserts the model's rows. Grants, descriptions and statistics follow. A mart is made, and brought up to date, in the
+    same way, but the rows go into its staging table, and into the mart when int_runs publishes them (publication.sql).
     A model's meta says what is rewritten. scored_range: a column of as-ofs; judged_range: a column of times; rewritten:
     whole; constant (whole, but equal while code, seeds and variables are, so ciris-scoring skips it); anew (a new table
     in each run); own_row (the run's row in the log of runs).
@@ -13,10 +14,12 @@
   {%- set table = this.incorporate(type='table') -%}
   {%- set old = load_cached_relation(this) -%}
   {%- set new = table if old is none else make_intermediate_relation(table) -%}
-  {%- set has_views = 'marts' in model.fqn or config.get('meta').get('keeps_views') -%}
+  {%- set is_staged = is_mart_table(model) -%}
+  {%- set has_views = is_staged or config.get('meta').get('keeps_views') -%}
   {%- set moves = is_distributed() and places_found().get((table.schema, table.identifier)) != placement(model.name) -%}
   {%- set in_place = old is not none and (is_incremental() or (has_views and old.type == 'table' and not moves)) -%}
   {%- set replaced = none if in_place or old is none else make_backup_relation(table, old.type) -%}
+  {%- set is_increment = is_incremental() -%}
 
   {%- if replaced is not none -%}
     {%- do drop_relation_if_exists(load_cached_relation(new)) -%}
@@ -33,10 +36,14 @@ dbtObj.rewritten_range = {{ in_rewritten_range(config.get('meta')) | tojson }}
     {%- endcall -%}
     {%- set select = load_result('python')['response'].query -%}
   {%- endif -%}
-  {%- if in_place -%}
-    {%- call statement('main') -%} {{ bring_up_to_date(table) }} {{ rewrite_range(table, select) }} {%- endcall -%}
-  {%- else -%}
-    {%- call statement('main') -%} {{ make_table(new, select) }} {%- endcall -%}
+  {%- call statement('main') -%}
+    {%- if in_place -%} {{ bring_up_to_date(table) }} {%- endif -%}
+    {%- if is_staged -%} {{ stage(select, rewritten_rows()) }} {%- endif -%}
+    {%- if not in_place -%} {{ make_table(new, no_rows() if is_staged else select) }}
+    {%- elif not is_staged -%} {{ rewrite_range(table, select) }}
+    {%- endif -%}
+  {%- endcall -%}
+  {%- if not in_place -%}
     {%- do create_indexes(new) -%}
     {%- if replaced is not none -%}
       {%- if old.type == 'table' -%}
@@ -48,7 +55,7 @@ dbtObj.rewritten_range = {{ in_rewritten_range(config.get('meta')) | tojson }}
   {%- endif -%}
   {%- do update_grants(table) -%}
   {%- do describe(table) -%}
-  {%- set statistics = update_statistics() | trim -%}
+  {%- set statistics = '' if is_staged else update_statistics(model, table, is_increment) | trim -%}
   {%- if statistics -%} {%- do run_query(statistics) -%} {%- endif -%}
   {{ run_hooks(post_hooks, inside_transaction=True) }}
   {%- do adapter.commit() -%}
@@ -63,45 +70,56 @@ dbtObj.rewritten_range = {{ in_rewritten_range(config.get('meta')) | tojson }}
     {{ return(false) }}
   {%- endif -%}
   {%- set old = load_cached_relation(this) -%}
-  {{ return(old is not none and old.type == 'table' and not should_full_refresh()) }}
+  {%- if old is none or old.type != 'table' or should_full_refresh() -%} {{ return(false) }} {%- endif -%}
+  {{ return(not awaits_its_first_rows(model)) }}
+{% endmacro %}
+
+{#- The condition of the rows that the run rewrites. -#}
+{% macro rewritten_rows() %}
+  {%- set meta = config.get('meta') -%}
+  {{ return('true' if meta.get('rewritten') in ['whole', 'constant'] or not is_incremental() else in_rewritten_range(meta)) }}
 {% endmacro %}
 
 {#- SQL that deletes the run's range and inserts the model's rows. meta.in_parallel: rows go through a scratch table,
-    because PostgreSQL runs no INSERT … SELECT in parallel. meta.only_differences: rows that did not change stay; the
-    scratch table has the model's one-column key, so that duplicates fail. -#}
+    because PostgreSQL runs no INSERT … SELECT in parallel; it has the key that meta.only_differences needs. -#}
 {% macro rewrite_range(table, select) %}
-  {%- set meta = config.get('meta') -%}
-  {%- set rewritten = meta.get('rewritten') -%}
-  {%- set range = 'true' if rewritten in ['whole', 'constant'] or not is_incremental() else in_rewritten_range(meta) -%}
-  {%- set columns = get_quoted_csv(columns_of_model().keys()) -%}
-  {%- if meta.get('in_parallel') and placement(model.name) == 'local' -%}
-    {%- set scratch = adapter.quote(model.alias ~ '__selected') %}
-  create temporary table {{ scratch }} on commit drop as
+  {%- set source = '(' ~ select ~ ')' -%}
+  {%- if config.get('meta').get('in_parallel') and placement(model.name) == 'local' -%}
+    {%- set source = 'pg_temp.' ~ adapter.quote(model.alias ~ '__selected') %}
+  create temporary table {{ adapter.quote(model.alias ~ '__selected') }} on commit drop as
   {{ select }};
-    {%- set select = 'select * from pg_temp.' ~ scratch -%}
-    {%- if meta.get('only_differences') -%}
-      {%- set key = (model.constraints | selectattr('type', 'equalto', 'primary_key') | first)['columns'][0] %}
-  alter table pg_temp.{{ scratch }} add primary key ({{ key }});
-      {%- set old, here, there = adapter.quote(table.identifier), [], [] -%}
-      {%- for column in columns_of_model() -%}
-        {%- do here.append('selected.' ~ adapter.quote(column)) -%}
-        {%- do there.append(old ~ '.' ~ adapter.quote(column)) -%}
-      {%- endfor -%}
-      {%- set range = 'not exists (select 1 from pg_temp.' ~ scratch ~ ' as selected where selected.' ~ key ~ ' = ' ~ old ~ '.'
-          ~ key ~ ' and (' ~ here | join(', ') ~ ') is not distinct from (' ~ there | join(', ') ~ '))' -%}
-      {%- set select = select ~ ' as selected where not exists (select 1 from ' ~ table ~ ' as kept where kept.' ~ key
-          ~ ' = selected.' ~ key ~ ')' -%}
+    {%- if config.get('meta').get('only_differences') %}
+  {{ make_key(source) }}
     {%- endif -%}
+  {%- endif %}
+  {{ replace_rows(model, table, rewritten_rows(), source) }}
+{% endmacro %}
+
+{#- SQL that replaces the rows of a table for which a condition holds by those of a source. meta.only_differences: rows
+    that did not change stay; the source is a table with the one-column key, so that duplicates have failed. -#}
+{% macro replace_rows(node, table, condition, source) %}
+  {%- set meta = node.config.meta -%}
+  {%- set is_local = placement(node.name) == 'local' -%}
+  {%- set columns = get_quoted_csv(node.columns.keys()) -%}
+  {%- set added = 'true' -%}
+  {%- if meta.get('only_differences') and is_local -%}
+    {%- set key = (node.constraints | selectattr('type', 'equalto', 'primary_key') | first)['columns'][0] -%}
+    {%- set old, here, there = adapter.quote(table.identifier), [], [] -%}
+    {%- for column in node.columns -%}
+      {%- do here.append('selected.' ~ adapter.quote(column)) -%}
+      {%- do there.append(old ~ '.' ~ adapter.quote(column)) -%}
+    {%- endfor -%}
+    {%- set condition = 'not exists (select 1 from ' ~ source ~ ' as selected where selected.' ~ key ~ ' = ' ~ old ~ '.' ~ key
+        ~ ' and (' ~ here | join(', ') ~ ') is not distinct from (' ~ there | join(', ') ~ '))' -%}
+    {%- set added = 'not exists (select 1 from ' ~ table ~ ' as kept where kept.' ~ key ~ ' = selected.' ~ key ~ ')' -%}
   {%- endif -%}
-  {%- if rewritten == 'whole' and placement(model.name) == 'local' and 'marts' not in model.fqn and not meta.get('keeps_views') %}
+  {%- if meta.get('rewritten') == 'whole' and is_local and not is_mart_table(node) and not meta.get('keeps_views') %}
   {{ empty_at_once(table) }}
   {%- else %}
-  delete from {{ table }} where {{ range }};
+  delete from {{ table }} where {{ condition }};
   {%- endif %}
   insert into {{ table }} ({{ columns }})
-  select {{ columns }} from (
-  {{ select }}
-  ) as selected;
+  select {{ columns }} from {{ source }} as selected where {{ added }};
 {% endmacro %}
 
 {#- SQL that empties a table, by truncate if nobody reads it: after a full history a delete leaves a gigabyte of dead
@@ -139,6 +157,15 @@ dbtObj.rewritten_range = {{ in_rewritten_range(config.get('meta')) | tojson }}
   {{ 'select create_reference_table(' ~ literal(table) ~ ');' if place == 'reference' else distribute_by_agent(table) }}
   insert into {{ table }} select {{ columns | join(', ') }} from ({{ select }}) as selected;
   {%- endif %}
+{% endmacro %}
+
+{#- The columns of the model without a row. -#}
+{% macro no_rows() %}
+  {%- set columns = [] -%}
+  {%- for name, type in columns_of_model().items() -%}
+    {%- do columns.append('null::' ~ type ~ ' as ' ~ adapter.quote(name)) -%}
+  {%- endfor -%}
+  {{ return('select ' ~ columns | join(', ') ~ ' where false') }}
 {% endmacro %}
 
 {#- Columns and types from the YAML. -#}

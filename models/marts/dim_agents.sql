@@ -82,7 +82,7 @@ left join lateral (
         scores.capacity_score_low,
         scores.capacity_score_high,
         scores.category_certainty
-    from {{ ref('fct_capacity_scores') }} as scores
+    from {{ rows_after_run('fct_capacity_scores', 'scores') }}
     where
         scores.agent_id_hash = agents.agent_id_hash
         and scores.window_days = reference_window.window_days

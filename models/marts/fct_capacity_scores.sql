@@ -41,7 +41,7 @@ raised as (
         window_days,
         kind as reason,
         case when severity = 'critical' then 1 else 2 end as place
-    from {{ ref('fct_capacity_alerts') }}
+    from {{ rows_after_run('fct_capacity_alerts') }}
     where
         {{ in_scored_range('as_of') }}
         and (

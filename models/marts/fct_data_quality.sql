@@ -1,7 +1,7 @@
 {{
   config(
     materialized='replace_range',
-    meta={'rewritten': 'whole', 'in_parallel': true, 'only_differences': true},
+    meta={'rewritten': 'whole', 'only_differences': true},
     indexes=[{'columns': ['agent_id_hash', 'period_start']}],
     pre_hook="{{ set_for_heavy_work() }}",
   )

@@ -22,7 +22,7 @@ select
     percentile_cont(0.5) within group (order by capacity_score_steady) as median_capacity_score_steady,
     count(*) filter (where category_steady_low in ('healthy', 'high_capacity'))::integer as n_steady_at_least_healthy,
     count(*) filter (where category_steady_high in ('high_fragility', 'moderate'))::integer as n_steady_below_healthy
-from {{ ref('fct_capacity_scores') }}
+from {{ rows_after_run('fct_capacity_scores') }}
 where {{ in_scored_range('as_of') }}
 group by
     as_of,

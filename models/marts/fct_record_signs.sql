@@ -18,7 +18,8 @@ with scores as (
         as_of,
         window_days,
         scored_at
-    from {{ ref('fct_capacity_scores') }}
+    from {{ rows_after_run('fct_capacity_scores') }}
+    where {{ in_scored_range('as_of') }}
 
 ),
 

@@ -3,12 +3,13 @@
     materialized='replace_range',
     meta={'rewritten': 'own_row'},
     full_refresh=false,
+    pre_hook="{{ publish() }}",
   )
 }}
 {#- The log of runs. Grain and key: run_id, a run. A run enters its row when it begins and when it ends
     (macros/checks/run_log.sql), so that refused, failed and killed runs have one too; a full refresh keeps them all. This
-    model comes after the last mart and writes the row of the run anew, with what was published; in a backfill, each step
-    does. -#}
+    model comes after the last mart. It publishes what the run has staged, all marts in its transaction, and writes the row
+    of the run anew, with what was published; in a backfill, each step does. -#}
 {%- set entered = entered_row() %}
 -- depends_on: {{ ref('fct_capacity_alerts') }}
 -- depends_on: {{ ref('fct_fleet_capacity') }}
@@ -16,6 +17,10 @@
 -- depends_on: {{ ref('fct_data_quality') }}
 -- depends_on: {{ ref('fct_interval_calibration') }}
 -- depends_on: {{ ref('fct_record_signs') }}
+-- depends_on: {{ ref('dim_agents') }}
+-- depends_on: {{ ref('dim_capacity_categories') }}
+-- depends_on: {{ ref('dim_scoring_parameters') }}
+-- depends_on: {{ ref('dim_scoring_windows') }}
 with scoring_run as (
 
     select

@@ -134,6 +134,11 @@ class Command:
         """Wait for its end; the exit code."""
         return self._process.wait(PATIENCE_SECONDS)
 
+    @property
+    def has_ended(self) -> bool:
+        """Whether it has come to its end."""
+        return self._process.poll() is not None
+
     def kill(self) -> None:
         """As `kill -9` does; it may have ended already."""
         if self._process.poll() is None:

@@ -26,7 +26,7 @@ from ciris_scoring.lab.embedded import SCHEMA, Server
 from conftest import Database
 from pipeline import MARTS, RUN_TIMES
 from test_bad_input import Dbt, dbt, fleet_database, marts, restore, run, saved
-from test_gate import BEFORE, NEWEST, published
+from test_gate import BEFORE, EVIDENCE, NEWEST, published
 
 RANGE = ("--from", "2026-06-08T00:00:00Z", "--to", "2026-06-09T00:00:00Z")
 RESCORE = (*RANGE, "--allow-rescoring", "--step-days", "61")
@@ -34,15 +34,16 @@ REFRESH = ("--full-refresh", "--allow-rescoring")
 REFUSED = {"ciris_scoring_parameters": {"min_traces": -1}}
 LONGER_LOOKBACK = {"ciris_lookback_periods": 6, "ciris_allow_rescoring": True}
 
-# What ends a run: its nth writing of a table, or, of one that is not there or made anew, its making.
+# What ends a run: its nth writing of a table, or, of one that is not there or made anew, its nth making. For a mart:
+# the making of its staging table.
 DIES = """
     create sequence public.written;
     create function public.refuse_to_make() returns event_trigger language plpgsql as $$
     begin
         if exists (
             select from pg_event_trigger_ddl_commands() as made
-            where made.object_identity ~ '[."]{table}($|"|__dbt)'
-        ) then
+            where made.object_identity ~ '[."]{table}($|"|__dbt|__next)'
+        ) and nextval('public.written') = {nth} then
             raise exception 'the disk is full';
         end if;
     end $$;
@@ -154,7 +155,7 @@ def die(fleet: Fleet, death: Death) -> None:
             connection.execute(PUBLISHING_DIES.format(relation=MARTS.places[death.table]))
         else:
             connection.execute(DIES.format(table=death.table, nth=nth))
-        if death.run != "a first run" and death.table != "int_runs":
+        if death.run != "a first run" and death.table != "int_runs" and not death.table.startswith("fct_"):
             connection.execute(WRITING_DIES.format(relation=MARTS.places[death.table]))
         how = dict(RUNS[death.run])
         if death.in_dbt:
@@ -206,6 +207,8 @@ def wrong_after(fleet: Fleet, death: Death, command: str) -> list[str]:
     die(fleet, death)
     database = fleet.database
     found = marts(database, without=RUN_TIMES, may_be_none=True)  # a first run may have died before them
+    if death.run != "a first run" and (torn := set(differences(fleet)) - set(EVIDENCE)):
+        return [f"the dead run has left marts of two publications: {sorted(torn)}"]
     refusal = go_on(fleet, command)
     if refusal is not None:
         if published(marts(database, without=RUN_TIMES, may_be_none=True)) != published(found):

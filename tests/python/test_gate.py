@@ -200,24 +200,109 @@ def test_failures_before_the_marts_change_none_of_them(database, expected):
     assert marts(database, without=RUN_TIMES) == expected
 
 
-def test_a_failure_among_the_marts_leaves_each_of_them_whole(database, expected):
-    before = marts(database, without=RUN_TIMES)
-    with database.connect() as connection:
-        connection.execute(trigger(".fct_fleet_capacity", "raise exception 'the disk is full';"))
-        message = refusal(run(database, as_of=NEWEST), exit_code=1)
-        assert "dbt stopped at model fct_fleet_capacity (models/marts/fct_fleet_capacity.sql)" in message
-        assert "Each mart is whole, some already of this run; the next run brings them together." in message
-        found = marts(database, without=RUN_TIMES)
-        assert found["ciris.fct_fleet_capacity"] == before["ciris.fct_fleet_capacity"]
-        assert found["ciris.fct_capacity_scores"] == expected["ciris.fct_capacity_scores"]
-        assert {name for name, rows in found.items() if rows not in (before[name], expected[name])} == set()
-        [[n]] = connection.execute(
-            f"select count(*) from {SCHEMA}_intermediate.int_runs where published_at is not null"
-        ).fetchall()
-        assert n == 1
-        connection.execute(NO_TRIGGER)
+FAILURES_OF_MARTS = {
+    "a mart that cannot be made": (
+        spoiled_as_it_is_made("fct_fleet_capacity", "update {} set n_agents = n_agents / 0"),
+        "dbt stopped at model fct_fleet_capacity (models/marts/fct_fleet_capacity.sql): division by zero",
+    ),
+    "a row that breaks a rule of its mart": (
+        spoiled_as_it_is_made("fct_capacity_scores", "update {} set c_score = 2"),
+        'ciris.fct_capacity_scores would have a row that breaks the rule "c_score in [0, 1]"',
+    ),
+    "a test of a mart": (
+        spoiled_as_it_is_made("fct_fleet_capacity", "update {} set n_agents = n_agents + 1"),
+        "dbt stopped at test assert_fleet_capacity_counts_every_score",
+    ),
+    "a mart that cannot be written": (
+        trigger(".fct_record_signs", "raise exception 'the disk is full';"),
+        "dbt stopped at model int_runs (models/publication/int_runs.sql): the disk is full",
+    ),
+    "a log that cannot be written": (
+        trigger(
+            "_intermediate.int_runs",
+            "if new.published_at is not null then raise exception 'the disk is full'; end if; return new;",
+        ),
+        "dbt stopped at model int_runs (models/publication/int_runs.sql): the disk is full",
+    ),
+}
+
+
+def test_failures_among_the_marts_change_none_of_them(database, expected):
+    """One after the other, each on what the last one left behind; then a good run."""
+    before = marts(database)
+    for name, (spoil, reason) in FAILURES_OF_MARTS.items():
+        with database.connect() as connection:
+            connection.execute(spoil)
+            message = refusal(run(database, as_of=NEWEST), exit_code=1)
+            assert reason in message, f"{name}: {message}"
+            assert "The marts stay as they were." in message, f"{name}: {message}"
+            assert published(marts(database)) == published(before), name
+            [[n]] = connection.execute(
+                f"select count(*) from {SCHEMA}_intermediate.int_runs where published_at is not null"
+            ).fetchall()
+            assert n == 1, name
+            connection.execute(NO_TRIGGER)
     assert run(database, as_of=NEWEST).exit_code == 0
     assert marts(database, without=RUN_TIMES) == expected
+
+
+def test_a_test_of_views_that_fails_says_that_the_marts_are_published(database):
+    with database.connect() as connection:
+        connection.execute(
+            trigger(
+                "_intermediate.int_runs",
+                f"""
+                if new.published_at is not null then
+                    update {SCHEMA}.fct_capacity_scores set s_score_loss = s_score_loss + 1;
+                end if;
+                return new;
+                """,
+            )
+        )
+    message = refusal(run(database, as_of=NEWEST), exit_code=1)
+    assert "at test assert_" in message
+    assert "The marts are those of this run." in message
+
+
+def test_a_part_is_published_with_the_log_of_runs_alone(database, expected):
+    """By dbt retry and by --select, after a run that stopped short of its publication."""
+    variables = {"ciris_as_of": NEWEST}
+    before = marts(database)
+    assert dbt(database, "build", "--exclude", "int_runs+", variables=variables).succeeded
+    assert published(marts(database)) == published(before)
+    alone = dbt(database, "build", "--select", "int_runs")
+    assert alone.succeeded, alone.said
+    assert marts(database, without=RUN_TIMES) == expected
+
+    part = dbt(database, "build", "--select", "fct_fleet_capacity")
+    assert part.succeeded, part.said
+    assert marts(database, without=RUN_TIMES) == expected
+    again = dbt(database, "build", "--select", "fct_fleet_capacity int_runs")
+    assert again.succeeded, again.said
+    assert marts(database, without=RUN_TIMES) == expected
+
+
+def test_a_run_without_one_of_the_marts_publishes_none(database):
+    before = marts(database)
+    outcome = dbt(database, "build", "--exclude", "fct_record_signs", variables={"ciris_as_of": NEWEST})
+    assert not outcome.succeeded
+    assert (
+        "The marts change together, but fct_record_signs of schema ciris has no rows of this run"
+        in outcome.said
+    )
+    assert published(marts(database)) == published(before)
+
+
+def test_two_rows_of_one_key_are_refused_though_one_is_published_as_it_stands(database):
+    """Only what differs is written into fct_data_quality: the second row must not pass for the first."""
+    before = marts(database)
+    with database.connect() as connection:
+        connection.execute(
+            spoiled_as_it_is_made("fct_data_quality", "insert into {} select * from {} limit 1")
+        )
+    message = refusal(run(database, as_of=NEWEST), exit_code=1)
+    assert "dbt stopped at model fct_data_quality" in message and "two rows of one key" in message
+    assert published(marts(database)) == published(before)
 
 
 def test_a_larger_lookback_scores_no_final_score_again(states, expected):
@@ -263,7 +348,7 @@ def test_a_full_refresh_that_fails_leaves_every_mart_and_must_be_repeated(databa
 
 def test_views_outlast_the_table_of_parameters_which_every_run_swaps(database):
     before = marts(database)
-    alone = dbt(database, "run", "--select", "dim_scoring_parameters", variables={"ciris_as_of": BEFORE})
+    alone = dbt(database, "run", "--select", "dim_scoring_parameters int_runs")
     assert alone.succeeded, alone.said
     assert marts(database) == before
 

@@ -134,6 +134,13 @@ CASES = {
         "Table ciris.fct_capacity_scores__dbt_backup is owned by {mallory}.",
         "drop table ciris.fct_capacity_scores__dbt_backup;",
     ),
+    "planted staging table of a mart": Case(
+        SCHEMAS + "create table ciris_intermediate.fct_capacity_scores__next ();"
+        "comment on table ciris_intermediate.fct_capacity_scores__next is 'a condition that a run executes';"
+        "alter table ciris_intermediate.fct_capacity_scores__next owner to {mallory}",
+        "Table ciris_intermediate.fct_capacity_scores__next is owned by {mallory}.",
+        "drop table ciris_intermediate.fct_capacity_scores__next;",
+    ),
     "planted sequence": Case(
         SCHEMAS + "create sequence ciris.dim_agents; alter sequence ciris.dim_agents owner to {scorer}",
         "ciris.dim_agents is a sequence, but a run makes a table or view of that name.",

@@ -1,7 +1,8 @@
 -- At the newest as-of every score is compared with two earlier as-ofs once each. Where that gives a change, it has its
 -- thirteen parts once in fct_score_changes, whose points sum to it; where it gives a reason, it has none. A part whose
 -- component is what it was has exactly 0, but for those of I_int under an active integrity_floor, which shares the loss
--- out anew.
+-- out anew. Views of published scores, so the test waits for the publication.
+-- depends_on: {{ ref('int_runs') }}
 with comparisons as materialized (
 
     select

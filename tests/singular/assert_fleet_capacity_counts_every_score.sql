@@ -1,4 +1,4 @@
--- The fleet's counts add up, and are what a direct count of the published scores gives.
+-- The fleet's counts add up, and are what a direct count of the scores gives, as the run will publish both.
 with healthy as (
 
     select lower_bound
@@ -12,7 +12,7 @@ rewritten as (
     select distinct
         as_of,
         window_days
-    from {{ ref('fct_capacity_scores') }}
+    from {{ rows_after_run('fct_capacity_scores') }}
     where {{ in_increment(ref('fct_capacity_scores')) }}
 
 ),
@@ -32,7 +32,7 @@ scores as (
         count(*) filter (
             where capacity_score_steady_high < (select healthy.lower_bound from healthy)
         ) as n_steady_below_healthy
-    from {{ ref('fct_capacity_scores') }}
+    from {{ rows_after_run('fct_capacity_scores') }}
     -- As-ofs as an array, so that the index is used: for `in` alone all scores would be read.
     where
         as_of = any(array(select rewritten.as_of from rewritten))
@@ -53,7 +53,7 @@ fleet as (
     select
         *,
         n_high_fragility + n_moderate + n_healthy + n_high_capacity as n_composites
-    from {{ ref('fct_fleet_capacity') }}
+    from {{ rows_after_run('fct_fleet_capacity') }}
     where {{ in_increment(ref('fct_fleet_capacity')) }}
 
 )

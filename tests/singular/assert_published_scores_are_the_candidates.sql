@@ -1,4 +1,4 @@
--- What passed the gate is what people read, column by column: no candidate is missing, changed or left over.
+-- What passed the gate is what people will read, column by column: no candidate is missing, changed or left over.
 -- The label, the verdict and the losses are added to what the gate lets through.
 {%- set published = graph.nodes['model.ciris_scoring.fct_capacity_scores'].columns.keys() if execute else ['as_of'] %}
 {%- set losses = (attributed_parts() | join('_loss ') ~ '_loss').split(' ') %}
@@ -17,7 +17,7 @@ published as (
     select
         true as is_there,
         {{ columns | join(', ') }}
-    from {{ ref('fct_capacity_scores') }}
+    from {{ rows_after_run('fct_capacity_scores') }}
     where {{ in_scored_range('as_of') }}
 
 )

@@ -9,5 +9,5 @@ select
     n,
     first_as_of,
     last_as_of
-from {{ ref('fct_data_quality') }}
+from {{ rows_after_run('fct_data_quality') }}
 where issue in ('late_trace', 'late_outcome', 'late_key')

@@ -20,12 +20,14 @@ CHECK_INTERVAL = "client_connection_check_interval"
 _LONG_ROW = re.compile(r"(Failing row contains \(.{160})[^$]*\)")
 """The row that PostgreSQL shows where a rule is broken; its key comes first."""
 _PLACE = ("> ", "CONTEXT:  PL/pgSQL function inline_code_block")
-_BEFORE_MARTS = "The marts stay as they were."
-_AMONG_MARTS = "Each mart is whole, some already of this run; the next run brings them together."
+_NOT_PUBLISHED = "The marts stay as they were."
+_PUBLISHED = "The marts are those of this run."
 _HINTS = {
     "test": "{marts} `{sql}` is the query of the failing rows; correct the data or the model, then run again.",
     "operation": "Nothing was built. Correct it, then run again.",
 }
+_PUBLICATION = "int_runs"
+"""The model that publishes what a run has computed."""
 _FOLDERS_HINT = (
     "dbt writes to target/ and logs/ in the project; DBT_TARGET_PATH and DBT_LOG_PATH name other folders."
 )
@@ -127,6 +129,7 @@ def _failure(project: Project, results: list[Any]) -> DbtFailed:
     # A compilation error here is the project's own message, with the remedy.
     speaks = "Compilation Error" in str(first.message) and first.status == "error"
     of_setting = hint_of(str(first.message))
+    is_published = any(r.node.name == _PUBLICATION and r.status == "success" for r in results)
     hint = (
         "{marts}"
         if speaks
@@ -134,7 +137,7 @@ def _failure(project: Project, results: list[Any]) -> DbtFailed:
         if of_setting
         else _HINTS.get(node.resource_type, _OTHER_HINT)
     ).format(
-        marts=_AMONG_MARTS if "marts" in node.fqn else _BEFORE_MARTS,
+        marts=_PUBLISHED if is_published else _NOT_PUBLISHED,
         sql=getattr(node, "compiled_path", None) or node.original_file_path,
     )
     # models/intermediate/run checks its settings before any trace is read.

@@ -48,13 +48,14 @@ schemas as (
 
 ),
 
--- dbt makes a relation beside the old one, under a name with a suffix.
+-- dbt makes a relation beside the old one, under a name with a suffix. A mart has a staging table in another schema
+-- (macros/materialization/publication.sql), whose comment a run executes.
 relations as (
 
-    select
+    select distinct on (c.oid)
         c.oid,
         c.relowner as owner,
-        format('%I.%I', wanted.schema_name, c.relname) as name,
+        format('%I.%I', n.nspname, c.relname) as name,
         c.relacl as acl,
         c.relkind as kind,
         c.relrowsecurity as has_row_security,
@@ -74,6 +75,10 @@ relations as (
         on
             wanted.schema_oid = c.relnamespace
             and (wanted.name = c.relname or starts_with(c.relname, wanted.name || '__dbt_'))
+            or wanted.name || '__next' = c.relname
+            and c.relnamespace in (select schemas.oid from schemas)
+    inner join pg_namespace as n on c.relnamespace = n.oid
+    order by c.oid, wanted.name <> c.relname
 
 ),
 

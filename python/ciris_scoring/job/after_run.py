@@ -20,7 +20,7 @@ from ciris_scoring.basics.terminal import say
 from ciris_scoring.job.run_log import Attempt
 from ciris_scoring.reading import fleet
 from ciris_scoring.reading.alerts import Alert, alerts
-from ciris_scoring.reading.marts import Marts
+from ciris_scoring.reading.marts import Marts, read_only
 from ciris_scoring.serve.fleet_table import fleet_tables
 
 Severities = dict[tuple[str, int, str], str]
@@ -73,18 +73,22 @@ class AfterRun:
     def read_alerts(self, connection: psycopg.Connection, relations: Relations) -> None:
         """Remember the alerts that are published before the run."""
         marts = Marts(connection, relations)
-        newest = fleet.newest(marts) if all(map(marts.may_read, READ_BEFORE)) else None
-        if newest is not None:
-            self._known = {_key(alert): alert.severity for alert in alerts(marts, newest.as_of)}
+        with read_only(connection):
+            newest = fleet.newest(marts) if all(map(marts.may_read, READ_BEFORE)) else None
+            if newest is not None:
+                self._known = {_key(alert): alert.severity for alert in alerts(marts, newest.as_of)}
 
     def show_fleet(self, connection: psycopg.Connection, relations: Relations, moment: datetime) -> None:
         """Print the fleet table, and find the alerts that are new or have become critical."""
-        for alert in alerts(Marts(connection, relations), moment):
+        with read_only(connection):
+            found = alerts(Marts(connection, relations), moment)
+            tables = None if self.for_machines else fleet_tables(connection, relations, moment)
+        for alert in found:
             before = self._known.get(_key(alert))
             if before is None or (alert.severity == "critical" and before != "critical"):
                 self.new_alerts.append(alert)
-        if not self.for_machines:
-            click.echo(fleet_tables(connection, relations, moment))
+        if tables is not None:
+            click.echo(tables)
 
     def hand_on(self, project: Project, relations: Relations) -> None:
         """Write the report, and start the command where there are new alerts.

@@ -12,7 +12,9 @@ class Publication:
     """What stands in the marts."""
 
     identity: str
-    """The run that published it; another one at each reading while a run is at work, or after one that died."""
+    """The run that published it. While a run is at work, or after one that died, each reading has another one, because
+    the evidence and the log of runs change without a publication.
+    """
     scored_at: datetime | None
     """When the newest score was computed; None where there is no score."""
     as_of: datetime | None
@@ -55,5 +57,4 @@ def read_publication(marts: Marts) -> Publication:
     """
     identity = marts.value(IDENTITY) if marts.may_read("fct_scoring_runs") else None
     [row] = marts.dicts(PUBLICATION, {})
-    # Marts are written one after the other: what is read meanwhile may be no other reading's.
     return Publication(identity or str(uuid4()), **row)

@@ -3,7 +3,7 @@
 import csv
 import io
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Literal, TypeVar
@@ -34,7 +34,7 @@ from ciris_scoring.reading.signs import signs as read_signs
 from ciris_scoring.reading.verdict import AlertKind, RaisedName, SignName, VerdictName
 from ciris_scoring.reading.words import FACTOR_WORDS, published_words, weighs_most
 from ciris_scoring.serve.api import models
-from ciris_scoring.serve.api.answers import CSV, JSON, Answers, Build, prefers_csv
+from ciris_scoring.serve.api.answers import CSV, JSON, Answers, prefers_csv
 from ciris_scoring.serve.api.examples import described, problems
 from ciris_scoring.serve.api.lens import (
     CSV_COLUMNS,
@@ -199,25 +199,38 @@ class Asked:
     request: Request
     answers: Answers
     publication: Publication
-    window_days: int
+    asked_window: int | None
     as_of: datetime | None
+
+    @property
+    def window_days(self) -> int:
+        """The window that is meant."""
+        return _window(self.publication, self.asked_window)
 
     def lens(self, marts: Marts, threshold: float | None = None) -> Lens:
         """The marts of the publication, in the lens's shapes."""
         cache = self.answers.cache()
         return Lens(marts, self.publication, cache, threshold, self.as_of or self.publication.as_of)
 
-    async def answer(self, build: Build) -> Response:
-        """Answer with what `build` makes of the marts, or has made before."""
-        return await self.answers.answer(self.request, self.publication, build)
+    async def answer(self, build: "Callable[[Marts, Asked], models.Answer]") -> Response:
+        """Answer with what `build` makes of the marts, or has made before.
+
+        :param build: takes this question again, with the publication that its transaction sees: another one may have
+            come since it was asked.
+        """
+
+        def of_one_publication(marts: Marts) -> models.Answer:
+            return build(marts, replace(self, publication=read_publication(marts)))
+
+        return await self.answers.answer(self.request, self.publication, of_one_publication)
 
 
 async def _asked(
     request: Request, answers: TheAnswers, window_days: AskedWindow = None, as_of: AskedAsOf = None
 ) -> Asked:
     publication = await answers.publication()
-    window = _window(publication, window_days)
-    return Asked(request, answers, publication, window, time_asked("as_of", as_of))
+    _window(publication, window_days)
+    return Asked(request, answers, publication, window_days, time_asked("as_of", as_of))
 
 
 TheAsked = Annotated[Asked, Depends(_asked)]
@@ -331,7 +344,7 @@ async def fleet(
             and (raised is None or any(one.name == raised for one in score.raised))
         )
 
-    def build(marts: Marts) -> models.Fleet:
+    def build(marts: Marts, asked: Asked) -> models.Fleet:
         lens = asked.lens(marts, threshold)
         at = _fleet_as_of(lens, asked)
         scores = read_scores(marts, at, asked.window_days) if at else []
@@ -372,7 +385,7 @@ async def fleet(
 async def capacity(agent_id: AgentId, asked: TheAsked, threshold: AskedThreshold = None) -> Response:
     """The score of an agent at an as-of, and what to do. An agent called `fleet` is reached by its hash."""
 
-    def build(marts: Marts) -> models.Score:
+    def build(marts: Marts, asked: Asked) -> models.Score:
         lens = asked.lens(marts, threshold)
         score, note = _score(lens, agent_id, asked.window_days, asked.as_of)
         [members] = lens.members([score])
@@ -389,7 +402,7 @@ async def capacity(agent_id: AgentId, asked: TheAsked, threshold: AskedThreshold
 async def factors(agent_id: AgentId, asked: TheAsked, threshold: AskedThreshold = None) -> Response:
     """The five factors behind an agent's score: formulas, components, and what weighs most."""
 
-    def build(marts: Marts) -> models.FactorsAnswer:
+    def build(marts: Marts, asked: Asked) -> models.FactorsAnswer:
         lens = asked.lens(marts, threshold)
         score, note = _score(lens, agent_id, asked.window_days, asked.as_of)
         [members] = lens.members([score])
@@ -417,17 +430,17 @@ async def factors(agent_id: AgentId, asked: TheAsked, threshold: AskedThreshold 
 
 
 def _span(
-    publication: Publication, days: int | None, first: str | None, last: str | None
+    publication: Publication, days: int | None, begin: datetime | None, end: datetime | None
 ) -> tuple[datetime, datetime, datetime]:
     """First and last as-of of a page of a history, and of the whole."""
     newest = publication.as_of
     if newest is None:
         raise Problem("no-score", "No score is published yet.")
-    begin, end = time_asked("from", first), time_asked("to", last) or newest
-    if begin is not None and last is not None and begin > end:
+    if begin is not None and end is not None and begin > end:
         raise bad_parameter(
             "from", f"is {as_of_time.text(begin)}, which is after to, {as_of_time.text(end)}."
         )
+    end = end or newest
     if begin is not None and begin > newest:
         raise Problem(
             "no-score",
@@ -479,26 +492,29 @@ async def history(
     ] = "daily",
 ) -> Response:
     """Scores of an agent over time with the five factors of each; as CSV where `Accept` prefers text/csv."""
-    publication = await answers.publication()
-    window = _window(publication, window_days)
-    begin, end, whole = _span(publication, days, first, last)
+    known = await answers.publication()
+    _window(known, window_days)
+    asked_span = time_asked("from", first), time_asked("to", last)
     as_csv = prefers_csv(request.headers.get("accept"))
 
-    def read(marts: Marts) -> tuple[Score, str | None, list[Point]]:
+    def read(marts: Marts) -> tuple[Score, str | None, list[Point], tuple[datetime, datetime, datetime]]:
+        publication = read_publication(marts)
+        window = _window(publication, window_days)
+        span = begin, end, _ = _span(publication, days, *asked_span)
         score, note = _score(Lens(marts, publication, answers.cache()), agent_id, window)
         daily_at = MIDNIGHT if interval == "daily" else None
         agents = [score.agent_id_hash]
         histories = read_histories(marts, agents, window, first=begin, last=end, daily_at=daily_at)
-        return score, note, histories[score.agent_id_hash]
+        return score, note, histories[score.agent_id_hash], span
 
     def build_json(marts: Marts) -> models.History:
-        score, note, points = read(marts)
+        score, note, points, (begin, end, whole) = read(marts)
         return models.History.model_validate(
             {
                 "agent_id_hash": score.agent_id_hash,
                 "agent_name": name_of(score),
                 "agent_note": note,
-                "window_days": window,
+                "window_days": score.window_days,
                 "period_days": -((begin - end) // timedelta(days=1)),
                 "from_": begin,
                 "to": end,
@@ -516,17 +532,19 @@ async def history(
         )
 
     def build_csv(marts: Marts) -> bytes:
-        *_, points = read(marts)
+        score, _, points, _ = read(marts)
         written = io.StringIO()
         writer = csv.DictWriter(written, CSV_COLUMNS, extrasaction="ignore")
         writer.writeheader()
         for row in points:
-            writer.writerow({name: csv_cell(value) for name, value in csv_row(row, window).items()})
+            writer.writerow(
+                {name: csv_cell(value) for name, value in csv_row(row, score.window_days).items()}
+            )
         return written.getvalue().encode()
 
     if as_csv:
-        return await answers.answer(request, publication, build_csv, f"{CSV}; charset=utf-8")
-    return await answers.answer(request, publication, build_json)
+        return await answers.answer(request, known, build_csv, f"{CSV}; charset=utf-8")
+    return await answers.answer(request, known, build_json)
 
 
 # --- alerts and parameters --------------------------------------------------------------------------------------------
@@ -551,9 +569,9 @@ async def alerts(
 
     `kind` and `severity` choose alerts; `limit` and `offset` cut both lists.
     """
-    most = asked.publication.low_capacity_threshold if threshold is None else threshold
 
-    def build(marts: Marts) -> models.Alerts:
+    def build(marts: Marts, asked: Asked) -> models.Alerts:
+        most = asked.publication.low_capacity_threshold if threshold is None else threshold
         lens = asked.lens(marts, verdict_threshold)
         at = _fleet_as_of(lens, asked)
         below = lens.below(most, at, asked.window_days)
@@ -594,7 +612,7 @@ async def signs(
 ) -> Response:
     """The signs of a polished record at an as-of: reasons to look, part of no score."""
 
-    def build(marts: Marts) -> models.Signs:
+    def build(marts: Marts, asked: Asked) -> models.Signs:
         lens = asked.lens(marts)
         at = _fleet_as_of(lens, asked)
         found = [
@@ -622,9 +640,9 @@ async def signs(
 @scoring.get("/parameters", summary="Parameters", **described("parameters", models.Parameters, problems()))
 async def parameters(request: Request, answers: TheAnswers) -> Response:
     """With which values scores are made, what the categories mean, and which windows there are."""
-    publication = await answers.publication()
 
     def build(marts: Marts) -> models.Parameters:
+        publication = read_publication(marts)
         published = read_parameters(marts)
         values = {parameter.parameter_name: parameter.parameter_value for parameter in published}
         categories = read_categories(marts)
@@ -654,7 +672,7 @@ async def parameters(request: Request, answers: TheAnswers) -> Response:
             }
         )
 
-    return await answers.answer(request, publication, build)
+    return await answers.answer(request, await answers.publication(), build)
 
 
 # --- evidence ---------------------------------------------------------------------------------------------------------
@@ -682,7 +700,7 @@ async def evidence(
     """The traces that lowered a component of a score, the newest first, page by page."""
     name = MARTS_NAMES.get(component, component)
 
-    def build(marts: Marts) -> models.Evidence:
+    def build(marts: Marts, asked: Asked) -> models.Evidence:
         lens = asked.lens(marts)
         score, note = _score(lens, agent_id, asked.window_days, asked.as_of)
         key = (score.agent_id_hash, score.as_of, score.window_start)

@@ -1,0 +1,99 @@
+{#- One publication. All marts that are tables change in one transaction, that of int_runs, so that whoever reads several of
+    them in one transaction sees one publication. Until then the rows of the run are in tables beside those of the
+    intermediate models. The comment on such a staging table is JSON: run, the invocation that made int_scoring_run;
+    rows, the condition of the mart's rows that its rows replace. -#}
+
+{#- Whether a model is a mart that is a table. -#}
+{% macro is_mart_table(node) %}
+  {{ return('marts' in node.fqn and node.config.materialized == 'replace_range') }}
+{% endmacro %}
+
+{#- The staging table of a mart. Its name is in basics/ownership.py too. -#}
+{% macro staging_table(node) %}
+  {{ return(api.Relation.create(
+    database=node.database,
+    schema=graph.nodes['model.ciris_scoring.int_runs'].schema,
+    identifier=node.alias ~ '__next',
+    type='table',
+  )) }}
+{% endmacro %}
+
+{#- The comment on the staging table of a mart, or none: run, rows, and whether that run is the last one (is_current). -#}
+{% macro staged(node) %}
+  {%- set scoring_run = relation_as_left('int_scoring_run') -%}
+  {%- if scoring_run is none -%} {{ return(none) }} {%- endif -%}
+  {%- set row = run_query("
+    select
+      obj_description(to_regclass(" ~ literal(staging_table(node)) ~ "), 'pg_class'),
+      (select run.invocation_id from " ~ scoring_run ~ " as run)")[0] -%}
+  {%- set comment = fromjson(row[0]) if row[0] else none -%}
+  {%- if comment is not none -%} {%- do comment.update({'is_current': comment['run'] == row[1]}) -%} {%- endif -%}
+  {{ return(comment) }}
+{% endmacro %}
+
+{#- Whether a mart was made by a run that died before its publication, so that it still has to be written whole. -#}
+{% macro awaits_its_first_rows(node) %}
+  {%- set comment = staged(node) if is_mart_table(node) else none -%}
+  {{ return(comment is not none and comment['rows'] == 'true') }}
+{% endmacro %}
+
+{#- A mart as the publication of this run will leave it, to select from, under an alias (its name unless given). Without
+    staged rows of the run (it is published, or did not build that mart) the mart itself. -#}
+{% macro rows_after_run(name, alias=none) %}
+  {%- set mart = ref(name) -%}
+  {%- set alias = ' as ' ~ (alias or name) -%}
+  {%- if not execute or model.resource_type == 'unit_test' -%} {{ return(mart ~ alias) }} {%- endif -%}
+  {%- set node = graph.nodes['model.ciris_scoring.' ~ name] -%}
+  {%- set comment = staged(node) -%}
+  {%- if comment is none or not comment['is_current'] -%} {{ return(mart ~ alias) }} {%- endif -%}
+  {%- set columns = get_quoted_csv(node.columns.keys()) -%}
+  {{ return("(
+    select " ~ columns ~ " from " ~ staging_table(node) ~ "
+    union all
+    select " ~ columns ~ " from " ~ mart ~ " where not (" ~ comment['rows'] ~ ")
+  )" ~ alias) }}
+{% endmacro %}
+
+{#- SQL that writes the rows of the run into the staging table of this mart. They meet its rules, key and unique indexes
+    here, so that a broken row stops the run before anything is published. -#}
+{% macro stage(select, condition) %}
+  {%- set staging = staging_table(model) -%}
+  {{ in_short_attempts(staging, 'drop table if exists ' ~ staging ~ ';') }}
+  {{ make_table(staging, select) }}
+  {%- for index in config.get('indexes', []) if index.get('unique') %}
+  {{ get_create_index_sql(staging, index) }};
+  {%- endfor %}
+  comment on table {{ staging }} is {{ literal(tojson({'run': run_of_staged_rows(), 'rows': condition})) }};
+  analyze {{ staging }};
+{% endmacro %}
+
+{#- The invocation that made int_scoring_run, by which staged rows are told from those of other runs. -#}
+{% macro run_of_staged_rows() %}
+  {{ return(run_query("select invocation_id from " ~ relation_as_left('int_scoring_run'))[0][0]) }}
+{% endmacro %}
+
+{#- Pre-hook of int_runs: SQL that publishes what the run has staged. A mart that the run did not build would stay behind
+    the others, so it stops the publication; constant ones are skipped where they would not change. -#}
+{% macro publish() %}
+  {%- if not execute -%} {{ return('') }} {%- endif -%}
+  {%- set statements, missing = [], [] -%}
+  {%- for node in graph.nodes.values() if node.package_name == 'ciris_scoring' and node.resource_type == 'model'
+      and is_mart_table(node) -%}
+    {%- set comment = staged(node) -%}
+    {%- if comment is not none and comment['is_current'] -%}
+      {%- set staging = staging_table(node) -%}
+      {%- set mart = api.Relation.create(database=node.database, schema=node.schema, identifier=node.alias, type='table') -%}
+      {%- do statements.append(replace_rows(node, mart, comment['rows'], staging)) -%}
+      {%- do statements.append(update_statistics(node, mart, comment['rows'] != 'true')) -%}
+      {%- do statements.append(in_short_attempts(staging, 'drop table ' ~ staging ~ ';')) -%}
+    {%- elif node.config.meta.get('rewritten') != 'constant' -%}
+      {%- do missing.append(node.name) -%}
+    {%- endif -%}
+  {%- endfor -%}
+  {%- if missing and not last_run()['has_ended'] -%}
+    {{ exceptions.raise_compiler_error(
+      "The marts change together, but " ~ missing | sort | join(', ') ~ " of schema " ~ target.schema ~ " has no rows of this run. "
+      ~ "Nothing is published. Build it too; or run again from the beginning: " ~ command_of(last_run()) ~ ".") }}
+  {%- endif -%}
+  {{ return(statements | join('\n')) }}
+{% endmacro %}

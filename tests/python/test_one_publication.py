@@ -1,0 +1,196 @@
+"""Whoever reads several marts sees one publication, whatever a run is doing and wherever it is killed.
+
+A lock holds a run at a point; then the marts, the API, the pages and the report are read, the run is killed, and
+they are read again.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+from ciris_scoring.basics.project import load_project
+from ciris_scoring.lab.embedded import SCHEMA, Server
+from ciris_scoring.serve.api.settings import Settings
+from ciris_scoring.serve.explain import explain
+from ciris_scoring.serve.report import report
+from command_line import at
+from conftest import REPOSITORY, Database
+from kills import PATIENCE_SECONDS, PROGRAMS, Command
+from pipeline import RUN_TIMES
+from serving import SCORING, asking, opened
+from test_bad_input import fleet_database, marts, run
+from test_gate import BEFORE, NEWEST, VERDICTS_LEFT_OUT, published
+
+LOCK = 4711
+STAGED = (
+    *("dim_agents", "dim_capacity_categories", "dim_scoring_parameters", "dim_scoring_windows"),
+    *("fct_capacity_alerts", "fct_capacity_scores", "fct_data_quality", "fct_fleet_capacity"),
+    *("fct_fleet_coherence_hourly", "fct_interval_calibration", "fct_record_signs"),
+)
+"""All marts that are tables."""
+IN_ONE_TRANSACTION = ("fct_record_signs", "int_runs")
+"""Tables that the publication writes, one among the marts and the last one."""
+HOLD_MAKING = f"""
+    create function public.hold() returns event_trigger language plpgsql as $$
+    begin
+        if exists (
+            select from pg_event_trigger_ddl_commands() as made
+            where made.object_identity ~ '[."]{{table}}__next($|")'
+        ) then
+            perform pg_advisory_xact_lock({LOCK});
+        end if;
+    end $$;
+    create event trigger hold on ddl_command_end when tag in ('CREATE TABLE AS') execute function public.hold();
+    """
+HOLD_WRITING = f"""
+    create function public.hold() returns trigger language plpgsql as $$
+    begin perform pg_advisory_xact_lock({LOCK}); return new; end $$;
+    create trigger hold before insert on {{relation}} for each row {{condition}} execute function public.hold();
+    """
+LET_GO = "drop event trigger if exists hold; drop function public.hold cascade"
+WAITS = f"select from pg_locks where locktype = 'advisory' and objid = {LOCK} and not granted"
+
+
+@dataclass
+class Readers:
+    """Whatever shows the marts to people and programs."""
+
+    database: Database
+    client: TestClient
+    agents: list[str]
+
+    def answers(self) -> dict[str, Any]:
+        """Every answer without what says when it was made, and without the state of the run that is at work."""
+        [agent, *_] = self.agents
+        found: dict[str, Any] = {}
+        for path in (
+            *("/capacity/fleet", "/capacity/fleet?window_days=30", "/alerts", "/signs", "/parameters"),
+            *(f"/{kind}/{agent}" for agent in self.agents for kind in ("capacity", "factors", "history")),
+        ):
+            answer = self.client.get(SCORING + path)
+            assert answer.status_code == 200, answer.text
+            found[path] = {k: v for k, v in answer.json().items() if k not in ("timestamp", "cache")}
+        for path in ("/", f"/agent?agent_id={agent}", "/alerts", "/signs", "/parameters"):
+            page = self.client.get(path)
+            assert page.status_code == 200, page.text
+            found[f"page {path}"] = re.findall(r"<tr.*?</tr>", page.text, re.DOTALL)
+        project = load_project(REPOSITORY, self.database.profiles_dir)
+        found["report"] = json.loads(report(project, None, json=True))
+        found["explain"] = explain(project, agent, None, None, None)
+        return found
+
+
+@contextmanager
+def readers(database: Database) -> Iterator[Readers]:
+    project = load_project(REPOSITORY, database.profiles_dir)
+    with database.connect() as connection:
+        agents = connection.execute(f"select agent_id_hash from {SCHEMA}.dim_agents order by 1").fetchall()
+    with opened(project, 4) as served, asking(served, Settings(version_seconds=0)) as client:
+        yield Readers(database, client, [agent for (agent,) in agents])
+
+
+@pytest.fixture(scope="module")
+def database(embedded_postgres: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
+    """A small fleet, scored up to the day before its last."""
+    with fleet_database(embedded_postgres, tmp_path_factory.mktemp("fleet")) as database:
+        assert run(database, as_of=BEFORE).exit_code == 0
+        with database.connect() as connection:
+            connection.execute(VERDICTS_LEFT_OUT)
+        yield database
+
+
+@contextmanager
+def held(database: Database, hold: str) -> Iterator[Command]:
+    """A real run that waits at a point."""
+    with database.connect() as holder:
+        holder.execute(hold)
+        holder.execute("select pg_advisory_lock(%s)", [LOCK])
+        with Command(PROGRAMS / "ciris-scoring", "run", *at(database), "--as-of", NEWEST) as command:
+            deadline = time.monotonic() + PATIENCE_SECONDS
+            while holder.execute(WAITS).fetchone() is None:
+                assert time.monotonic() < deadline and not command.has_ended, command.said
+                time.sleep(0.02)
+            yield command
+            command.kill()
+        holder.execute("select pg_advisory_unlock_all()")
+    wait_until_alone(database)
+    with database.connect() as connection:
+        connection.execute(LET_GO)
+
+
+def wait_until_alone(database: Database) -> None:
+    """The server ends the queries of a killed run after a second."""
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    query = """
+        select from pg_stat_activity
+        where datname = current_database() and state = 'active' and pid <> pg_backend_pid() and query ~ 'fct_|int_'
+        """
+    with database.connect() as connection:
+        while connection.execute(query).fetchone() is not None:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+
+
+def test_all_marts_that_are_tables_are_staged(database: Database) -> None:
+    with database.connect() as connection:
+        names = connection.execute(
+            "select relname from pg_class where relkind = 'r' and relnamespace = %s::regnamespace order by 1",
+            [SCHEMA],
+        ).fetchall()
+    assert [name for (name,) in names] == sorted(STAGED)
+
+
+def test_what_is_read_is_one_publication_while_runs_write_and_are_killed(database: Database) -> None:
+    before = published(marts(database))
+    points = {table: HOLD_MAKING.format(table=table) for table in STAGED}
+    places = {"fct_record_signs": f"{SCHEMA}.fct_record_signs", "int_runs": f"{SCHEMA}_intermediate.int_runs"}
+    for table in IN_ONE_TRANSACTION:
+        condition = "when (new.published_at is not null)" if table == "int_runs" else ""
+        points[f"publication of {table}"] = HOLD_WRITING.format(relation=places[table], condition=condition)
+    with readers(database) as reading:
+        said = reading.answers()
+        for point, hold in points.items():
+            with held(database, hold):
+                assert reading.answers() == said, f"held at {point}"
+                assert published(marts(database)) == before, f"held at {point}"
+            assert reading.answers() == said, f"killed at {point}"
+            assert published(marts(database)) == before, f"killed at {point}"
+        assert run(database, as_of=NEWEST).exit_code == 0
+        now = reading.answers()
+        assert now["/capacity/fleet"]["as_of"] > said["/capacity/fleet"]["as_of"]
+        assert now["/signs"]["total_sign_count"] > said["/signs"]["total_sign_count"]
+    with database.connect() as connection:
+        staged = connection.execute(
+            "select relname from pg_class where relname like '%\\_\\_next'"
+        ).fetchall()
+    assert staged == []
+    once = published(marts(database, without=RUN_TIMES))
+    assert run(database, "--full-refresh", "--allow-rescoring", as_of=NEWEST).exit_code == 0
+    assert published(marts(database, without=RUN_TIMES)) == once
+
+
+def test_an_answer_is_of_one_publication_though_another_comes_while_it_is_asked(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The server has looked for the publication, and then a run publishes."""
+    later = "2026-06-16T00:00:00+00:00"
+    with readers(database) as reading:
+        reading.client.app.state.answers.settings = Settings(version_seconds=3600)  # type: ignore[attr-defined]
+        assert reading.client.get(f"{SCORING}/parameters").status_code == 200
+        assert run(database, as_of=later).exit_code == 0
+        [agent, *_] = reading.agents
+        fleet = reading.client.get(f"{SCORING}/capacity/fleet").json()
+        assert fleet["as_of"] == later
+        history = reading.client.get(f"{SCORING}/history/{agent}").json()
+        assert history["to"] == history["current_as_of"] == history["history"][-1]["as_of"] == later
+        alerts = reading.client.get(f"{SCORING}/alerts").json()
+        assert {alerts["as_of"], *(one["as_of"] for one in alerts["alerts"])} == {later}
