@@ -73,10 +73,9 @@ class AfterRun:
     def read_alerts(self, connection: psycopg.Connection, relations: Relations) -> None:
         """Remember the alerts that are published before the run."""
         marts = Marts(connection, relations)
-        with read_only(connection):
-            newest = fleet.newest(marts) if all(map(marts.may_read, READ_BEFORE)) else None
-            if newest is not None:
-                self._known = {_key(alert): alert.severity for alert in alerts(marts, newest.as_of)}
+        newest = fleet.newest(marts) if all(map(marts.may_read, READ_BEFORE)) else None
+        if newest is not None:
+            self._known = {_key(alert): alert.severity for alert in alerts(marts, newest.as_of)}
 
     def show_fleet(self, connection: psycopg.Connection, relations: Relations, moment: datetime) -> None:
         """Print the fleet table, and find the alerts that are new or have become critical."""
