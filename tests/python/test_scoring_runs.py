@@ -150,7 +150,7 @@ def test_plain_dbt_enters_itself_however_it_ends(marts, sample):
     assert not dbt(sample, "build", variables=variables).succeeded
     run = newest(marts)
     assert run["outcome"] == "failed"
-    assert run["message"].startswith("fct_fleet_capacity: ") and "the disk is full" in run["message"]
+    assert run["message"].startswith("int_runs: ") and "the disk is full" in run["message"]
     assert "The last run failed." in pages.fleet_page(marts_of(sample), MARTS)
     marts.execute(NO_TRIGGER)
     n_runs = len(runs(marts))

@@ -94,7 +94,7 @@ class Relations(NamedTuple):
     agent_names: sql.SQL
     agent_periods: sql.SQL
     deferral_verdicts: sql.SQL
-    fragile_episodes: sql.SQL
+    fragility_events: sql.SQL
 
 
 class Batch(NamedTuple):
@@ -310,21 +310,48 @@ def read_deferrals(session: Session, relations: Relations, setting: Setting, blo
 
 
 def read_episodes(session: Session, relations: Relations, setting: Setting, block: Block) -> FragileEpisodes:
-    """Read the fragile episodes that count at some as-of of a block (scoring.md §5), by agents' numbers."""
+    """Read the fragile episodes that count at some as-of of a block (scoring.md §5), by agents' numbers.
+
+    These are the episodes that ended before the run's as-of, and the one that is open at it. Later events are not read:
+    a backfill judges the traces after its as-of last. The order of an agent's events is that of the macro newest_first.
+    """
     longest = max(window.window_days for window in setting.windows)
     query = sql.SQL("""
+        with episodes as (
+            select agents.agent_number, events.failure_mode, events.detected_at, events.traced_at as recovered_at
+            from {events} as events
+            inner join ciris_agents as agents using (agent_id_hash)
+            where
+                events.event = 'recovery'
+                and events.traced_at >= %(since)s
+                and events.traced_at < %(as_of)s
+
+            union all
+
+            select agents.agent_number, latest.failure_mode, latest.detected_at, null
+            from ciris_agents as agents
+            cross join lateral (
+                select events.event, events.failure_mode, events.detected_at
+                from {events} as events
+                where events.agent_id_hash = agents.agent_id_hash and events.traced_at < %(as_of)s
+                order by
+                    events.traced_at desc, events.audit_sequence_number desc nulls first,
+                    events.trace_id collate "C" desc nulls first, events.fragility_event_id desc
+                limit 1
+            ) as latest
+            where latest.event = 'detection'
+        )
+
         select
-            agents.agent_number::int8,
+            agent_number::int8,
             {detected}::int8,
             coalesce({recovered}::int8, %(never)s),
-            dense_rank() over (order by episodes.failure_mode collate "C")
-        from {episodes} as episodes
-        inner join ciris_agents as agents using (agent_id_hash)
-        where episodes.recovered_at is null or episodes.recovered_at >= %(since)s
+            dense_rank() over (order by failure_mode collate "C")
+        from episodes
         """).format(
-        detected=_microseconds("episodes.detected_at"),
-        recovered=_microseconds("episodes.recovered_at"),
-        episodes=relations.fragile_episodes,
+        detected=_microseconds("detected_at"),
+        recovered=_microseconds("recovered_at"),
+        events=relations.fragility_events,
     )
     lookback = max(setting.parameters.steady_days, longest)
     columns = dict.fromkeys(("agent", "detected", "recovered", "mode"), Numbers("int8"))
