@@ -20,9 +20,6 @@ BLOCKING_FROM_A_THRESHOLD_ON = {
     "assert_every_source_row_is_judged": "traces arrive while a run is at work; from 1 % on something is wrong",
 }
 TABLES_WITHOUT_KEY = {
-    "dim_scoring_windows": "a copy of a seed that has one",
-    "dim_capacity_categories": "a copy of a seed that has one",
-    "dim_scoring_parameters": "a copy of int_scoring_parameters, which has one",
     "stg_cirislens__odd_event_traces": "a trace stands there as often as it was found with later events",
 }
 REWRITTEN = {
