@@ -18,13 +18,13 @@
 
 {#- scoring.md §6: ECE = sum over bins of (n_bin / N) * |mean confidence - success rate|, that is the sum of
     |confidences - successes| by bin over N. Null when nothing was judged. excess_confidence: an array of
-    confidences less successes, by bin. -#}
+    confidences less successes, by bin, in units of 1e-11, so that the sum is exact. -#}
 {% macro expected_calibration_error(excess_confidence, n_judged) -%}
   ((
     {%- for bin in range(1, score_bins() + 1) %}
     abs({{ excess_confidence }}[{{ bin }}]){% if not loop.last %} +{% endif %}
     {%- endfor %}
-  )::double precision / nullif({{ n_judged }}, 0)::double precision)
+  )::double precision / 1e11::double precision / nullif({{ n_judged }}, 0)::double precision)
 {%- endmacro %}
 
 {#- scoring.md §6: I_inc = (1 - ECE) * Q_deferral * (1 - U_unsafe). -#}

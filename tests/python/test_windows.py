@@ -17,7 +17,7 @@ from ciris_scoring.statistics.blocks import blocks
 from ciris_scoring.statistics.factors import Components, components
 from ciris_scoring.statistics.inputs import Parameters, Window
 from ciris_scoring.statistics.setting import Setting
-from ciris_scoring.statistics.windows import COUNTS, REAL_ARRAYS, REAL_SUMS
+from ciris_scoring.statistics.windows import COUNTS, REAL_SUMS
 from conftest import Database
 from nasty_fleet import START, nasty_fleet
 from pipeline import load_rows
@@ -137,7 +137,7 @@ def test_inputs_that_do_not_fit_are_refused(database, connection, case):
 
 def test_numpy_computes_the_components_that_sql_publishes(database, connection):
     """Each formula is written once in SQL and once in numpy: both are equal to 1e-12."""
-    columns = [name for name in (*COUNTS, *REAL_SUMS, *REAL_ARRAYS)]
+    columns = [name for name in (*COUNTS, *REAL_SUMS, "excess_confidence")]
     rows = connection.execute(
         sql.SQL("select {} from int_windows order by agent_id_hash, as_of, window_days").format(
             sql.SQL(", ").join(map(sql.Identifier, columns))

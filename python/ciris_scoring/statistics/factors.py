@@ -9,7 +9,7 @@ import numpy as np
 
 from ciris_scoring.statistics.inputs import Floats, Integers, Parameters
 from ciris_scoring.statistics.residuals import FIELDS_PER_TRACE, ratio
-from ciris_scoring.statistics.windows import MICROSECONDS_PER_HOUR, Columns, log_hours
+from ciris_scoring.statistics.windows import CONFIDENCE_UNITS, MICROSECONDS_PER_HOUR, Columns, log_hours
 
 
 class Components(NamedTuple):
@@ -47,7 +47,7 @@ def components(columns: Columns, parameters: Parameters) -> Components:
         i_chain=columns["n_chain_valid"] / n,
         i_coverage=columns["n_fields_present"] / (FIELDS_PER_TRACE * n),
         i_replay=np.where(is_replayed, columns["replay_success_weight"] / n, 1.0),
-        ece=ratio(np.abs(columns["excess_confidence"]).sum(axis=-1), columns["n_judged"]),
+        ece=ratio(np.abs(columns["excess_confidence"]).sum(axis=-1) / CONFIDENCE_UNITS, columns["n_judged"]),
         mttr_hours=_hours(columns["recovery_microseconds"] + open_time, n_episodes),
         n_episodes=n_episodes,
         rho_regression=ratio(regressions, columns["n_recoveries"]),

@@ -73,11 +73,12 @@ REAL_SUMS = (
 )
 """Columns of real numbers."""
 
-COUNT_ARRAYS = tuple(f"{prefix}{name}" for prefix in ("", "baseline_") for name in ARRAYS)
-"""Columns of arrays of whole numbers, one for each verdict that a red flag counts."""
-
-REAL_ARRAYS = ("excess_confidence",)
-"""Columns of arrays of real numbers, one for each bin of confidence."""
+COUNT_ARRAYS = (
+    "excess_confidence",
+    *(f"{prefix}{name}" for prefix in ("", "baseline_") for name in ARRAYS),
+)
+"""Columns of arrays of whole numbers: one for each bin of confidence, in ``CONFIDENCE_UNITS``, or for each verdict that
+a red flag counts."""
 
 
 class Deferrals(NamedTuple):
@@ -222,7 +223,6 @@ def _in_units(columns: Columns, places: Places, episodes: FragileEpisodes, perio
     """Columns as they are published: sums in fixed units as real numbers, and how long the open episode has lasted."""
     period = 24 * MICROSECONDS_PER_HOUR // periods_per_day
     columns["replay_success_weight"] = columns.pop("replay_whole") + columns.pop("replay_rest") / LOG_UNITS
-    columns["excess_confidence"] = columns["excess_confidence"] / CONFIDENCE_UNITS
     since = columns.pop("open_since")
     columns["open_microseconds"] = columns["n_open_episodes"] * places.as_of * period - since
     for name in REAL_SUMS:

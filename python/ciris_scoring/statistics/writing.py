@@ -20,7 +20,6 @@ from ciris_scoring.statistics.setting import Setting
 from ciris_scoring.statistics.windows import (
     COUNT_ARRAYS,
     COUNTS,
-    REAL_ARRAYS,
     REAL_SUMS,
     Columns,
 )
@@ -34,7 +33,7 @@ DELTAS = tuple(f"delta_{metric}" for metric in METRICS)
 BEHAVIOUR = tuple(f"behaviour_{name}" for name in Behaviour._fields)
 
 INTEGERS = {*COUNTS, *COUNT_ARRAYS, "n_measured_metrics", "driver", "deferrals_are_worse", *Alike._fields}
-ARRAYS = {*COUNT_ARRAYS, *REAL_ARRAYS}
+ARRAYS = {*COUNT_ARRAYS}
 
 
 def create_tables(session: Session) -> None:
@@ -185,7 +184,7 @@ def column_names() -> list[str]:
     limited = list(SCORES_WITH_LIMITS)
     limited += [component for component in COMPONENTS if component not in FACTOR_SCORES]
     return [
-        *(*COUNTS, *COUNT_ARRAYS, *REAL_SUMS, *REAL_ARRAYS),
+        *(*COUNTS, *COUNT_ARRAYS, *REAL_SUMS),
         *(
             *DELTAS,
             "delta_drift",
