@@ -139,7 +139,7 @@ LOCKED = {
         f"alter view {SCHEMA}_intermediate.int_core_identity rename to elsewhere;"
         f"create table {SCHEMA}_intermediate.int_core_identity as table {SCHEMA}_intermediate.elsewhere",
     ),
-    "full refresh of a table": ("int_source_periods", "select"),
+    "table that every run recreates": ("int_source_periods", "select"),
     "full refresh of a seed": ("deferral_outcomes", "select"),
 }
 """What takes a lock that excludes readers, but for a view that has changed: relation, and what to do before."""

@@ -48,7 +48,7 @@ def test_tables_of_every_placement_equal_those_of_plain_postgresql(database, coo
     score(tmp_path, START + timedelta(days=8))
     # A first run that ended before it knew any agent.
     first = {**CITUS, "ciris_as_of": (START + timedelta(days=7)).isoformat()}
-    build = ("build", "--indirect-selection", "empty", "--select", "+int_trace_verdicts")
+    build = ("build", "--indirect-selection", "cautious", "--select", "+int_trace_verdicts")
     ended = dbt(database, *build, variables=first)
     assert ended.succeeded, ended.said
     for day in (7, 8):
