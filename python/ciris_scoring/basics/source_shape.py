@@ -6,6 +6,7 @@ import psycopg
 from psycopg import sql
 
 from ciris_scoring.basics.connection import table_exists
+from ciris_scoring.basics.errors import InputError, shown
 from ciris_scoring.basics.project import Project
 from ciris_scoring.basics.source_schema import ENGINE_TABLES, SOURCE_TABLES
 
@@ -25,6 +26,11 @@ def source_shape(connection: psycopg.Connection, project: Project) -> str:
     """TRACES or EVENTS: as the variable ciris_source says, else events if only these exist."""
     wanted = project.variables.get("source")
     if wanted is not None:
+        if wanted not in TABLES_OF_SHAPE:
+            raise InputError(
+                f"Variable ciris_source is {shown(wanted)}, but must be {' or '.join(TABLES_OF_SHAPE)}.",
+                "Correct it, or leave it out.",
+            )
         return str(wanted)
     tables = (project.source_tables["covenant_traces"], "trace_events")
     has_traces, has_events = (table_exists(connection, project.source_schema, table) for table in tables)
