@@ -10,6 +10,7 @@ from unittest.mock import patch
 
 from dbt.adapters.postgres.connections import PostgresConnectionManager
 
+import dbt_postgres_python  # noqa: F401, extends the adapter for good before it is patched for a while
 from ciris_scoring.basics.connection import session_statement
 from ciris_scoring.basics.project import Project
 from ciris_scoring.basics.sessions import SESSIONS
