@@ -11,7 +11,7 @@
     {%- endfor -%}
     {%- set found, changes = [], [] -%}
     {%- for row in run_query("
-        select lower(rights.privilege_type), case rights.grantee when 0 then 'public' else grantees.rolname end
+        select lower(rights.privilege_type collate "C"), case rights.grantee when 0 then 'public' else grantees.rolname end
         from pg_class as c
         cross join aclexplode(c.relacl) as rights
         left join pg_roles as grantees on rights.grantee = grantees.oid

@@ -2,7 +2,8 @@
 -- The label, the verdict and the losses are added to what the gate lets through.
 {%- set published = graph.nodes['model.ciris_scoring.fct_capacity_scores'].columns.keys() if execute else ['as_of'] %}
 {%- set losses = (attributed_parts() | join('_loss ') ~ '_loss').split(' ') %}
-{%- set columns = published | reject('in', ['agent_label', 'verdict', 'verdict_threshold', 'review_for'] + losses) | list %}
+{%- set added = ['agent_label', 'verdict', 'verdict_threshold', 'review_for'] + losses %}
+{%- set columns = published | reject('in', added) | list %}
 with candidates as (
 
     select

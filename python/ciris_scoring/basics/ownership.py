@@ -84,17 +84,17 @@ relations as (
 
 grants as (
 
-    select 'schema' as word, schemas.name, granted.grantee, lower(granted.privilege_type) as privilege
+    select 'schema' as word, schemas.name, granted.grantee, lower(granted.privilege_type collate "C") as privilege
     from schemas
     cross join lateral aclexplode(schemas.acl) as granted
     where granted.privilege_type = 'CREATE'
     union all
-    select 'table' as word, relations.name, granted.grantee, lower(granted.privilege_type) as privilege
+    select 'table' as word, relations.name, granted.grantee, lower(granted.privilege_type collate "C") as privilege
     from relations
     cross join lateral aclexplode(relations.acl) as granted
     where granted.privilege_type in ('TRIGGER', 'REFERENCES') and relations.kind <> 'S'
     union all
-    select 'column' as word, relations.name, granted.grantee, lower(granted.privilege_type) as privilege
+    select 'column' as word, relations.name, granted.grantee, lower(granted.privilege_type collate "C") as privilege
     from relations
     inner join pg_attribute as a on relations.oid = a.attrelid
     cross join lateral aclexplode(a.attacl) as granted
@@ -104,7 +104,7 @@ grants as (
 
 default_grants as (
 
-    select d.defaclrole, n.nspname, granted.grantee, lower(granted.privilege_type) as privilege
+    select d.defaclrole, n.nspname, granted.grantee, lower(granted.privilege_type collate "C") as privilege
     from pg_default_acl as d
     left join pg_namespace as n on d.defaclnamespace = n.oid
     cross join me
@@ -191,7 +191,7 @@ faults as (
     select
         2 as number,
         relations.name,
-        format('%s %s is owned by %s', initcap(relations.word), relations.name, quote_ident(roles.rolname))
+        format('%s %s is owned by %s', initcap(relations.word collate "C"), relations.name, quote_ident(roles.rolname))
         || case
             when exposed.stranger is null then format(', as which role %I cannot act', me.rolname)
             when roles.rolname <> exposed.stranger then format(', as which role %I can act', exposed.stranger)
@@ -247,7 +247,7 @@ faults as (
     select
         5 as number,
         relations.name,
-        format('%s %s has the rule %I', initcap(relations.word), relations.name, r.rulename) as message,
+        format('%s %s has the rule %I', initcap(relations.word collate "C"), relations.name, r.rulename) as message,
         format('drop rule %I on %s;', r.rulename, relations.name) as remedy
     from relations
     inner join pg_rewrite as r on relations.oid = r.ev_class
