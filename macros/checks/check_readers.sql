@@ -12,7 +12,9 @@
     {%- set literals = [] -%}
     {%- for name in names | unique(true) -%} {%- do literals.append(literal(name)) -%} {%- endfor -%}
     {%- for row in run_query("
-        select wanted.name, array(select r.rolname::text from pg_roles as r where lower(r.rolname collate "C") = lower(wanted.name collate "C"))
+        select
+          wanted.name,
+          array(select r.rolname::text from pg_roles as r where " ~ upper_case('r.rolname') ~ " = " ~ upper_case('wanted.name') ~ ")
         from unnest(array[" ~ literals | join(', ') ~ "]) as wanted (name)
         where wanted.name not in (select r.rolname from pg_roles as r)
         order by 1") -%}

@@ -11,12 +11,12 @@
     {%- endfor -%}
     {%- set found, changes = [], [] -%}
     {%- for row in run_query("
-        select lower(rights.privilege_type collate "C"), case rights.grantee when 0 then 'public' else grantees.rolname end
+        select rights.privilege_type, case rights.grantee when 0 then 'public' else grantees.rolname end
         from pg_class as c
         cross join aclexplode(c.relacl) as rights
         left join pg_roles as grantees on rights.grantee = grantees.oid
         where c.oid = to_regclass(" ~ literal(relation) ~ ") and rights.grantee <> c.relowner and rights.grantor = c.relowner") -%}
-      {%- do found.append((row[0], row[1])) -%}
+      {%- do found.append((row[0] | lower, row[1])) -%}
     {%- endfor -%}
     {%- for privilege, role in found if (privilege, role) not in wanted -%}
       {%- do changes.append('revoke ' ~ privilege ~ ' on ' ~ relation ~ ' from ' ~ quoted_role(role)) -%}

@@ -66,12 +66,13 @@ LIMITS_NOT_TO_INHERIT: Mapping[str, str] = MappingProxyType(
     }
 )
 _LIMITS_NOT_TO_INHERIT = ", ".join(f"('{name}', '{value}')" for name, value in LIMITS_NOT_TO_INHERIT.items())
+# It runs before the search path is set, so every name in it, operators too, says its schema.
 LIFT_LIMITS = f"""
 select pg_catalog.set_config(limits.name, limits.value, false)
 from (values {_LIMITS_NOT_TO_INHERIT}) as limits (name, value)
 where
     pg_catalog.current_setting(limits.name, true) is not null
-    and (limits.name <> 'temp_file_limit' or pg_catalog.has_parameter_privilege(limits.name, 'set'))
+    and (limits.name operator(pg_catalog.<>) 'temp_file_limit' or pg_catalog.has_parameter_privilege(limits.name, 'set'))
 """
 # Citus walks every join order of the coordinator again; workers choose their own.
 SETTINGS_ON_CLUSTER: Mapping[str, str] = MappingProxyType({"join_collapse_limit": "1"})
