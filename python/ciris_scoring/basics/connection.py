@@ -72,7 +72,10 @@ select pg_catalog.set_config(limits.name, limits.value, false)
 from (values {_LIMITS_NOT_TO_INHERIT}) as limits (name, value)
 where
     pg_catalog.current_setting(limits.name, true) is not null
-    and (limits.name operator(pg_catalog.<>) 'temp_file_limit' or pg_catalog.has_parameter_privilege(limits.name, 'set'))
+    and (
+        limits.name operator(pg_catalog.<>) 'temp_file_limit'
+        or pg_catalog.has_parameter_privilege(limits.name, 'set')
+    )
 """
 # Citus walks every join order of the coordinator again; workers choose their own.
 SETTINGS_ON_CLUSTER: Mapping[str, str] = MappingProxyType({"join_collapse_limit": "1"})
