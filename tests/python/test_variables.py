@@ -37,6 +37,7 @@ WRONG: dict[str, tuple[str, list[Any]]] = {
     "ciris_lookback_periods": PERIODS,
     "ciris_late_detection_periods": (PERIODS[0], [*PERIODS[1], None]),
     "ciris_allow_rescoring": BOOLEAN,
+    "ciris_lock_wait_seconds": ("a number of seconds from 0 to 86400", ["", None, "60", -1, [60]]),
     "ciris_scoring_work_mem": ("a size such as 256MB", ["", None, 256, "256", "256 MB", "1TB", ["1GB"]]),
     "ciris_distribution": ("none or citus", ["", None, False, "Citus", ["citus"]]),
     "ciris_time_spine": BOOLEAN,
