@@ -28,7 +28,7 @@
   }) }}
 {% endmacro %}
 
-{#- What is wrong with the value of a variable, and the remedy; none if nothing is. Text is not taken for a boolean or a
+{#- The fault of a variable's value with its remedy; none if it has none. Text is not taken for a boolean or a
     number: 'false' would count as true. -#}
 {% macro variable_fault(name) %}
   {%- set value, definition = setting(name), variable_definitions()[name] -%}

@@ -1,4 +1,4 @@
-{#- What row-level security hides from us in a source, in a sentence with the remedy; none if it hides nothing.
+{#- A sentence about the rows of a source that row-level security hides, with the remedy; none if it hides nothing.
     PostgreSQL applies the policies of a table to the role that reads it: the owner of the view through which it is read,
     unless that view is a security_invoker, else ours. A table read through its parent follows the parent's policies. -#}
 {% macro fault_of_row_security(node) %}

@@ -1,4 +1,4 @@
-{#- What to do about a permission (certainty.md §4b). Readers that ask for another threshold apply the same rule
+{#- The verdict about a permission (certainty.md §4b). Readers that ask for another threshold apply the same rule
     (ciris_scoring.reading.verdict). -#}
 
 {#- The threshold of the verdicts that this run publishes. A comparison with NaN is false, so NaN is refused too. -#}

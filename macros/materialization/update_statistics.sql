@@ -1,5 +1,5 @@
-{#- SQL that analyses the table of a model just written: the columns of its key and indexes; all, if the table is made
-    anew. An increment takes a tenth of the usual sample, whose reading is most of the cost, and skips a table that
+{#- SQL that analyses the table of a model just written: the columns of its key and indexes; all, if the table is
+    recreated. An increment takes a tenth of the usual sample, whose reading is most of the cost, and skips a table that
     autovacuum locks. -#}
 {% macro update_statistics(node, table, is_increment) -%}
   {%- set columns = (node.config.get('indexes') or []) | map(attribute='columns') | sum(start=[]) -%}

@@ -9,8 +9,8 @@
 {%- endmacro %}
 
 {#- The rows of a model that a run rewrites; meta names the column: scored_range (as-ofs) or judged_range (times). Rows
-    after the as-of are leftovers of a dead run and are deleted, except during a backfill. event_range: times of rows that are found before the run knows its bounds. own_row: the run's
-    row in the log. -#}
+    after the as-of are leftovers of a dead run and are deleted, except during a backfill. event_range: times of rows that
+    are found before the run knows its bounds. own_row: the run's row in the log. -#}
 {% macro in_rewritten_range(meta) -%}
   {%- if meta.get('rewritten') == 'own_row' -%}
     run_id = '{{ run_id() }}'

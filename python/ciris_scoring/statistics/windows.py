@@ -178,7 +178,7 @@ def window_columns(
         for name, values in parts.items():
             column = columns.setdefault(name, np.zeros((len(places.agent), *values.shape[1:]), values.dtype))
             column[at] = values
-    return _in_units(columns, places, episodes, periods_per_day)
+    return _in_units(columns, places, periods_per_day)
 
 
 BASELINE_COUNTS = (*COUNTERS, *ARRAYS)
@@ -219,7 +219,7 @@ def _additive(sums: PeriodSums, counts: Mapping[str, Integers]) -> dict[str, Int
     }
 
 
-def _in_units(columns: Columns, places: Places, episodes: FragileEpisodes, periods_per_day: int) -> Columns:
+def _in_units(columns: Columns, places: Places, periods_per_day: int) -> Columns:
     """Columns as they are published: sums in fixed units as real numbers, and how long the open episode has lasted."""
     period = 24 * MICROSECONDS_PER_HOUR // periods_per_day
     columns["replay_success_weight"] = columns.pop("replay_whole") + columns.pop("replay_rest") / LOG_UNITS
@@ -345,8 +345,7 @@ def _of_modes(
     first, end = period + 1, np.minimum(period + length, following) + 1
 
     # The open episode is of such a mode: few pairs, because episodes of one agent follow each other.
-    by_mode = _pairs(agent, mode, episodes)
-    recovery, episode = by_mode
+    recovery, episode = _pairs(agent, mode, episodes)
     both_first = np.maximum(first[recovery], episodes.detected[episode] + 1)
     both_end = np.minimum(end[recovery], episodes.recovered[episode] + 1)
     return {
