@@ -130,13 +130,31 @@ def _has_safe_path(session: str) -> bool:
     )
 
 
+def _is_shared(connection: Connection) -> bool:
+    """Return whether a pooler gives the session to other clients too, who would get its settings.
+
+    Behind a pooler the server knows the session by another process id than the client. A run is refused later, by the
+    macro check_server.
+    """
+    handle = connection.handle
+    with handle.cursor() as cursor:
+        cursor.execute("select pg_catalog.pg_backend_pid()")
+        [pid] = cursor.fetchone()
+    handle.rollback()
+    if pid == handle.info.backend_pid:
+        return False
+    from ciris_scoring.basics.connection import fault_of_pooler
+
+    return fault_of_pooler(connection.credentials) is not None
+
+
 def _open_with_safe_path(manager: Any) -> None:
     open_session = manager.open.__func__
 
     def open_(cls: Any, connection: Connection) -> Connection:
         is_new = connection.state != "open"
         opened: Connection = open_session(cls, connection)
-        if is_new and _has_safe_path(str(opened.name)):
+        if is_new and _has_safe_path(str(opened.name)) and not _is_shared(opened):
             from ciris_scoring.basics.connection import LIFT_LIMITS
 
             with opened.handle.cursor() as cursor:

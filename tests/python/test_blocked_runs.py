@@ -14,7 +14,7 @@ from ciris_scoring.lab.embedded import SCHEMA, Server
 from command_line import at
 from conftest import Database
 from kills import PATIENCE_SECONDS, PROGRAMS, Command
-from test_bad_input import Dbt, dbt, fleet_database, restore, run, saved
+from test_bad_input import Dbt, dbt, restore, scored_fleet
 
 NEWEST = "2026-06-15T00:00:00Z"
 VIEW = f"{SCHEMA}.fct_factor_components"
@@ -25,11 +25,8 @@ CHANGED_VIEW = f"create or replace view {VIEW} as select * from (table {VIEW}_as
 def published(
     embedded_postgres: Server, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[Database, str]]:
-    with fleet_database(embedded_postgres, tmp_path_factory.mktemp("fleet")) as database:
-        result = run(database, as_of=NEWEST)
-        assert result.exit_code == 0, result.output
-        with saved(database) as state:
-            yield database, state
+    with scored_fleet(embedded_postgres, tmp_path_factory.mktemp("fleet"), NEWEST) as published:
+        yield published
 
 
 @pytest.fixture

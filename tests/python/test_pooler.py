@@ -21,7 +21,7 @@ from command_line import at, invoke, refused
 from conftest import REPOSITORY, Database
 from kills import PATIENCE_SECONDS
 from serving import opened
-from test_bad_input import built, dbt, fleet_database, marts, restore, run, saved
+from test_bad_input import built, dbt, marts, restore, run, scored_fleet
 
 BEFORE, NEWEST = "2026-06-14T00:00:00Z", "2026-06-15T00:00:00Z"
 PGBOUNCER = shutil.which("pgbouncer", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
@@ -35,11 +35,8 @@ pytestmark = pytest.mark.skipif(
 def published(
     embedded_postgres: Server, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[Database, str]]:
-    with fleet_database(embedded_postgres, tmp_path_factory.mktemp("fleet")) as database:
-        result = run(database, as_of=BEFORE)
-        assert result.exit_code == 0, result.output
-        with saved(database) as state:
-            yield database, state
+    with scored_fleet(embedded_postgres, tmp_path_factory.mktemp("fleet"), BEFORE) as published:
+        yield published
 
 
 @pytest.fixture

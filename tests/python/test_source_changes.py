@@ -17,7 +17,7 @@ from ciris_scoring.lab.embedded import SCHEMA, Server
 from ciris_scoring.project_files import copy_project
 from command_line import at, invoke
 from conftest import REPOSITORY, Database
-from test_bad_input import NEWEST, dbt, fleet_database, restore, run, saved
+from test_bad_input import NEWEST, dbt, restore, run, scored_fleet
 
 PUBLISHED = "2026-06-14T00:00:00Z"
 LOOKBACK = "2026-06-11T00:00:00+00:00"
@@ -34,24 +34,18 @@ AGAIN = "create table public.kept as select * from {traces} {where}; delete from
 
 
 @pytest.fixture(scope="module")
-def fleet(embedded_postgres: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
-    with fleet_database(embedded_postgres, tmp_path_factory.mktemp("fleet")) as database:
-        result = run(database, as_of=PUBLISHED)
-        assert result.exit_code == 0, result.output
-        yield database
-
-
-@pytest.fixture(scope="module")
-def state(fleet: Database) -> Iterator[str]:
-    with saved(fleet) as state:
-        yield state
+def scored(
+    embedded_postgres: Server, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[Database, str]]:
+    with scored_fleet(embedded_postgres, tmp_path_factory.mktemp("fleet"), PUBLISHED) as scored:
+        yield scored
 
 
 @pytest.fixture
-def published(fleet: Database, state: str) -> Database:
+def published(scored: tuple[Database, str]) -> Database:
     """Scored the day before the run that is looked at."""
-    restore(fleet, state)
-    return fleet
+    restore(*scored)
+    return scored[0]
 
 
 def judged_from(database: Database, *, as_of: str = NEWEST, **variables: str) -> str:
