@@ -8,6 +8,6 @@
 {#- The same, newest first. -#}
 {% macro newest_first(key, alias=none) -%}
   {%- set prefix = '' if alias is none else alias ~ '.' -%}
-  {{ prefix }}traced_at desc, {{ prefix }}audit_sequence_number desc nulls first, {{ prefix }}trace_id collate "C" desc nulls first,
-  {{ prefix }}{{ key }} desc
+  {% for column, direction in constant('newest_first') %}{{ prefix }}{{ column }} {{ direction }}, {% endfor %}
+  {{- prefix }}{{ key }} desc
 {%- endmacro %}

@@ -10,7 +10,7 @@ from typing import Any
 
 from ciris_scoring.basics import as_of, connection, decimals, run_lock, source_schema, source_shape
 from ciris_scoring.reading import agent, agents, evidence, verdict
-from ciris_scoring.statistics import alike, inputs, resilience, sign_rows, signs, writing
+from ciris_scoring.statistics import alike, inputs, reading, resilience, sign_rows, signs, writing
 
 CONSTANTS: Mapping[str, Any] = MappingProxyType(
     {
@@ -39,6 +39,7 @@ CONSTANTS: Mapping[str, Any] = MappingProxyType(
         "alert_kinds": tuple(verdict.ALERT_WORDS),
         "reviewing_alerts": verdict.REVIEWING,
         "record_sign_fields": signs.FIELDS,
+        "newest_first": reading.NEWEST_FIRST,
         "record_sign_counters": sign_rows.COUNTERS,
         "record_sign_arrays": sign_rows.ARRAYS,
         "absent_score": alike.ABSENT,

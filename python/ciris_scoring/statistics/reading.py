@@ -84,6 +84,14 @@ COUNT_COLUMNS = {
 """Columns of ``int_agent_periods`` of which only the sums over windows are needed."""
 
 
+NEWEST_FIRST = (
+    ("traced_at", "desc"),
+    ("audit_sequence_number", "desc nulls first"),
+    ("trace_id", 'collate "C" desc nulls first'),
+)
+"""Reverse order of an agent's traces (scoring.md §2), before the key that settles complete ties, for ``order by``."""
+
+
 class Relations(NamedTuple):
     """Relations of the models that the windows are made from, as dbt quotes them."""
 
@@ -313,7 +321,7 @@ def read_episodes(session: Session, relations: Relations, setting: Setting, bloc
     """Read the fragile episodes that count at some as-of of a block (scoring.md §5), by agents' numbers.
 
     These are the episodes that ended before the run's as-of, and the one that is open at it. Later events are not read:
-    a backfill judges the traces after its as-of last. The order of an agent's events is that of the macro newest_first.
+    a backfill judges the traces after its as-of last.
     """
     longest = max(window.window_days for window in setting.windows)
     query = sql.SQL("""
@@ -334,9 +342,7 @@ def read_episodes(session: Session, relations: Relations, setting: Setting, bloc
                 select events.event, events.failure_mode, events.detected_at
                 from {events} as events
                 where events.agent_id_hash = agents.agent_id_hash and events.traced_at < %(as_of)s
-                order by
-                    events.traced_at desc, events.audit_sequence_number desc nulls first,
-                    events.trace_id collate "C" desc nulls first, events.fragility_event_id desc
+                order by {newest_first}, events.fragility_event_id desc
                 limit 1
             ) as latest
             where latest.event = 'detection'
@@ -352,6 +358,9 @@ def read_episodes(session: Session, relations: Relations, setting: Setting, bloc
         detected=_microseconds("detected_at"),
         recovered=_microseconds("recovered_at"),
         events=relations.fragility_events,
+        newest_first=sql.SQL(", ").join(
+            sql.SQL(f"events.{column} {direction}") for column, direction in NEWEST_FIRST
+        ),
     )
     lookback = max(setting.parameters.steady_days, longest)
     columns = dict.fromkeys(("agent", "detected", "recovered", "mode"), Numbers("int8"))
