@@ -37,7 +37,7 @@ def texts() -> dict[str, str]:
     )
     paths = [path for folder in folders for path in (REPOSITORY / folder).rglob("*")]
     endings = {".md", ".py", ".sql", ".yml", ".yaml", ".html", ".css", ".js", ".csv", ".txt", ".json"}
-    made = {"target", "dbt_packages", "logs", "__pycache__"}
+    made = {"target", "dbt_packages", "logs", "__pycache__", "ciris_scoring.egg-info"}
     return {
         str(path.relative_to(REPOSITORY)): path.read_text("utf-8")
         for path in [
