@@ -113,27 +113,9 @@ dbtObj.rewritten_range = {{ in_rewritten_range(config.get('meta')) | tojson }}
         ~ ' and (' ~ here | join(', ') ~ ') is not distinct from (' ~ there | join(', ') ~ '))' -%}
     {%- set added = 'not exists (select 1 from ' ~ table ~ ' as kept where kept.' ~ key ~ ' = selected.' ~ key ~ ')' -%}
   {%- endif -%}
-  {%- if meta.get('rewritten') == 'whole' and is_local and not is_mart_table(node) and not meta.get('keeps_views') %}
-  {{ empty_at_once(table) }}
-  {%- else %}
   delete from {{ table }} where {{ condition }};
-  {%- endif %}
   insert into {{ table }} ({{ columns }})
   select {{ columns }} from {{ source }} as selected where {{ added }};
-{% endmacro %}
-
-{#- SQL that empties a table, by truncate if nobody reads it: after a full history a delete leaves a gigabyte of dead
-    rows, which every read passes until a vacuum. -#}
-{% macro empty_at_once(table) %}
-  do $empty$
-  begin
-    lock table {{ table }} in access exclusive mode nowait;
-    truncate {{ table }};
-  exception
-    when lock_not_available then
-      delete from {{ table }};
-  end
-  $empty$;
 {% endmacro %}
 
 {#- SQL that makes and fills a table: CREATE TABLE AS can run in parallel; INSERT … SELECT cannot. On a cluster it is

@@ -34,11 +34,8 @@ REWRITTEN = {
             "dim_capacity_categories",
         ],
     },
-    # As many rows as agents or deferrals, each of which a run may change; and what one run publishes.
-    "whole": {
-        *["int_agents", "dim_agents", "fct_data_quality"],
-        *["int_deferral_verdicts", "int_capacity_scores"],
-    },
+    # As many rows as agents or deferrals, each of which a run may change.
+    "whole": {"int_agents", "dim_agents", "fct_data_quality", "int_deferral_verdicts"},
     # What describes one run.
     "anew": {"int_scoring_run", "int_source_periods"},
 }
