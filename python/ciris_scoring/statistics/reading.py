@@ -102,7 +102,7 @@ class Relations(NamedTuple):
     agent_names: sql.SQL
     agent_periods: sql.SQL
     deferral_verdicts: sql.SQL
-    fragility_events: sql.SQL
+    agent_events: sql.SQL
 
 
 class Batch(NamedTuple):
@@ -330,7 +330,7 @@ def read_episodes(session: Session, relations: Relations, setting: Setting, bloc
             from {events} as events
             inner join ciris_agents as agents using (agent_id_hash)
             where
-                events.event = 'recovery'
+                events.kind = 'recovery'
                 and events.traced_at >= %(since)s
                 and events.traced_at < %(as_of)s
 
@@ -339,13 +339,16 @@ def read_episodes(session: Session, relations: Relations, setting: Setting, bloc
             select agents.agent_number, latest.failure_mode, latest.detected_at, null
             from ciris_agents as agents
             cross join lateral (
-                select events.event, events.failure_mode, events.detected_at
+                select events.kind, events.failure_mode, events.detected_at
                 from {events} as events
-                where events.agent_id_hash = agents.agent_id_hash and events.traced_at < %(as_of)s
-                order by {newest_first}, events.fragility_event_id desc
+                where
+                    events.agent_id_hash = agents.agent_id_hash
+                    and events.kind in ('detection', 'recovery')
+                    and events.traced_at < %(as_of)s
+                order by {newest_first}, events.agent_event_id desc
                 limit 1
             ) as latest
-            where latest.event = 'detection'
+            where latest.kind = 'detection'
         )
 
         select
@@ -357,7 +360,7 @@ def read_episodes(session: Session, relations: Relations, setting: Setting, bloc
         """).format(
         detected=_microseconds("detected_at"),
         recovered=_microseconds("recovered_at"),
-        events=relations.fragility_events,
+        events=relations.agent_events,
         newest_first=sql.SQL(", ").join(
             sql.SQL(f"events.{column} {direction}") for column, direction in NEWEST_FIRST
         ),
