@@ -3,15 +3,14 @@
 {% macro placement(name) %}
   {%- if not is_distributed() -%} {{ return('local') }} {%- endif -%}
   {%- set by_agent = [
-      'int_trace_verdicts', 'int_traces_without_agent', 'int_replays', 'int_agents',
+      'int_trace_verdicts', 'int_replays', 'int_agents', 'int_agent_events',
       'int_agent_hours', 'int_agent_periods',
-      'int_fragility_events', 'int_identity_events', 'int_windows',
+      'int_windows',
       'int_record_signs',
       'fct_capacity_scores', 'fct_capacity_alerts', 'fct_record_signs',
   ] -%}
   {%- set whole = [
       'int_scoring_run', 'int_scoring_parameters', 'int_source_periods', 'int_deferral_verdicts',
-      'int_key_uses',
       'dim_agents', 'dim_capacity_categories', 'dim_scoring_parameters', 'dim_scoring_windows',
       'scoring_windows', 'capacity_categories', 'deferral_outcomes', 'components',
   ] -%}

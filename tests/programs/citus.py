@@ -45,14 +45,13 @@ HOSTILE = {
 }
 """What sessions on the workers inherit."""
 
-JUDGING = ("int_trace_verdicts", "int_fragility_events", "int_identity_events")
-PERIODS = ("int_agent_periods",)
+JUDGING = ("int_trace_verdicts", "int_agent_events")
 WINDOWS = ("int_windows",)
 SCORES = ("fct_capacity_scores", "fct_record_signs")
-ON_WORKERS = (*JUDGING, *PERIODS, *WINDOWS, *SCORES)
+ON_WORKERS = (*JUDGING, *WINDOWS, *SCORES)
 """Models whose rows no coordinator sees."""
-WITH_SMALL_SUMS = ("int_agent_hours",)
-"""The same, but for a row per hour of the whole fleet."""
+WITH_SMALL_SUMS = ("int_agent_hours", "int_agent_periods")
+"""The same, but for a row per hour of the whole fleet, and a row per agent and key."""
 TESTS_OF_SCORES = ("assert_scores_follow_from_their_parts",)
 """Tests that read whole rows of scores."""
 EXPLAINING = (
@@ -236,7 +235,7 @@ def test_what_explains_a_score_is_asked_of_one_worker(fleet, connection, view):
     "condition", ["agent_id_hash = 'nobody'", "traced_at < '2026-03-05'", "not is_counted"]
 )
 def test_judged_traces_are_looked_up_by_workers(fleet, connection, condition):
-    """Both halves, those with an agent and those without; the coordinator looks up the last publication alone."""
+    """With an agent and without; the coordinator looks up the last publication alone."""
     plan = plan_of(connection, f"select * from {CLUSTER}.fct_trace_verdicts where {condition}")
     assert "Custom Scan (Citus Adaptive)" in plan and plan.count("Distributed Subplan") == 1, plan
 

@@ -7,12 +7,14 @@ with events as not materialized (
         traced_at,
         audit_sequence_number,
         trace_id,
-        fragility_event_id,
-        event,
+        agent_event_id,
+        kind,
         detected_at,
         failure_mode
-    from {{ ref('int_fragility_events') }}
-    where {{ in_increment(ref('int_fragility_events')) }}
+    from {{ ref('int_agent_events') }}
+    where
+        {{ in_increment(ref('int_agent_events')) }}
+        and kind in ('detection', 'recovery')
 
 ),
 
@@ -33,15 +35,16 @@ before_events as (
             known.traced_at,
             known.audit_sequence_number,
             known.trace_id,
-            known.fragility_event_id,
-            known.event,
+            known.agent_event_id,
+            known.kind,
             known.detected_at,
             known.failure_mode
-        from {{ ref('int_fragility_events') }} as known
+        from {{ ref('int_agent_events') }} as known
         where
             known.agent_id_hash = agents.agent_id_hash
             and known.traced_at < agents.first_traced_at
-        order by {{ newest_first('fragility_event_id', 'known') }}
+            and known.kind in ('detection', 'recovery')
+        order by {{ newest_first('agent_event_id', 'known') }}
         limit 1
     ) as earlier
 
@@ -51,10 +54,10 @@ in_order as (
 
     select
         *,
-        lag(event) over agent_order as previous_event,
+        lag(kind) over agent_order as previous_kind,
         lag(traced_at) over agent_order as previous_traced_at,
         lag(failure_mode) over agent_order as previous_failure_mode,
-        is_new and event = 'recovery' as is_new_recovery
+        is_new and kind = 'recovery' as is_new_recovery
     from (
         select
             *,
@@ -70,7 +73,7 @@ in_order as (
     ) as all_events
     window agent_order as (
         partition by agent_id_hash
-        order by {{ oldest_first('fragility_event_id') }}
+        order by {{ oldest_first('agent_event_id') }}
     )
 
 )
@@ -78,12 +81,12 @@ in_order as (
 select
     agent_id_hash,
     traced_at,
-    event,
-    previous_event
+    kind,
+    previous_kind
 from in_order
 where
-    (is_new and event is not distinct from previous_event)
-    or (is_new and event = 'detection' and detected_at <> traced_at)
-    or (is_new_recovery and previous_event is null)
+    (is_new and kind is not distinct from previous_kind)
+    or (is_new and kind = 'detection' and detected_at <> traced_at)
+    or (is_new_recovery and previous_kind is null)
     or (is_new_recovery and detected_at is distinct from previous_traced_at)
     or (is_new_recovery and failure_mode is distinct from previous_failure_mode)

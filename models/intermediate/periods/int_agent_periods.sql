@@ -125,18 +125,20 @@ reported_alike as (
 
 ),
 
--- Not materialized: on a cluster the coordinator would compute it.
-key_uses as not materialized (
+-- The first use of each key by an agent: had the agent used another key before, and had another agent used this one? On
+-- a cluster the coordinator computes it once and sends it to the workers.
+key_uses as materialized (
 
     select
         agent_id_hash,
         key_hash,
-        traced_at,
-        period_start,
-        is_another_key,
-        is_shared_key
-    from {{ ref('int_key_uses') }}
-    where traced_at < {{ run_as_of() }}
+        {{ period_start('traced_at') }} as period_start,
+        row_number() over (partition by agent_id_hash order by traced_at, key_hash) > 1 as is_another_key,
+        row_number() over (partition by key_hash order by traced_at, agent_id_hash collate "C") > 1 as is_shared_key
+    from {{ ref('int_agent_events') }}
+    where
+        kind = 'key'
+        and traced_at < {{ run_as_of() }}
 
 ),
 
@@ -175,7 +177,7 @@ new_keys as (
         count(*)::integer as n_new_keys
     from key_uses
     where
-        {{ in_judged_range('traced_at') }}
+        {{ in_judged_range('period_start') }}
         and is_another_key
     group by
         agent_id_hash,

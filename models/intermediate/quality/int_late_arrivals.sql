@@ -17,59 +17,6 @@ with scoring_run as (
 
 ),
 
--- Rows of the source by agent and period. An index on agent and time is enough, so that no row is read.
-source_counts as (
-
-    select
-        agent_id_hash,
-        {{ period_start('traced_at') }} as period_start,
-        count(*) as n
-    from {{ ref('stg_cirislens__covenant_traces') }}
-    where
-        traced_at >= {{ late_from }}
-        and traced_at < {{ late_until }}
-        and traced_at >= {{ traces_from() }}
-    group by 1, 2
-
-),
-
--- Those that were judged: they count, were delivered before, or have no agent.
-judged_counts as (
-
-    select
-        agent_id_hash,
-        period_start,
-        n_traces as n
-    from {{ ref('int_agent_periods') }}
-    where
-        period_start >= {{ late_from }}
-        and period_start < {{ late_until }}
-
-    union all
-
-    select
-        agent_id_hash,
-        period_start,
-        n
-    from {{ ref('int_trace_issues') }}
-    where
-        issue = 'duplicate_trace'
-        and period_start >= {{ late_from }}
-        and period_start < {{ late_until }}
-
-    union all
-
-    select
-        null::text as agent_id_hash,
-        period_start,
-        1 as n
-    from {{ ref('int_traces_without_agent') }}
-    where
-        traced_at >= {{ late_from }}
-        and traced_at < {{ late_until }}
-
-),
-
 -- Final traces that were found with later events, as they were scored and as the source has them by now.
 final_traces as (
 
@@ -116,13 +63,31 @@ final_traces as (
 
 ),
 
+-- Rows of the source, less those that were judged: they count, were delivered before, or have no agent.
 differences as (
+
+    -- An index on agent and time is enough, so that no row is read.
+    select
+        agent_id_hash,
+        {{ period_start('traced_at') }} as period_start,
+        count(*) as n_more
+    from {{ ref('stg_cirislens__covenant_traces') }}
+    where
+        traced_at >= {{ late_from }}
+        and traced_at < {{ late_until }}
+        and traced_at >= {{ traces_from() }}
+    group by 1, 2
+
+    union all
 
     select
         agent_id_hash,
         period_start,
-        n as n_more
-    from source_counts
+        -n_traces as n_more
+    from {{ ref('int_agent_periods') }}
+    where
+        period_start >= {{ late_from }}
+        and period_start < {{ late_until }}
 
     union all
 
@@ -130,7 +95,23 @@ differences as (
         agent_id_hash,
         period_start,
         -n as n_more
-    from judged_counts
+    from {{ ref('int_trace_issues') }}
+    where
+        issue = 'duplicate_trace'
+        and period_start >= {{ late_from }}
+        and period_start < {{ late_until }}
+
+    union all
+
+    select
+        null::text as agent_id_hash,
+        period_start,
+        -1 as n_more
+    from {{ ref('int_trace_verdicts') }}
+    where
+        {{ is_nobodys() }}
+        and traced_at >= {{ late_from }}
+        and traced_at < {{ late_until }}
 
     union all
 
@@ -169,12 +150,7 @@ late_traces as (
 
 public_keys as (
 
-    select
-        {{ key_hash('key_id') }} as key_hash,
-        {{ registered_until() }} as registered_until
-    from {{ ref('stg_cirislens__covenant_public_keys') }}
-    where key_id is not null
-    group by key_id
+    {{ registered_keys() }}
 
 ),
 
@@ -204,7 +180,7 @@ doubtful_keys as (
         judged_keys.is_key_registered,
         public_keys.registered_until
     from judged_keys
-    left join public_keys on judged_keys.key_hash = public_keys.key_hash
+    left join public_keys on judged_keys.key_hash = {{ key_hash('public_keys.key_id') }}
     where
         case
             when not judged_keys.is_key_registered then public_keys.registered_until > judged_keys.period_start
@@ -247,17 +223,19 @@ late_keys as (
 -- The first and the last period whose sums would change.
 arrivals as (
 
+    {% for issue in ['late_trace', 'late_key'] %}
     select
         agent_id_hash,
         period_start,
-        'late_trace' as issue,
+        '{{ issue }}' as issue,
         n,
         period_start as first_period_start,
         period_start as last_period_start
-    from late_traces
+    from {{ issue }}s
 
     union all
 
+    {% endfor %}
     select
         agent_id_hash,
         period_start,
@@ -272,17 +250,6 @@ arrivals as (
     group by
         agent_id_hash,
         period_start
-
-    union all
-
-    select
-        agent_id_hash,
-        period_start,
-        'late_key' as issue,
-        n,
-        period_start as first_period_start,
-        period_start as last_period_start
-    from late_keys
 
 )
 

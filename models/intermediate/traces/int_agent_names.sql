@@ -1,13 +1,13 @@
 {#- Which name an agent bore when (scoring.md §1). Its name at T: named_from < T, and named_until >= T or null. Grain:
     agent and naming. Key: identity_event_id. -#}
 select
-    identity_event_id,
+    agent_event_id as identity_event_id,
     agent_id_hash,
     agent_name,
     traced_at as named_from,
     lead(traced_at) over (
         partition by agent_id_hash
-        order by {{ oldest_first('identity_event_id') }}
+        order by {{ oldest_first('agent_event_id') }}
     ) as named_until
-from {{ ref('int_identity_events') }}
-where is_first_name or is_identity_change
+from {{ ref('int_agent_events') }}
+where kind = 'name'

@@ -2,30 +2,17 @@
 {#- Every agent with a trace that counts (scoring.md §1), and a label of its own that stays: the name of its first trace
     and the beginning of its hash. Of agents that share both, all but the first have the whole hash and a number. Grain
     and key: agent. Nothing is null. -#}
-with identity_events as (
-
-    select
-        identity_event_id,
-        agent_id_hash,
-        agent_name,
-        traced_at,
-        audit_sequence_number,
-        trace_id
-    from {{ ref('int_identity_events') }}
-    where is_first_trace
-
-),
-
-first_traces as (
+with first_traces as (
 
     select distinct on (agent_id_hash)
         agent_id_hash,
         agent_name,
         traced_at as first_traced_at
-    from identity_events
+    from {{ ref('int_agent_events') }}
+    where kind = 'first_trace'
     order by
         agent_id_hash asc,
-        {{ oldest_first('identity_event_id') }}
+        {{ oldest_first('agent_event_id') }}
 
 ),
 

@@ -6,10 +6,15 @@
     pre_hook=["{{ forget_other_readings(ref('int_source_periods')) }}", "{{ set_for_heavy_work(costly_rows=true) }}"],
   )
 }}
-{#- Every verdict that a score needs, once per trace; those of replay are in int_replays. Rows that do not count stay,
-    with is_counted false. An offset of 0 separates steps: each value is cleaned once, and only narrow rows are sorted.
-    Grain: source row dated in [traces_from, as-of). Key: traced_at, trace_verdict_id. Null: not sent. -#}
-{%- set salt = scoring_parameter('replay_sample_salt') | replace("'", "''") -%}
+{#- Every verdict that a score needs, once per trace; those of replay are in int_replays. Duplicates, and traces without
+    an agent (macro agent_or_nobody), stay with is_counted false. An offset of 0 separates steps: each value is cleaned
+    once, and only narrow rows are sorted. Grain: source row dated in [traces_from, as-of). Key: traced_at,
+    trace_verdict_id. Null: not sent. -#}
+{#- Values of earlier traces of the agent that a trace is compared with, and which traces count for each. -#}
+{%- set state = {
+  'agent_name': 'is_counted', 'audit_sequence_number': is_in_chain(), 'idma_fragility_flag': 'is_counted',
+} -%}
+{%- set is_linked = is_link_valid('has_entry_hash', 'audit_sequence_number', 'previous_audit_sequence_number') -%}
 with public_keys as (
 
     {{ registered_keys() }}
@@ -19,40 +24,13 @@ with public_keys as (
 cleaned as (
 
     select
-        agent_id_hash_as_sent as agent_id_hash,
-        agent_name,
-        trace_id,
-        thought_id,
-        traced_at,
-        audit_sequence_number,
-        signature,
-        signature_verified,
-        signature_key_id,
-        audit_entry_hash,
-        csdma_plausibility_score,
-        dsdma_domain_alignment,
-        coherence_level,
-        entropy_level,
-        idma_k_eff,
-        idma_fragility_flag,
-        idma_phase,
-        conscience_passed,
-        action_was_overridden,
-        coherence_passed,
-        selected_action,
-        action_success,
-        is_out_of_range_csdma_plausibility_score,
+        *,
         {{ repairs_of_trace() }} as repairs,
-        n_events,
-        dma_results,
-        conscience_result,
-        action_result,
         {{ period_start('traced_at') }} as period_start
     from {{ ref('stg_cirislens__covenant_traces') }}
     where
         {{ in_judged_range('traced_at') }}
         and traced_at >= {{ traces_from() }}
-        and agent_id_hash is not null
     {{ fence() }} -- noqa: AM09
 
 ),
@@ -61,9 +39,7 @@ looked_up as (
 
     select
         cleaned.*,
-        {{ is_key_registered('public_keys.registered_until', 'cleaned.traced_at') }} as is_key_registered,
-        num_nonnulls({{ required_fields() | join(', ') }}) as n_fields_present,
-        {{ missing_fields() }} as missing_fields
+        {{ is_key_registered('public_keys.registered_until', 'cleaned.traced_at') }} as is_key_registered
     from cleaned
     left join public_keys on cleaned.signature_key_id = public_keys.key_id
 
@@ -80,8 +56,8 @@ judged as (
         {{ delivery_hash('trace_id', 'audit_sequence_number') }} as delivery_hash,
         {{ content_hash() }} as content_hash,
         audit_sequence_number,
-        md5('{{ salt }}' || trace_id)::uuid as sampling_hash,
-        agent_id_hash,
+        md5({{ literal(scoring_parameter('replay_sample_salt')) }} || trace_id)::uuid as sampling_hash,
+        {{ agent_or_nobody() }} as agent_id_hash,
         trace_id,
         agent_name,
         {{ occurrence_id() }} as occurrence_id,
@@ -89,8 +65,8 @@ judged as (
         is_key_registered,
         signature is not null as is_signed,
         audit_entry_hash is not null as has_entry_hash,
-        n_fields_present,
-        missing_fields,
+        num_nonnulls({{ required_fields() | join(', ') }}) as n_fields_present,
+        {{ missing_fields() }} as missing_fields,
         csdma_plausibility_score,
         dsdma_domain_alignment,
         coherence_level,
@@ -129,7 +105,24 @@ identified as (
 
     select
         *,
-        {{ trace_verdict_id() }} as trace_verdict_id
+        {{ trace_verdict_id() }} as trace_verdict_id,
+        trace_id is not null and not {{ is_nobodys() }} and (
+            is_sent_again
+            {% if is_incremental() %}
+            or exists (
+                select 1
+                from {{ this }} as earlier
+                where
+                    earlier.delivery_hash = deliveries.delivery_hash
+                    and earlier.agent_id_hash = deliveries.agent_id_hash
+                    and earlier.trace_id = deliveries.trace_id
+                    {% if not is_trace_one_row() %}
+                    and earlier.audit_sequence_number is not distinct from deliveries.audit_sequence_number
+                    {% endif %}
+                    and earlier.traced_at < {{ rejudged_from() }}
+            )
+            {% endif %}
+        ) as is_duplicate
     from deliveries
 
 ),
@@ -140,15 +133,14 @@ carried_in as (
     {% if is_incremental() %}
     select
         agents.agent_id_hash,
-        left_behind.last_agent_name,
-        left_behind.last_audit_sequence_number,
-        left_behind.last_fragility_flag
+        left_behind.*
     from {{ agents_in('judged') }} as agents
     cross join lateral (
         select
-            earlier.last_agent_name,
-            earlier.last_audit_sequence_number,
-            earlier.last_fragility_flag
+            coalesce(case when earlier.is_counted then earlier.agent_name end, earlier.previous_agent_name)
+            as agent_name,
+            coalesce(earlier.audit_sequence_number, earlier.previous_audit_sequence_number) as audit_sequence_number,
+            earlier.last_fragility_flag as idma_fragility_flag
         from {{ this }} as earlier
         where
             earlier.agent_id_hash = agents.agent_id_hash
@@ -159,44 +151,28 @@ carried_in as (
         order by {{ newest_first('trace_verdict_id', 'earlier') }}
         limit 1
     ) as left_behind
+    where agents.agent_id_hash <> ''
     {% else %}
     select
         null::text as agent_id_hash,
-        null::text as last_agent_name,
-        null::bigint as last_audit_sequence_number,
-        null::boolean as last_fragility_flag
+        null::text as agent_name,
+        null::bigint as audit_sequence_number,
+        null::boolean as idma_fragility_flag
     where false
     {% endif %}
 
 ),
 
--- Three passes over one sort: the place of each trace, the place of the last known value of a counted trace before it,
--- and that value.
+-- Three passes over one sort: the place of each trace, the place of the last known value before it, and that value.
 numbered as (
 
     select
         identified.*,
+        not identified.is_duplicate and not {{ is_nobodys('identified') }} as is_counted,
         carried_in.agent_id_hash is not null as is_carried_in,
-        carried_in.last_agent_name as carried_agent_name,
-        carried_in.last_audit_sequence_number as carried_audit_sequence_number,
-        carried_in.last_fragility_flag as carried_fragility_flag,
-        identified.trace_id is not null and (
-            identified.is_sent_again
-            {% if is_incremental() %}
-            or exists (
-                select 1
-                from {{ this }} as earlier
-                where
-                    earlier.delivery_hash = identified.delivery_hash
-                    and earlier.agent_id_hash = identified.agent_id_hash
-                    and earlier.trace_id = identified.trace_id
-                    {% if not is_trace_one_row() %}
-                    and earlier.audit_sequence_number is not distinct from identified.audit_sequence_number
-                    {% endif %}
-                    and earlier.traced_at < {{ rejudged_from() }}
-            )
-            {% endif %}
-        ) as is_duplicate,
+        {% for value in state %}
+        carried_in.{{ value }} as carried_{{ value }},
+        {% endfor %}
         row_number() over agent_order as agent_position
     from identified
     left join carried_in on identified.agent_id_hash = carried_in.agent_id_hash
@@ -204,28 +180,16 @@ numbered as (
 
 ),
 
-counted as (
-
-    select
-        *,
-        not is_duplicate as is_counted
-    from numbered
-
-),
-
 located as (
 
     select
         *,
-        max(case when is_counted then agent_position end) over before as trace_position,
-        max(case when is_counted and agent_name is not null then agent_position end) over before as name_position,
-        max(
-            case when {{ is_in_chain() }} and audit_sequence_number is not null then agent_position end
-        ) over before as number_position,
-        max(
-            case when is_counted and idma_fragility_flag is not null then agent_position end
-        ) over before as flag_position
-    from counted
+        {% for value, is_known in state.items() %}
+        max(case when {{ is_known }} and {{ value }} is not null then agent_position end) over before
+        as {{ value }}_position,
+        {% endfor %}
+        max(case when is_counted then agent_position end) over before as trace_position
+    from numbered
     window before as ({{ agent_order() }} rows between unbounded preceding and 1 preceding)
 
 ),
@@ -234,33 +198,16 @@ in_context as (
 
     select
         *,
-        trace_position is null and not is_carried_in as is_agents_first,
-        coalesce(
-            nth_value(agent_name, name_position::integer) over so_far, carried_agent_name
-        ) as previous_agent_name,
-        coalesce(
-            nth_value(audit_sequence_number, number_position::integer) over so_far, carried_audit_sequence_number
-        ) as previous_audit_sequence_number,
-        coalesce(
-            nth_value(idma_fragility_flag, flag_position::integer) over so_far, carried_fragility_flag
-        ) as previous_fragility_flag
-    from located
-    window so_far as ({{ agent_order() }} rows between unbounded preceding and current row)
-
-),
-
-sampled as (
-
-    select
-        *,
-        {{ is_link_valid(
-            'has_entry_hash', 'audit_sequence_number', 'previous_audit_sequence_number'
-        ) }} as is_link_intact,
+        {% for value in state %}
+        coalesce(nth_value({{ value }}, {{ value }}_position::integer) over so_far, carried_{{ value }})
+        as previous_{{ value }},
+        {% endfor %}
         row_number() over (
             partition by {{ of_agent() }}, period_start, is_counted
             order by sampling_hash, audit_sequence_number, traced_at, trace_verdict_id
         ) as sample_rank
-    from in_context
+    from located
+    window so_far as ({{ agent_order() }} rows between unbounded preceding and current row)
 
 )
 
@@ -281,30 +228,31 @@ select
     repairs,
 
     -- identity (C)
-    is_counted and is_agents_first as is_first_trace,
+    is_counted and trace_position is null and not is_carried_in as is_first_trace,
     is_counted and agent_name is not null and previous_agent_name is null as is_first_name,
     is_counted and coalesce(agent_name <> previous_agent_name, false) as is_identity_change,
-    case when is_counted then previous_agent_name end as previous_agent_name,
+    previous_agent_name,
     coalesce(action_was_overridden, false) as is_overridden,
     conscience_passed is false as is_conscience_failed,
 
     -- chain, coverage and replay (I_int)
     is_signature_verified,
     is_key_registered,
-    is_counted and is_link_intact as is_link_valid,
+    is_counted and {{ is_linked }} as is_link_valid,
     is_counted
     and is_signed
     and is_signature_verified
     {% if scoring_parameter('require_registered_keys') %}
     and is_key_registered
     {% endif %}
-    and is_link_intact as is_chain_valid,
+    and {{ is_linked }} as is_chain_valid,
     is_counted
     and {{ is_chain_gap('audit_sequence_number', 'previous_audit_sequence_number') }} as is_chain_gap,
     is_counted and coalesce(audit_sequence_number < previous_audit_sequence_number, false) as is_chain_rewind,
     is_counted and coalesce(audit_sequence_number = previous_audit_sequence_number, false) as is_chain_duplicate,
-    case when is_counted then previous_audit_sequence_number end as previous_audit_sequence_number,
+    previous_audit_sequence_number,
     n_fields_present,
+    missing_fields,
     is_counted
     and {{ scoring_parameter('replay_enabled') | string | lower }}
     and sample_rank <= {{ scoring_parameter('replay_sample_per_period') }} as is_replay_sampled,
@@ -319,24 +267,14 @@ select
     coherence_level,
     idma_fragility_flag,
     idma_phase,
-    is_counted and idma_fragility_flag is true and previous_fragility_flag is not true as is_fragility_detected,
-    is_counted and idma_fragility_flag is false and previous_fragility_flag is true as is_fragility_recovered,
+    is_counted and idma_fragility_flag is true and previous_idma_fragility_flag is not true as is_fragility_detected,
+    is_counted and idma_fragility_flag is false and previous_idma_fragility_flag is true as is_fragility_recovered,
+    coalesce(case when is_counted then idma_fragility_flag end, previous_idma_fragility_flag) as last_fragility_flag,
 
     -- outcome (I_inc) and coherence signals (S)
     entropy_level,
     action_success,
     {{ is_unsafe('entropy_level', 'action_success') }} as is_unsafe,
     coherence_passed is not null as is_signal,
-    coherence_passed is true and is_signature_verified as is_coherent_signal,
-
-    -- the agent's state after it
-    case when is_counted then coalesce(agent_name, previous_agent_name) else previous_agent_name end as last_agent_name,
-    case
-        when {{ is_in_chain() }} then coalesce(audit_sequence_number, previous_audit_sequence_number)
-        else previous_audit_sequence_number
-    end as last_audit_sequence_number,
-    case
-        when is_counted then coalesce(idma_fragility_flag, previous_fragility_flag) else previous_fragility_flag
-    end as last_fragility_flag,
-    missing_fields
-from sampled
+    coherence_passed is true and is_signature_verified as is_coherent_signal
+from in_context

@@ -15,7 +15,7 @@ def model(dbt: Any, session: Any) -> str:
     agent_names = dbt.ref("int_agent_names")
     periods = dbt.ref("int_agent_periods")
     deferrals = dbt.ref("int_deferral_verdicts")
-    events = dbt.ref("int_fragility_events")
+    events = dbt.ref("int_agent_events")
     inputs = {
         "scoring_run": run,
         "scoring_parameters": parameters,
@@ -24,6 +24,6 @@ def model(dbt: Any, session: Any) -> str:
         "agent_names": agent_names,
         "agent_periods": periods,
         "deferral_verdicts": deferrals,
-        "fragility_events": events,
+        "agent_events": events,
     }
     return compute_windows(session, inputs)

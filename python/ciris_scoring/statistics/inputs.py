@@ -49,7 +49,7 @@ class PeriodSums(NamedTuple):
     histograms: Integers
     """(agents, periods, 3, 10), the histograms in the order of ``METRICS``."""
     n_recoveries: Integers
-    """Fragile episodes that ended in the period (``int_fragility_events``)."""
+    """Fragile episodes that ended in the period (``int_agent_events``)."""
     log_recovery_hours: Floats
     """Sum of the natural logarithms of their durations in hours, of at least ``LEAST_LOG_HOURS`` each."""
     log_recovery_hours_squared: Floats

@@ -109,7 +109,7 @@ class Relations(NamedTuple):
     agent_names: sql.SQL
     agent_periods: sql.SQL
     deferral_verdicts: sql.SQL
-    fragility_events: sql.SQL
+    agent_events: sql.SQL
 
 
 class Batch(NamedTuple):
@@ -332,22 +332,26 @@ def read_episodes(
             from {events} as events
             inner join {agents} using (agent_id_hash)
             where
-                events.event = 'recovery'
+                events.kind = 'recovery'
                 and events.traced_at >= %(since)s
                 and events.traced_at < %(as_of)s
 
             union all
 
             select agents.agent_number, latest.failure_mode, latest.detected_at, null
-            from {agents}
+            from {events} as firsts
+            inner join {agents} using (agent_id_hash)
             cross join lateral (
-                select events.event, events.failure_mode, events.detected_at
+                select events.kind, events.failure_mode, events.detected_at
                 from {events} as events
-                where events.agent_id_hash = agents.agent_id_hash and events.traced_at < %(as_of)s
-                order by {newest_first}, events.fragility_event_id desc
+                where
+                    events.agent_id_hash = firsts.agent_id_hash
+                    and events.kind in ('detection', 'recovery')
+                    and events.traced_at < %(as_of)s
+                order by {newest_first}, events.agent_event_id desc
                 limit 1
             ) as latest
-            where latest.event = 'detection'
+            where firsts.kind = 'first_trace' and latest.kind = 'detection'
         )
 
         select
@@ -359,7 +363,7 @@ def read_episodes(
         """).format(
         detected=_microseconds("detected_at"),
         recovered=_microseconds("recovered_at"),
-        events=relations.fragility_events,
+        events=relations.agent_events,
         agents=NUMBERED_AGENTS,
         newest_first=sql.SQL(", ").join(
             sql.SQL(f"events.{column} {direction}") for column, direction in NEWEST_FIRST

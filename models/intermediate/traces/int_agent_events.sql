@@ -1,0 +1,163 @@
+{{
+  config(
+    materialized='replace_range',
+    meta={'judged_range': 'traced_at'},
+    indexes=[{'columns': ['agent_id_hash', 'traced_at']}, {'columns': ['kind', 'traced_at']}],
+    pre_hook="{{ set_for_heavy_work() }}",
+  )
+}}
+{#- Events of an agent that every later as-of needs, without the traces between them: its first trace, its names, its
+    keys, and detections and recoveries of its fragile episodes (scoring.md §5). Grain and key: kind, time and
+    agent_event_id. Null: what the trace did not send, and what the kind does not use. -#}
+{%- set kinds = {
+  'first_trace': 'is_first_trace',
+  'name': '(is_first_name or is_identity_change)',
+  'detection': 'is_fragility_detected',
+  'recovery': 'is_fragility_recovered',
+} -%}
+with new_events as (
+
+    {% for kind, condition in kinds.items() %}
+    select
+        '{{ kind }}' as kind,
+        trace_verdict_id as agent_event_id,
+        agent_id_hash,
+        traced_at,
+        audit_sequence_number,
+        trace_id,
+        agent_name,
+        coalesce(idma_phase, '{{ constant('unknown_mode') }}') as failure_mode
+    from {{ ref('int_trace_verdicts') }}
+    where
+        {{ in_judged_range('traced_at') }}
+        and {{ condition }}
+    {% if not loop.last %}
+
+    union all
+
+    {% endif %}
+    {% endfor %}
+
+),
+
+-- With the event before the run that a recovery needs: the detection of an episode that is still open.
+events as (
+
+    select * from new_events
+    {% if is_incremental() %}
+
+    union all
+
+    select previous.*
+    from {{ agents_in('new_events') }} as agents
+    cross join lateral (
+        select
+            earlier.kind,
+            earlier.agent_event_id,
+            earlier.agent_id_hash,
+            earlier.traced_at,
+            earlier.audit_sequence_number,
+            earlier.trace_id,
+            earlier.agent_name,
+            earlier.failure_mode
+        from {{ this }} as earlier
+        where
+            earlier.agent_id_hash = agents.agent_id_hash
+            and earlier.kind in ('detection', 'recovery')
+            and earlier.traced_at < {{ rejudged_from() }}
+        order by {{ newest_first('agent_event_id', 'earlier') }}
+        limit 1
+    ) as previous
+    {% endif %}
+
+),
+
+-- Detections and recoveries alternate, so the one before a recovery is its detection. No row changes when an episode
+-- ends, because its recovery repeats the time and the failure mode.
+paired as (
+
+    select
+        *,
+        lag(traced_at) over agent_order as previous_traced_at,
+        lag(failure_mode) over agent_order as previous_failure_mode
+    from events
+    window agent_order as (
+        partition by {{ of_agent() }}, kind in ('detection', 'recovery')
+        order by {{ oldest_first('agent_event_id') }}
+    )
+
+),
+
+-- The first use of each signing key by an agent.
+key_uses as (
+
+    select
+        agent_id_hash,
+        key_hash,
+        min(traced_at) as traced_at
+    from {{ ref('int_trace_verdicts') }}
+    where
+        {{ in_judged_range('traced_at') }}
+        and is_counted
+        and key_hash is not null
+    group by
+        agent_id_hash,
+        key_hash
+
+),
+
+all_kinds as (
+
+    select
+        kind,
+        agent_event_id,
+        agent_id_hash,
+        traced_at,
+        audit_sequence_number,
+        trace_id,
+        agent_name,
+        case kind when 'detection' then traced_at when 'recovery' then previous_traced_at end as detected_at,
+        case kind when 'detection' then failure_mode when 'recovery' then previous_failure_mode end as failure_mode,
+        null::bigint as key_hash
+    from paired
+    where {{ in_judged_range('traced_at') }}
+
+    union all
+
+    select
+        'key' as kind,
+        md5(concat_ws('|', agent_id_hash, key_hash))::uuid as agent_event_id,
+        agent_id_hash,
+        traced_at,
+        null::bigint as audit_sequence_number,
+        null::text as trace_id,
+        null::text as agent_name,
+        null::timestamptz as detected_at,
+        null::text as failure_mode,
+        key_hash
+    from key_uses
+    {% if is_incremental() %}
+    where not exists (
+        select 1
+        from {{ this }} as earlier
+        where
+            earlier.agent_id_hash = key_uses.agent_id_hash
+            and earlier.key_hash = key_uses.key_hash
+            and earlier.traced_at < {{ rejudged_from() }}
+    )
+    {% endif %}
+
+)
+
+select
+    kind,
+    agent_event_id,
+    agent_id_hash,
+    traced_at,
+    audit_sequence_number,
+    trace_id,
+    agent_name,
+    detected_at,
+    failure_mode,
+    key_hash
+from all_kinds
