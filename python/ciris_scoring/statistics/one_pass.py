@@ -73,7 +73,7 @@ def compute_windows(connection: Any, inputs: Mapping[str, str]) -> str:
     for block in list(blocks(session, relations.agent_periods, setting)):
         _compute_block(session, relations, setting, block)
         finish_block(session, setting, block)
-    return windows_query(relations)
+    return windows_query(relations, setting)
 
 
 def _compute_block(session: Session, relations: Relations, setting: Setting, block: Block) -> None:
