@@ -6,7 +6,6 @@
       'int_trace_verdicts', 'int_replays', 'int_agents', 'int_agent_events',
       'int_agent_hours', 'int_agent_periods',
       'int_windows',
-      'int_record_signs',
       'fct_capacity_scores', 'fct_capacity_alerts', 'fct_record_signs',
   ] -%}
   {%- set whole = [

@@ -26,5 +26,11 @@
 
 {#- SQL for the kinds of alerts that ask for a look before the score decides. -#}
 {% macro reviewing_alerts() -%}
-  '{{ constant('reviewing_alerts') | join("', '") }}'
+  '{{ constant('alerts', {}).values() | selectattr('review', 'equalto', 'always') | map(attribute='id') | join("', '") }}'
 {%- endmacro %}
+
+{#- SQL for a message of an alert, from its file in kinds/alerts. values: SQL expressions by the names in the sentence; a
+    name without one is a column. -#}
+{% macro alert_sentence(kind, values={}, case='raised') %}
+  {{ return(constant('alerts')[kind].sql_sentence(values, case) if execute else 'null') }}
+{% endmacro %}

@@ -51,7 +51,7 @@ raised as (
         window_days,
         sign as reason,
         3 as place
-    from {{ ref('int_record_signs') }}
+    from {{ rows_after_run('fct_record_signs') }}
     where {{ in_scored_range('as_of') }}
 
 ),
@@ -93,7 +93,8 @@ factors as (
         {% for part in attributed_parts() %}
         {{ part }}_loss,
         {% endfor %}
-        interval_driver
+        interval_driver,
+        computed_at
     from {{ ref('int_windows') }}
     where {{ in_scored_range('as_of') }}
 
@@ -200,7 +201,7 @@ select
         case when not is_s_measured then 's_score' end
     ], null) as unmeasured_components,
     parameter_set_id,
-    now() as scored_at,
+    computed_at as scored_at,
     {% for name in scores_with_limits() + components_with_limits() %}
     {{ low_limit(name ~ '_low', name) }} as {{ name }}_low,
     {{ high_limit(name ~ '_high', name) }} as {{ name }}_high,

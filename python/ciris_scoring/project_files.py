@@ -5,7 +5,7 @@ from pathlib import Path
 
 PARTS = (
     *("dbt_project.yml", "profiles.yml.example", "analyses", "models", "macros", "seeds"),
-    *("dashboards", "docs/glossary.md", "docs/signs.md", "tests/generic", "tests/singular"),
+    *("dashboards", "docs/glossary.md", "tests/generic", "tests/singular"),
 )
 """Files and folders, from the project's folder."""
 

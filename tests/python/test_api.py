@@ -21,7 +21,7 @@ import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 from unittest.mock import ANY
 from urllib.parse import quote
 from uuid import uuid4
@@ -43,6 +43,7 @@ import api_examples
 import command_line
 from ciris_scoring.basics import decimals
 from ciris_scoring.basics.errors import InputError
+from ciris_scoring.basics.kinds import ALERTS, FLAGS, KINDS
 from ciris_scoring.basics.project import Project, load_project
 from ciris_scoring.lab import embedded
 from ciris_scoring.lab.embedded import SCHEMA, Server
@@ -51,7 +52,6 @@ from ciris_scoring.reading.agent import NON_EXEMPT_ACTIONS
 from ciris_scoring.reading.evidence import RULES
 from ciris_scoring.reading.marts import Marts
 from ciris_scoring.reading.publication import read_publication
-from ciris_scoring.reading.verdict import ALERT_WORDS, RAISED_WORDS, AlertKind, RaisedName, SignName
 from ciris_scoring.serve.api import answers as answers_module
 from ciris_scoring.serve.api import endpoints, guard
 from ciris_scoring.serve.api import pages as api_pages
@@ -698,8 +698,16 @@ def test_a_history_after_the_newest_as_of_is_refused(client):
 
 def test_filters_know_every_alert_and_sign(client, marts):
     """The values that are allowed are those of the marts, each with words for people."""
-    assert {*get_args(AlertKind), *get_args(SignName)} == RAISED_WORDS.keys()
-    assert set(get_args(RaisedName)) == RAISED_WORDS.keys() and set(get_args(AlertKind)) == ALERT_WORDS.keys()
+    parameters = client.get("/openapi.json").json()["paths"]
+    for path, name, kinds in (
+        ("/alerts", "kind", ALERTS),
+        ("/signs", "sign", FLAGS),
+        ("/capacity/fleet", "raised", KINDS),
+    ):
+        [asked] = [one for one in parameters[SCORING + path]["get"]["parameters"] if one["name"] == name]
+        assert {
+            value for schema in asked["schema"]["anyOf"] for value in schema.get("enum", ())
+        } == kinds.keys()
     described = yaml.safe_load((REPOSITORY / "models/marts/_marts__models.yml").read_text())["models"]
     columns = {
         (model["name"], column["name"]): column["description"]
@@ -707,11 +715,11 @@ def test_filters_know_every_alert_and_sign(client, marts):
         for column in model["columns"]
     }
     for names, column in (
-        (get_args(AlertKind), columns["fct_capacity_alerts", "kind"]),
-        (get_args(SignName), columns["fct_record_signs", "sign"]),
+        (ALERTS, columns["fct_capacity_alerts", "kind"]),
+        (FLAGS, columns["fct_record_signs", "sign"]),
     ):
         assert set(names) <= set(re.findall("[a-z_]+", column))
-    for kind in get_args(AlertKind):
+    for kind in ALERTS:
         assert {one["kind"] for one in get(client, "/alerts", kind=kind)["alerts"]} <= {kind}
 
 

@@ -93,7 +93,7 @@ class Backfilled:
             select table_name from information_schema.columns as c
             inner join information_schema.tables as t using (table_schema, table_name)
             where table_schema = any(%s) and t.table_type = 'BASE TABLE'
-                and table_name not in ('int_record_signs', 'fct_capacity_alerts')
+                and table_name not in ('fct_record_signs', 'fct_capacity_alerts')
             group by table_name
             having array_agg(column_name::text) @> array['agent_id_hash', 'as_of', 'window_days']
             """

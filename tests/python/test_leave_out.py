@@ -35,7 +35,7 @@ LEFT = {
     *["stg_cirislens__covenant_traces", "stg_cirislens__covenant_trace_batches"],
     *["stg_cirislens__covenant_public_keys", "stg_cirislens__wbd_deferrals"],
     *["int_agent_names", "int_core_identity", "int_integrity", "int_resilience"],
-    *["int_incompleteness_awareness", "int_sustained_coherence", "int_sign_inputs", "int_successions"],
+    *["int_incompleteness_awareness", "int_sustained_coherence"],
     *["fct_trace_verdicts", "fct_factor_components", "fct_score_attribution", "fct_score_comparisons"],
     *["fct_score_changes", "fct_scoring_runs", "fct_deferral_verdicts"],
 }

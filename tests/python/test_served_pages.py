@@ -14,9 +14,9 @@ import psycopg
 import pytest
 from starlette.testclient import TestClient
 
+from ciris_scoring.basics.kinds import KINDS
 from ciris_scoring.lab.embedded import SCHEMA
 from ciris_scoring.reading.evidence import RULES
-from ciris_scoring.reading.verdict import RAISED_WORDS
 from ciris_scoring.reading.words import COMPONENT_WORDS
 from ciris_scoring.serve.api.database import Database as ServedDatabase
 from ciris_scoring.serve.pages import pages, words
@@ -189,7 +189,7 @@ def test_signs_are_those_of_the_mart(client, marts):
     ).fetchall()
     signs = re.findall(r"'(\w+)'::text", listed)
     kinds = [kind for [kind] in marts.execute("select distinct kind from fct_capacity_alerts")]
-    assert signs and kinds and {*signs, *kinds} <= RAISED_WORDS.keys()
+    assert signs and kinds and {*signs, *kinds} <= KINDS.keys()
     glossary = client.get("/glossary").text
     assert not [name for name in (*signs, *kinds) if f" id=g-{name.replace('_', '-')}>" not in glossary]
 

@@ -9,8 +9,9 @@ from types import MappingProxyType
 from typing import Any
 
 from ciris_scoring.basics import as_of, connection, decimals, run_lock, source_schema, source_shape
-from ciris_scoring.reading import agent, agents, evidence, verdict
-from ciris_scoring.statistics import alike, inputs, reading, resilience, sign_rows, signs, writing
+from ciris_scoring.basics.kinds import ALERTS
+from ciris_scoring.reading import agent, agents, evidence
+from ciris_scoring.statistics import alike, inputs, reading, resilience, signs, writing
 
 CONSTANTS: Mapping[str, Any] = MappingProxyType(
     {
@@ -36,12 +37,9 @@ CONSTANTS: Mapping[str, Any] = MappingProxyType(
         "scores_with_limits": writing.SCORES_WITH_LIMITS,
         "score_decimals": decimals.SCORE_DECIMALS,
         # Alerts and red flags
-        "alert_kinds": tuple(verdict.ALERT_WORDS),
-        "reviewing_alerts": verdict.REVIEWING,
+        "alerts": ALERTS,
         "record_sign_fields": signs.FIELDS,
         "newest_first": reading.NEWEST_FIRST,
-        "record_sign_counters": sign_rows.COUNTERS,
-        "record_sign_arrays": sign_rows.ARRAYS,
         "absent_score": alike.ABSENT,
         "score_triple_base": alike.BASE,
     }

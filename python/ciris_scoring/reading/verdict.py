@@ -3,34 +3,23 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal, get_args
+from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
 from ciris_scoring.basics import decimals
+from ciris_scoring.basics.kinds import ALERTS, FLAGS, KINDS
 from ciris_scoring.reading.marts import Marts, grouped
 
 VerdictName = Literal["review", "withhold", "keep", "wait", "grant"]
 VERDICTS: tuple[VerdictName, ...] = get_args(VerdictName)
 """What needs attention most comes first."""
-AlertKind = Literal["low_capacity", "broken_chain", "falling", "episode", "silent"]
-"""Kinds of fct_capacity_alerts."""
-SignName = Literal[
-    "contradicted_null",
-    "shared_key",
-    "unreported",
-    "deferrals_left_open",
-    "deferrals_escalated",
-    "new_identity",
-    "phase_churn",
-    "volume_jump",
-    "renumbered",
-    "key_turnover",
-    "repeated_records",
-    "constant_value",
-]
-"""Signs of fct_record_signs."""
-RaisedName = Literal[AlertKind, SignName]
-REVIEWING = ("broken_chain", "falling", "episode", "silent")
-"""Alerts that ask for a look first; a critical low_capacity and every sign do so too."""
+# Kinds of fct_capacity_alerts, signs of fct_record_signs, and both, as the API checks them.
+if TYPE_CHECKING:
+    AlertKind: TypeAlias = str
+    SignName: TypeAlias = str
+    RaisedName: TypeAlias = str
+else:
+    AlertKind, SignName = Literal[tuple(ALERTS)], Literal[tuple(FLAGS)]
+    RaisedName = Literal[AlertKind, SignName]
 AS_OFS = 400
 """As-ofs that are searched for the beginning of an alert or a sign."""
 AS_OF_MEANT = """
@@ -50,30 +39,11 @@ AS_OF_MEANT = """
         )
 """
 """SQL: `meant`, the as-of whose alerts stand at an as-of: itself, but a run that scored nobody raises alerts too."""
-ALERT_WORDS = {
-    "low_capacity": "low capacity",
-    "broken_chain": "broken chain",
-    "falling": "falling",
-    "episode": "episode",
-    "silent": "silent",
-}
-"""Kinds of alerts, in words."""
-RAISED_WORDS = {
-    **ALERT_WORDS,
-    "contradicted_null": "verdict missing though recorded",
-    "shared_key": "key of another agent",
-    "unreported": "verdict not reported",
-    "deferrals_left_open": "deferrals left open",
-    "deferrals_escalated": "deferrals escalated",
-    "new_identity": "new identity",
-    "phase_churn": "a failure mode per episode",
-    "volume_jump": "many trivial traces",
-    "renumbered": "numbered anew",
-    "key_turnover": "many new keys",
-    "repeated_records": "repeated records",
-    "constant_value": "constant confidence",
-}
-"""Kinds of alerts, and signs, in words."""
+
+
+def title(name: str) -> str:
+    """Return an alert or a red flag in words; an older version's, by its name."""
+    return KINDS[name].title if name in KINDS else name
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +68,8 @@ class Raised:
     @property
     def reviews(self) -> bool:
         """Whether somebody has to look before the score decides."""
-        return self.is_sign or self.name in REVIEWING or self.severity == "critical"
+        kind = KINDS.get(self.name)
+        return self.severity in ("critical", "sign") or (kind is not None and kind.review == "always")
 
     @property
     def is_new(self) -> bool:
@@ -110,7 +81,7 @@ class Raised:
         """What it is, and since when."""
         since = "" if self.since is None else f" since {self.since.day} {self.since:%B}"
         other_year = self.since is not None and self.since.year != self.until.year
-        return RAISED_WORDS.get(self.name, self.name) + since + (f" {self.since:%Y}" if other_year else "")
+        return title(self.name) + since + (f" {self.since:%Y}" if other_year else "")
 
 
 @dataclass(frozen=True, slots=True)

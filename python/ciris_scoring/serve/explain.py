@@ -16,6 +16,7 @@ from ciris_scoring.basics import decimals
 from ciris_scoring.basics.connection import connect
 from ciris_scoring.basics.dbt import read_relations
 from ciris_scoring.basics.errors import InputError, shown
+from ciris_scoring.basics.kinds import KINDS
 from ciris_scoring.basics.project import Project
 from ciris_scoring.basics.terminal import aligned, columns, fitted, plural, printable, width
 from ciris_scoring.reading import agent as agent_reading
@@ -379,7 +380,10 @@ def page_width() -> int:
 def page(explanation: Mapping[str, Any]) -> str:
     """Write an explanation for people: as wide as the terminal, without colours, printable on any terminal."""
     sections = [
-        _score_lines(explanation["score"], explanation["verdict"], explanation["agent_note"]),
+        [
+            *_score_lines(explanation["score"], explanation["verdict"], explanation["agent_note"]),
+            *_remedy_lines(explanation["raised"]),
+        ],
         _part_lines(explanation["parts"], explanation["score"]),
         _change_lines(explanation["comparisons"], explanation["since"]),
         _event_lines(explanation["events"]),
@@ -559,6 +563,12 @@ def _sign_lines(signs: Sequence[Row]) -> list[str]:
         of = f" of {row['field']}" if row["field"] else ""
         lines += _wrapped(printable(row["message"]).split(" "), f"  {row['sign']}{of}: ", " ")
     return lines if signs else [*lines, "  None."]
+
+
+def _remedy_lines(raised: Sequence[Row]) -> list[str]:
+    """What to do about each alert and red flag that is raised."""
+    kinds = [KINDS[name] for name in dict.fromkeys(one["name"] for one in raised) if name in KINDS]
+    return [line for kind in kinds for line in _wrapped(kind.ask.split(" "), f"About {kind.title}: ", " ")]
 
 
 def _agent(agent_id_hash: str, name: str | None) -> str:

@@ -74,7 +74,7 @@ def compute_windows(connection: Any, inputs: Mapping[str, str]) -> str:
         agents = agents_of_block(session, relations, setting, block)
         _compute_block(session, relations, setting, block, agents)
         finish_block(session, setting, block, agents)
-    return windows_query(relations)
+    return windows_query(relations, setting)
 
 
 def _compute_block(

@@ -15,9 +15,9 @@ from ciris_scoring.statistics.inputs import METRICS, Integers, PeriodSums, Place
 from ciris_scoring.statistics.resilience import N_BINS
 from ciris_scoring.statistics.session import Session
 from ciris_scoring.statistics.setting import Setting
-from ciris_scoring.statistics.sign_rows import ARRAYS
 from ciris_scoring.statistics.signs import DAYS_TO_JUDGE, FIELDS
 from ciris_scoring.statistics.windows import (
+    ARRAYS,
     LOG_UNITS,
     NEVER,
     VALUE_UNITS,

@@ -1,4 +1,4 @@
-"""What the Python model ``int_record_signs`` calls: reads what signs are judged by, and keeps those that are raised."""
+"""What the Python model ``fct_record_signs`` calls: reads what red flags compare, and keeps those that are raised."""
 
 from collections.abc import Iterator, Mapping
 from datetime import datetime
@@ -6,72 +6,61 @@ from typing import Any, NamedTuple
 
 from psycopg import sql
 
+from ciris_scoring.basics.kinds import FLAGS
 from ciris_scoring.basics.statements import column_list
 from ciris_scoring.statistics.fixed_copy import Numbers, read_numbers
 from ciris_scoring.statistics.session import Session
 from ciris_scoring.statistics.signs import FIELDS, Raised, raised_signs
+from ciris_scoring.statistics.windows import ARRAYS
 
 READ_ROWS = 100_000
 """Rows that are read at a time, at least one as-of of all agents; some 100 MB."""
 
 COUNT, REAL, FIELD_COUNTS = Numbers("int8"), Numbers("float8"), Numbers("int8", len(FIELDS))
-COUNTERS = ("n_traces", "n_trivial", "n_renumbered", "n_shared_key", "n_new_keys")
-"""Counters of a window that signs compare with the baseline."""
-ARRAYS = ("n_checked", "n_unreported", "n_contradicted")
-"""The same that are arrays by field."""
 COLUMNS = {
     "window_days": COUNT,
     "baseline_days": REAL,
-    **{f"{prefix}{name}": COUNT for name in COUNTERS for prefix in ("", "baseline_")},
-    **{f"{prefix}{name}": FIELD_COUNTS for name in ARRAYS for prefix in ("", "baseline_")},
+    **{
+        name: FIELD_COUNTS if name.removeprefix("baseline_") in ARRAYS else COUNT
+        for flag in FLAGS.values()
+        for name in flag.counts.values()
+    },
     **dict.fromkeys(
-        (
-            *("n_recoveries", "n_modes", "n_earlier_recoveries", "n_earlier_modes"),
-            *("n_raised_deferrals", "n_escalated_deferrals", "n_due_deferrals", "n_open_deferrals"),
-            *("n_earlier_due_deferrals", "n_earlier_open_deferrals"),
-            *("n_plausibilities", "n_commonest_plausibility", "n_triples"),
-            *("equal_pairs", "equal_plausibilities", "equal_alignments", "equal_coherences"),
-        ),
-        COUNT,
+        ("n_triples", "equal_pairs", "equal_plausibilities", "equal_alignments", "equal_coherences"), COUNT
     ),
 }
-"""Columns of ``int_sign_inputs``, as they are read."""
+"""Columns of ``int_windows`` that red flags compare."""
 
 
 class _Relations(NamedTuple):
-    """Where signs are read from, as dbt quotes the relations."""
+    """Relations that red flags are read from, as dbt quotes them."""
 
-    sign_inputs: sql.SQL
-    successions: sql.SQL
+    windows: sql.SQL
+    agents: sql.SQL
+    agent_names: sql.SQL
+    agent_periods: sql.SQL
 
 
 def record_signs(dbt: Any, connection: Any, inputs: Mapping[str, str]) -> str:
-    """Judge the rows that the run rewrites (certainty.md §5).
+    """Compute the red flags of the rows that the run rewrites (certainty.md §5).
 
     :param dbt: what dbt gives a Python model, with ``rewritten_range`` of replace_range.
     :param connection: dbt's own, inside the materialization's transaction.
-    :param inputs: ``sign_inputs`` and ``successions``.
-    :returns: the query of the raised signs.
+    :param inputs: relations by the fields of ``_Relations``.
+    :returns: the query of the raised red flags.
     """
     session = Session(connection)
     relations = _Relations(**{name: sql.SQL(relation) for name, relation in inputs.items()})
     session.execute("""
         create temporary table ciris_signs (
-            agent_id_hash text, as_of timestamptz, window_days int4, sign text, field text, value float8,
-            comparison_value float8, compared_with text, z float8, message text
+            agent_id_hash text, agent_name text, agent_label text, as_of timestamptz, window_days int4,
+            scored_at timestamptz, sign text, field text, value float8, comparison_value float8, compared_with text,
+            z float8, message text
         ) on commit drop
         """)
-    session.execute(
-        sql.SQL("""
-        create temporary table ciris_successions on commit drop as
-        select
-            agent_id_hash, agent_name, predecessor, first_traced_at, silent_from, silent_until,
-            (extract(epoch from first_traced_at - silent_from) / 3600)::float8 as hours
-        from {}
-        """).format(relations.successions)
-    )
     # The planner takes agent, as-of and window for independent, and a nested loop for cheap.
     session.execute("set local jit = off; set local enable_nestloop = off")
+    _find_successions(session, relations)
     for first, last in _blocks(session, relations, dbt.rewritten_range):
         _judge(session, relations, first, last)
         _add_new_identities(session)
@@ -80,7 +69,8 @@ def record_signs(dbt: Any, connection: Any, inputs: Mapping[str, str]) -> str:
         select
             md5(concat_ws('|', coalesce(field, '-'), agent_id_hash, extract(epoch from as_of), window_days, sign))
                 as record_sign_id,
-            agent_id_hash, as_of, window_days, sign, field, value, comparison_value, compared_with, z, message
+            agent_id_hash, agent_name, as_of, window_days, sign, field, value, comparison_value, compared_with, z,
+            message, scored_at, agent_label
         from pg_temp.ciris_signs
         """
 
@@ -91,7 +81,7 @@ def _blocks(
     """First and last as-of of rows that are read together; a fleet is never cut, since it has a median."""
     as_ofs = session.rows(
         sql.SQL("select as_of, count(*) from {} where {} group by as_of order by as_of").format(
-            relations.sign_inputs, sql.SQL(rewritten_range)
+            relations.windows, sql.SQL(rewritten_range)
         )
     )
     first, n_rows = None, 0
@@ -112,10 +102,11 @@ def _judge(session: Session, relations: _Relations, first: datetime, last: datet
         select
             row_number() over (order by as_of, window_days, agent_id_hash collate "C") - 1 as row_number,
             dense_rank() over (order by as_of, window_days) as fleet,
-            agent_id_hash, as_of, {columns}
-        from {inputs}
+            agent_id_hash, windows.agent_name, agents.agent_label, as_of, windows.computed_at as scored_at, {columns}
+        from {windows} as windows
+        inner join {agents} as agents using (agent_id_hash)
         where as_of between %(first)s and %(last)s
-        """).format(columns=column_list(COLUMNS), inputs=relations.sign_inputs),
+        """).format(columns=column_list(COLUMNS), windows=relations.windows, agents=relations.agents),
         {"first": first, "last": last},
     )
     query = sql.SQL("select fleet, {} from ciris_sign_rows order by row_number").format(
@@ -127,7 +118,8 @@ def _judge(session: Session, relations: _Relations, first: datetime, last: datet
             sql.SQL("""
             insert into ciris_signs
             select
-                rows.agent_id_hash, rows.as_of, rows.window_days, signs.sign, signs.field, signs.value,
+                rows.agent_id_hash, rows.agent_name, rows.agent_label, rows.as_of, rows.window_days, rows.scored_at,
+                signs.sign, signs.field, signs.value,
                 signs.comparison_value, signs.compared_with, signs.z, signs.message
             from unnest(
                 %s::int8[], %s::text[], %s::text[], %s::float8[], %s::float8[], %s::text[], %s::float8[], %s::text[]
@@ -138,22 +130,87 @@ def _judge(session: Session, relations: _Relations, first: datetime, last: datet
         )
 
 
-def _add_new_identities(session: Session) -> None:
-    """Put new_identity into ``ciris_signs``: windows that hold the agent's first trace, from a day of silence on."""
-    session.execute("""
-        insert into ciris_signs (agent_id_hash, as_of, window_days, sign, value, message)
+def _find_successions(session: Session, relations: _Relations) -> None:
+    """Put the agents that began when another one of their name fell silent into ``ciris_successions``.
+
+    Of several, the other one is that which fell silent last. A period in which it sent traces both before and after the
+    first trace is not a silence. silent_until: when it sent again; null until it does.
+    """
+    session.execute(
+        sql.SQL("""
+        create temporary table ciris_names on commit drop as
         select
-            rows.agent_id_hash, rows.as_of, rows.window_days, 'new_identity', silences.hours,
-            format(
-                'First trace %s hours after %s of the same name (%s) fell silent.',
-                round(silences.hours::numeric, 1), left(silences.predecessor, 64), left(silences.agent_name, 64)
+            agent_id_hash, names.agent_name, names.named_from, names.named_until, names.identity_event_id,
+            agents.first_traced_at
+        from {agent_names} as names
+        inner join {agents} as agents using (agent_id_hash);
+
+        create temporary table ciris_successions on commit drop as
+        with first_names as (
+            select distinct on (agent_id_hash) agent_id_hash, agent_name, first_traced_at
+            from ciris_names
+            order by agent_id_hash, named_from, identity_event_id
+        ),
+
+        namesakes as materialized (
+            select mine.*, others.agent_id_hash as predecessor, others.identity_event_id
+            from first_names as mine
+            inner join ciris_names as others
+                on
+                    mine.agent_name = others.agent_name
+                    and mine.agent_id_hash <> others.agent_id_hash
+                    and mine.first_traced_at > others.named_from
+                    and (others.named_until is null or mine.first_traced_at <= others.named_until)
+        ),
+
+        silences as (
+            select
+                mine.agent_id_hash, mine.agent_name, mine.first_traced_at, mine.predecessor, mine.identity_event_id,
+                max(periods.last_traced_at) filter (where periods.last_traced_at < mine.first_traced_at) as silent_from,
+                min(periods.first_traced_at) filter (where periods.first_traced_at >= mine.first_traced_at)
+                    as silent_until
+            from namesakes as mine
+            inner join {agent_periods} as periods on mine.predecessor = periods.agent_id_hash
+            group by 1, 2, 3, 4, 5
+            having not bool_or(
+                periods.first_traced_at < mine.first_traced_at and periods.last_traced_at >= mine.first_traced_at
             )
+        )
+
+        select distinct on (agent_id_hash)
+            *, (extract(epoch from first_traced_at - silent_from) / 3600)::float8 as hours
+        from silences
+        where silent_from >= first_traced_at - %(most_hours)s * interval '1 hour'
+        order by agent_id_hash, silent_from desc, identity_event_id
+        """).format(**relations._asdict()),
+        FLAGS["new_identity"].thresholds,
+    )
+
+
+def _add_new_identities(session: Session) -> None:
+    """Put new_identity into ``ciris_signs``, in windows that hold the agent's first trace."""
+    message = FLAGS["new_identity"].sql_sentence(
+        {
+            "hours": "round(silences.hours::numeric, 1)",
+            "predecessor": "left(silences.predecessor, 64)",
+            "name": "left(silences.agent_name, 64)",
+        }
+    )
+    session.execute(
+        sql.SQL("""
+        insert into ciris_signs (
+            agent_id_hash, agent_name, agent_label, as_of, window_days, scored_at, sign, value, message
+        )
+        select
+            rows.agent_id_hash, rows.agent_name, rows.agent_label, rows.as_of, rows.window_days, rows.scored_at,
+            'new_identity', silences.hours, {message}
         from ciris_sign_rows as rows
         inner join ciris_successions as silences
             on
                 rows.agent_id_hash = silences.agent_id_hash
                 and rows.as_of - rows.window_days * interval '24 hours' <= silences.first_traced_at
                 and rows.as_of > silences.first_traced_at
-                and rows.as_of >= silences.silent_from + interval '24 hours'
+                and rows.as_of >= silences.silent_from + {least_hours} * interval '1 hour'
                 and (silences.silent_until is null or rows.as_of <= silences.silent_until)
-        """)
+        """).format(message=sql.SQL(message), least_hours=FLAGS["new_identity"].thresholds["least_hours"])
+    )

@@ -1,4 +1,4 @@
-"""Which signs of a polished record are raised (certainty.md §5): x of n, against the agent's own or the fleet's share.
+"""Red flags of selective reporting (certainty.md §5): x of n, against the agent's own or the fleet's share.
 
 A baseline that is large enough is compared with. Else it is the fleet's median in the same window, and also where the
 baseline itself would raise the sign against that: a record may have been polished from its first day.
@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ciris_scoring.basics.decimals import percent, rounded
+from ciris_scoring.basics.kinds import FLAGS, Kind
 from ciris_scoring.statistics.inputs import Booleans, Floats, Integers
 
 FIELDS = (
@@ -21,10 +22,7 @@ FIELDS = (
     "csdma_plausibility_score",
     "conscience_passed",
 )
-"""Verdicts whose absence is a sign, in the order of the arrays of int_windows."""
-
-DAYS_TO_JUDGE = 7
-"""Days that an authority has to judge a deferral before it counts as left open."""
+"""Verdicts whose absence is a red flag, in the order of the arrays of int_windows."""
 
 MEDIAN_WEIGHT = 4
 """The median counts for so many times the window's own number: it rests on many agents."""
@@ -32,22 +30,14 @@ MEDIAN_WEIGHT = 4
 LEAST_EXPECTED = 0.005
 """Share that is expected where the fleet's median is lower: what honest agents leave out by accident."""
 
-LEAST_BASELINE_DAYS = 7.0
-"""Of a baseline that traces per day are compared with."""
-
 
 class Rule(NamedTuple):
-    """When a sign is raised, and what it says; docs/signs.md has how often honest agents raise it.
+    """Thresholds of a red flag, as its file in ``kinds`` names them.
 
     A share that nobody else has needs three traces to be no accident; a key may be replaced now and then; a fleet that
-    grows is no sign, unless by trivial traces.
+    grows raises nothing, unless by trivial traces.
     """
 
-    sentence: str
-    """Its names are those of ``_raised``."""
-    unit: str = "counts"
-    """What is published as value and comparison: ``counts``, the other's in as many; ``shares``; or ``days``, the
-    logarithm of the ratio of traces per day, and the other's traces per day."""
     found: int = 1
     """Least number of what is counted. Where no other threshold is given, no honest agent has one."""
     share: float | None = None
@@ -60,10 +50,14 @@ class Rule(NamedTuple):
     """Least logarithm of the ratio of traces per day."""
     chance: float | None = None
     """Greatest probability that chance finds as many."""
-    of_baseline: int | None = 30
-    """Least number of which a baseline consists; none: only the fleet is compared with."""
+    of_baseline: int = 30
+    """Least number of which a baseline consists."""
+    baseline_days: float = -np.inf
+    """Least length of a baseline in days: traces per day of a baseline that has hardly begun say nothing."""
     of_median: int = 30
-    """The same, of an agent in the fleet's median."""
+    """The same as ``of_baseline``, of an agent in the fleet's median."""
+    days_to_judge: int | None = None
+    """Days that an authority has to judge a deferral before it counts as left open."""
 
     @property
     def compares(self) -> bool:
@@ -71,75 +65,12 @@ class Rule(NamedTuple):
         return (self.excess, self.z, self.ratio, self.chance) != (None,) * 4
 
 
-RULES = {
-    "contradicted_null": Rule("{field} is missing in {found} of {of} traces whose components hold it."),
-    "unreported": Rule(
-        "{field} is missing in {found} of {of} traces that should report it ({percent}); {other}: {other_percent}.",
-        "shares",
-        found=3,
-        chance=1e-4,
-    ),
-    "shared_key": Rule("{found} of {of} traces are signed with a key that another agent used first."),
-    "renumbered": Rule("Audit numbers begin again at 1, {found} times, while the agent goes on."),
-    "key_turnover": Rule(
-        "{found} new signing keys in {window_days} days; {other}: {other_found} in as many traces.",
-        found=3,
-        z=1.645,
-    ),
-    "volume_jump": Rule(
-        "{a_day} traces a day, {percent} of them trivial; {other}: {other_a_day} a day, {other_percent}.",
-        "days",
-        found=10,
-        excess=0.25,
-        z=3,
-        ratio=0.69,
-    ),
-    "deferrals_left_open": Rule(
-        f"{{found}} of {{of}} deferrals that were raised more than {DAYS_TO_JUDGE} days before are still open "
-        "({percent}); {other}: {other_percent}.",
-        "shares",
-        found=3,
-        excess=0.15,
-        z=2,
-        of_baseline=5,
-        of_median=1,
-    ),
-    "deferrals_escalated": Rule(
-        "{found} of {of} deferrals were escalated ({percent}); {other}: {other_percent}.",
-        "shares",
-        found=3,
-        excess=0.15,
-        z=3,
-        of_baseline=None,
-        of_median=1,
-    ),
-    "phase_churn": Rule(
-        "{found} different failure modes in {of} fragile episodes ({each} each); {other}: {other_each}.",
-        "shares",
-        found=6,
-        share=0.5,
-        of_baseline=1,
-        of_median=1,
-    ),
-    "constant_value": Rule(
-        "{found} of {of} traces have the same plausibility ({percent}); {other}: {other_percent}.",
-        "shares",
-        found=10,
-        excess=0.25,
-        z=3,
-        of_baseline=None,
-    ),
-}
-
-REPEATED_FOUND, REPEATED_OF = 10, 100
-"""Least number of equal pairs, and of traces, of ``repeated_records``."""
-
-REPEATED_OVER_CHANCE, REPEATED_OVER_MEDIAN = 3, 2
-"""How many times as many pairs as chance gives, and as the fleet's median of that, at least."""
+RULES = {flag.id: Rule(**flag.thresholds) for flag in FLAGS.values() if flag.counts}
+DAYS_TO_JUDGE = int(FLAGS["deferrals_left_open"].thresholds["days_to_judge"])
 
 
 class Raised(NamedTuple):
-    """A sign that is raised, as in ``int_record_signs``."""
+    """A red flag that is raised, as in ``fct_record_signs``."""
 
     row: int
     """Index of the agent, as-of and window."""
@@ -153,7 +84,7 @@ class Raised(NamedTuple):
 
 
 Inputs = Mapping[str, Any]
-"""Columns of ``int_sign_inputs``: (n,) or, of arrays, (n, length). Rows of one as-of and window stand together."""
+"""Columns of ``int_windows``: (n,) or, of arrays, (n, length). Rows of one as-of and window stand together."""
 
 
 def raised_signs(inputs: Inputs) -> Iterator[Raised]:
@@ -169,7 +100,7 @@ def raised_signs(inputs: Inputs) -> Iterator[Raised]:
 class _Count(NamedTuple):
     """x of n of every row, and y of m of what an agent is compared with before the fleet."""
 
-    sign: str
+    flag: Kind
     field: str | None
     found: Integers
     of: Integers
@@ -178,54 +109,33 @@ class _Count(NamedTuple):
 
 
 def _counts(inputs: Inputs) -> Iterator[_Count]:
-    """What of how many each sign looks at."""
-    traces, earlier_traces = inputs["n_traces"], inputs["baseline_n_traces"]
-    none = np.zeros_like(traces)
-    for at, field in enumerate(FIELDS):
-        contradicted, earlier = inputs["n_contradicted"][:, at], inputs["baseline_n_contradicted"][:, at]
-        yield _Count("contradicted_null", field, contradicted, traces, earlier, earlier_traces)
-        names = ("n_unreported", "n_checked", "baseline_n_unreported", "baseline_n_checked")
-        yield _Count("unreported", field, *(inputs[name][:, at] for name in names))
-    for sign, name in {
-        "shared_key": "n_shared_key",
-        "renumbered": "n_renumbered",
-        "key_turnover": "n_new_keys",
-        "volume_jump": "n_trivial",
-    }.items():
-        # Traces per day of a baseline that has hardly begun say nothing.
-        long_enough = sign != "volume_jump" or inputs["baseline_days"] >= LEAST_BASELINE_DAYS
-        comparable = np.where(long_enough, earlier_traces, 0)
-        yield _Count(sign, None, inputs[name], traces, inputs[f"baseline_{name}"], comparable)
-    for sign, names in {
-        "deferrals_left_open": (
-            *("n_open_deferrals", "n_due_deferrals"),
-            *("n_earlier_open_deferrals", "n_earlier_due_deferrals"),
-        ),
-        "phase_churn": ("n_modes", "n_recoveries", "n_earlier_modes", "n_earlier_recoveries"),
-    }.items():
-        yield _Count(sign, None, *(inputs[name] for name in names))
-    for sign, (found, of) in {
-        "deferrals_escalated": ("n_escalated_deferrals", "n_raised_deferrals"),
-        "constant_value": ("n_commonest_plausibility", "n_plausibilities"),
-    }.items():
-        yield _Count(sign, None, inputs[found], inputs[of], none, none)
+    """Counts that each red flag compares, for each field where they are arrays; without a baseline, none of it."""
+    none = np.zeros_like(inputs["n_traces"])
+    for flag in (FLAGS[name] for name in RULES):
+        counts = [
+            inputs[flag.counts[name]] if name in flag.counts else none
+            for name in ("found", "of", "baseline_found", "baseline_of")
+        ]
+        if counts[0].ndim == 1:
+            yield _Count(flag, None, *counts)
+            continue
+        for at, of_field in enumerate(FIELDS):
+            yield _Count(flag, of_field, *(some[:, at] if some.ndim > 1 else some for some in counts))
 
 
 def _raised(count: _Count, inputs: Inputs) -> Iterator[Raised]:
-    """Yield the rows where a count raises its sign."""
-    sign, field, found, of, earlier_found, earlier_of = count
-    rule = RULES[sign]
+    """Yield the rows where a count raises its red flag."""
+    flag, field, found, of, earlier_found, earlier_of = count
+    rule = RULES[flag.id]
     candidates = np.flatnonzero(found >= rule.found)
     if not len(candidates):
         return
     share = _ratio(found, of)
     median = _fleet_medians(np.where(of >= rule.of_median, share, np.nan), inputs["fleet"])[candidates]
     x, n, y, m = (values[candidates] for values in (found, of, earlier_found, earlier_of))
-    is_own = np.zeros(len(candidates), dtype=bool)
-    if rule.of_baseline is not None:
-        is_own = m >= rule.of_baseline
-        if rule.compares:
-            is_own &= ~_passes(rule, y, m, median, MEDIAN_WEIGHT * m, np.maximum(median, LEAST_EXPECTED))
+    is_own = (m >= rule.of_baseline) & (inputs["baseline_days"][candidates] >= rule.baseline_days)
+    if rule.compares:
+        is_own &= ~_passes(rule, y, m, median, MEDIAN_WEIGHT * m, np.maximum(median, LEAST_EXPECTED))
     other_share = np.where(is_own, _ratio(y, m), median)
     other_of = np.where(is_own, m, MEDIAN_WEIGHT * n)
     expected_share = np.where(is_own, (y + 1) / (m + 1), np.maximum(median, LEAST_EXPECTED))
@@ -241,7 +151,7 @@ def _raised(count: _Count, inputs: Inputs) -> Iterator[Raised]:
         "counts": (x, other_share * n),
         "shares": (share[candidates], other_share),
         "days": (ratio, other_per_day),
-    }[rule.unit]
+    }[flag.published]
     value, comparison = (np.asarray(values, dtype=np.float64) for values in published)
     for at in np.flatnonzero(passed).tolist():
         row = int(candidates[at])
@@ -260,16 +170,17 @@ def _raised(count: _Count, inputs: Inputs) -> Iterator[Raised]:
             "of": n[at],
             "other": "its own baseline" if is_own[at] else "the fleet's median",
             "window_days": inputs["window_days"][row],
+            "days_to_judge": rule.days_to_judge,
         }
         yield Raised(
             row,
-            sign,
+            flag.id,
             field,
             float(value[at]),
             _known(comparison[at]),
             "own_baseline" if is_own[at] else "fleet_median",
             _known(z[at]),
-            rule.sentence.format(**words, **numbers),
+            flag.sentences["raised"].format(**words, **numbers),
         )
 
 
@@ -305,30 +216,35 @@ def _repeated_records(inputs: Inputs) -> Iterator[Raised]:
     with the mean that chance gives, times the fleet's median where that is above 1: models that round give scores that
     hang together.
     """
+    flag = FLAGS["repeated_records"]
+    least = flag.thresholds
     n, pairs = inputs["n_triples"], inputs["equal_pairs"]
     of_all = n * (n - 1) / 2.0
     product = inputs["equal_plausibilities"] * 1.0 * inputs["equal_alignments"] * inputs["equal_coherences"]
     by_chance = _ratio(product, of_all**2)
-    over_chance = np.where(n >= REPEATED_OF, _ratio(pairs * of_all**2, product), np.nan)
+    over_chance = np.where(n >= least["of"], _ratio(pairs * of_all**2, product), np.nan)
     median = _fleet_medians(over_chance, inputs["fleet"])
     raised = (
-        (pairs >= REPEATED_FOUND)
-        & (over_chance >= REPEATED_OVER_CHANCE)
-        & (over_chance >= REPEATED_OVER_MEDIAN * median)
+        (pairs >= least["found"])
+        & (over_chance >= least["over_chance"])
+        & (over_chance >= least["over_median"] * median)
     )
     for row in np.flatnonzero(raised).tolist():
         mean = by_chance[row] * max(median[row], 1.0)
         yield Raised(
             row,
-            "repeated_records",
+            flag.id,
             None,
             float(over_chance[row]),
             float(median[row]),
             "fleet_median",
             float(pairs[row] / np.sqrt(mean) - np.sqrt(mean)),
-            f"Of {n[row]} traces {pairs[row]} pairs have the same plausibility, alignment and coherence, "
-            f"{rounded(over_chance[row], 1)} times what chance gives; "
-            f"the fleet's median: {rounded(median[row], 1)} times.",
+            flag.sentences["raised"].format(
+                of=n[row],
+                found=pairs[row],
+                times=rounded(over_chance[row], 1),
+                other_times=rounded(median[row], 1),
+            ),
         )
 
 

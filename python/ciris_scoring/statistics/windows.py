@@ -19,7 +19,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ciris_scoring.statistics.inputs import LEAST_LOG_HOURS, Floats, Integers, PeriodSums, Places, Window
-from ciris_scoring.statistics.sign_rows import ARRAYS, COUNTERS
 from ciris_scoring.statistics.signs import DAYS_TO_JUDGE
 
 NEVER = np.iinfo(np.int64).max // 4
@@ -72,6 +71,11 @@ REAL_SUMS = (
     *("value_of_steady_deferrals", "value_of_earlier_deferrals"),
 )
 """Columns of real numbers."""
+
+ARRAYS = ("n_checked", "n_unreported", "n_contradicted")
+"""Counters that are arrays with an element for each verdict that a red flag counts."""
+BASELINE_COUNTS = ("n_traces", "n_trivial", "n_renumbered", "n_shared_key", "n_new_keys", *ARRAYS)
+"""Counters that windows also have for the baseline, because red flags compare with them."""
 
 COUNT_ARRAYS = (
     "excess_confidence",
@@ -179,10 +183,6 @@ def window_columns(
             column = columns.setdefault(name, np.zeros((len(places.agent), *values.shape[1:]), values.dtype))
             column[at] = values
     return _in_units(columns, places, periods_per_day)
-
-
-BASELINE_COUNTS = (*COUNTERS, *ARRAYS)
-"""Counters that windows also have for the baseline, because red flags compare with them."""
 
 
 def running_total(per_period: Integers) -> Integers:

@@ -126,7 +126,7 @@ def finish_block(session: Session, setting: Setting, block: Block, agents: Seque
     )
 
 
-def windows_query(relations: Relations) -> str:
+def windows_query(relations: Relations, setting: Setting) -> str:
     """Return the query of the finished rows, with the columns of ``int_windows``."""
 
     def value(name: str) -> sql.Composed:
@@ -156,6 +156,12 @@ def windows_query(relations: Relations) -> str:
             finished.window_days,
             finished.as_of - windows.window_days * interval '24 hours' as window_start,
             finished.as_of - (windows.window_days + windows.baseline_days) * interval '24 hours' as baseline_start,
+            extract(
+                epoch from finished.as_of - windows.window_days * interval '24 hours' - greatest(
+                    finished.as_of - (windows.window_days + windows.baseline_days) * interval '24 hours',
+                    date_bin({period}, agents.first_traced_at, timestamptz '2000-01-01 00:00:00+00')
+                )
+            ) / 86400 as baseline_days,
             windows.coherence_days, {columns},
             finished.deferrals_are_worse = 1 as deferrals_are_worse,
             ({components}::text[])[finished.driver + 1] as interval_driver,
@@ -171,6 +177,7 @@ def windows_query(relations: Relations) -> str:
                 and (agent_names.named_until is null or finished.as_of <= agent_names.named_until)
         """).format(
         columns=sql.SQL(", ").join(columns),
+        period=sql.Literal(setting.period),
         components=sql.Literal("{" + ",".join(COMPONENTS) + "}"),
         z_worse=sql.Literal(SCORE_LEVEL.z_worse),
         z_better=sql.Literal(SCORE_LEVEL.z_better),

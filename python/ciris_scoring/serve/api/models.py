@@ -8,6 +8,7 @@ from typing import Annotated, Generic, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, WithJsonSchema
 
+from ciris_scoring.basics.kinds import ALERTS, FLAGS
 from ciris_scoring.reading.verdict import VerdictName
 
 Value = TypeVar("Value")
@@ -369,7 +370,7 @@ class Alert(Described):
     agent_name: Name
     as_of: AsOf
     window_days: WindowDays
-    kind: str = Field(description="low_capacity, broken_chain, falling, episode or silent.")
+    kind: str = Field(description=f"One of {', '.join(ALERTS)}.")
     severity: str = Field(description="critical or warning.")
     since: Since
     value: float | None = Field(description="What was measured.")
@@ -399,7 +400,7 @@ class Sign(Described):
 
     agent_id_hash: Hash
     agent_name: Name
-    sign: str = Field(description="Its name.")
+    sign: str = Field(description=f"One of {', '.join(FLAGS)}.")
     field: str | None = Field(description="Field that it is about; null where it is about the whole record.")
     z: float | None = Field(
         description="Standard errors above what it is compared with; null where there is nothing."

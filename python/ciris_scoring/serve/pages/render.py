@@ -15,9 +15,10 @@ from markupsafe import Markup, escape
 
 from ciris_scoring.basics import as_of as as_of_time
 from ciris_scoring.basics import decimals
+from ciris_scoring.basics.kinds import ALERTS, FLAGS
 from ciris_scoring.basics.terminal import fitted, plural
 from ciris_scoring.reading.agents import HASH_SHOWN, whole_hash
-from ciris_scoring.reading.glossary import glossary, signs_explained
+from ciris_scoring.reading.glossary import glossary
 from ciris_scoring.reading.words import COMPONENT_WORDS, FACTOR_NAMES, PART_WORDS, named
 from ciris_scoring.serve.pages import words
 from ciris_scoring.serve.pages.charts import percent
@@ -107,13 +108,14 @@ def _environment() -> Environment:
         "time": lambda moment: f"{moment.astimezone(UTC):%Y-%m-%d %H:%M} UTC",
     }
     environment.globals |= {
+        "ALERTS": ALERTS,
         "COMPONENT_WORDS": COMPONENT_WORDS,
+        "FLAGS": FLAGS,
         "ICON": Markup(ICON),
         "FACTOR_NAMES": FACTOR_NAMES,
         "HASH_SHOWN": HASH_SHOWN,
         "PART_WORDS": PART_WORDS,
         "glossary": glossary,
-        "signs_explained": signs_explained,
         "plural": plural,
         "whole_hash": whole_hash,
         "words": words,

@@ -6,7 +6,7 @@ from datetime import datetime
 
 from ciris_scoring.basics import decimals
 from ciris_scoring.basics.terminal import plural
-from ciris_scoring.reading.verdict import RAISED_WORDS
+from ciris_scoring.reading.verdict import title
 
 NO_NUMBER = "–"
 STATUS: Mapping[str, str] = {
@@ -97,7 +97,7 @@ def issue(name: str) -> str:
 
 def raised(name: str) -> str:
     """An alert or a sign in words."""
-    said = RAISED_WORDS.get(name, name)
+    said = title(name)
     return said[:1].upper() + said[1:]
 
 

@@ -1,0 +1,22 @@
+"""Red flags of selective reporting that are raised (certainty.md §5): a warning, never part of a score."""
+
+from typing import Any
+
+from ciris_scoring.statistics.sign_rows import record_signs
+
+
+def model(dbt: Any, session: Any) -> str:
+    """Return the query of the red flags that this run raises."""
+    dbt.config(materialized="replace_range")
+    dbt.ref("int_scoring_run")  # the range to rewrite
+    windows = dbt.ref("int_windows")
+    agents = dbt.ref("int_agents")
+    agent_names = dbt.ref("int_agent_names")
+    agent_periods = dbt.ref("int_agent_periods")
+    inputs = {
+        "windows": windows,
+        "agents": agents,
+        "agent_names": agent_names,
+        "agent_periods": agent_periods,
+    }
+    return record_signs(dbt, session, inputs)

@@ -1,0 +1,73 @@
+"""Kinds of alerts and red flags: what names them agrees with their files. REWRITE_DOCUMENTS=1 writes the tables."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+
+import pytest
+import yaml
+
+from ciris_scoring.basics.kinds import ALERTS, FLAGS, KINDS, Kind
+from ciris_scoring.statistics.signs import RULES
+from conftest import REPOSITORY
+from test_constants import SQL
+
+TABLES = {"signs.md": ("red flag", FLAGS), "deciding.md": ("alert", ALERTS)}
+
+
+def table(name: str, kinds: Mapping[str, Kind]) -> str:
+    """The table of a document."""
+    rows = [(name, "raised when", "innocent causes", "what to do"), ("---",) * 4]
+    rows += [
+        (f"`{kind.id}`", kind.meaning, kind.innocent_causes, f"{kind.ask} {kind.look_at}")
+        for kind in kinds.values()
+    ]
+    return "".join(f"| {' | '.join(row)} |\n" for row in rows).replace(
+        "| --- | --- | --- | --- |", "|---|---|---|---|"
+    )
+
+
+@pytest.mark.parametrize("document", TABLES)
+def test_documents_have_the_tables_of_the_files(document: str) -> None:
+    path = REPOSITORY / "docs" / document
+    text, made = path.read_text(encoding="utf-8"), table(*TABLES[document])
+    head = re.escape(made.splitlines()[0])
+    if os.environ.get("REWRITE_DOCUMENTS"):
+        text = re.sub(rf"^{head}\n(\|.*\n)*", lambda _: made, text, flags=re.MULTILINE)
+        path.write_text(text, encoding="utf-8")
+    assert f"\n\n{made}\n" in text, "REWRITE_DOCUMENTS=1 pytest tests/python/test_kinds.py"
+
+
+@pytest.mark.parametrize(
+    ("mart", "column", "kinds"),
+    [("fct_capacity_alerts", "kind", ALERTS), ("fct_record_signs", "sign", FLAGS)],
+)
+def test_marts_accept_the_kinds_of_the_files(mart: str, column: str, kinds: Mapping[str, Kind]) -> None:
+    models = yaml.safe_load((REPOSITORY / "models/marts/_marts__models.yml").read_text())["models"]
+    [constraints] = [model["constraints"] for model in models if model["name"] == mart]
+    [listed] = [
+        one["expression"] for one in constraints if one["type"] == "check" and one.get("columns") == [column]
+    ]
+    assert sorted(re.findall(r"'(\w+)'", listed)) == list(kinds)
+
+
+def test_alerts_apply_the_thresholds_of_their_files() -> None:
+    model = SQL["models/marts/fct_capacity_alerts.sql"]
+    read = set(re.findall(r"scoring_parameter\('(\w+)'\)", model)) - {
+        "steady_days",
+        "min_traces",
+        "warm_up_days",
+    }
+    assert read == {name for kind in ALERTS.values() for name in kind.thresholds}
+
+
+@pytest.mark.parametrize("kind", KINDS.values(), ids=lambda kind: kind.id)
+def test_each_kind_says_everything(kind: Kind) -> None:
+    """In sentences, with severities that the marts know; what a red flag counts is a column or its own function."""
+    allowed = {"critical", "warning"} if kind.id in ALERTS else {"sign"}
+    assert kind.severities and set(kind.severities) <= allowed and kind.review in ("always", "critical")
+    assert all(said.endswith(".") for said in (*kind.sentences.values(), kind.ask, kind.look_at))
+    assert kind.title and kind.raised_when and kind.innocent_causes and kind.source
+    assert kind.id in ALERTS or kind.id in RULES or kind.id in ("new_identity", "repeated_records")
