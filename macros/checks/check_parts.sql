@@ -29,9 +29,9 @@
   {%- endfor -%}
   {%- set tables = [] -%}
   {%- for unique_id in found if unique_id not in models -%}
-    {%- set meta = graph.nodes[unique_id].config.meta -%}
-    {%- if 'scored_range' in meta or 'judged_range' in meta or meta.get('rewritten') in ['whole', 'anew'] -%}
-      {%- if graph.nodes[unique_id].config.materialized == 'replace_range' -%} {%- do tables.append(unique_id) -%} {%- endif -%}
+    {%- set node = graph.nodes[unique_id] -%}
+    {%- if node.config.materialized == 'replace_range' and 'ciris_static' not in node.tags and 'staging' not in node.fqn -%}
+      {%- do tables.append(unique_id) -%}
     {%- endif -%}
   {%- endfor -%}
   {{ return(tables) }}

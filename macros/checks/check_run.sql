@@ -151,7 +151,7 @@
       ~ "nothing. Take +full_refresh of ciris_scoring out of dbt_project.yml, or leave --full-refresh out.") }}
   {%- endif -%}
   {%- for node in graph.nodes.values() if node.package_name == 'ciris_scoring' and node.resource_type in ['model', 'seed']
-      and node.config.meta.get('rewritten') != 'own_row' and is_rebuilt(node) != is_full_refresh() -%}
+      and node.name != 'int_runs' and is_rebuilt(node) != is_full_refresh() -%}
     {{ refuse(
       "Setting full_refresh of " ~ node.resource_type ~ " " ~ node.name ~ " is " ~ shown(is_rebuilt(node)) ~ ", but this run "
       ~ ("is a full refresh" if is_full_refresh() else "is not a full refresh") ~ ", and tables part old, part new would "
@@ -169,7 +169,7 @@
     {%- for unique_id in models -%}
       {%- set model = graph.nodes[unique_id] -%}
       {#- int_scoring_run is not incremental, but tells the incremental models how much to rewrite. -#}
-      {%- set keeps_history = model.config.materialized == 'replace_range' and 'rewritten' not in model.config.meta -%}
+      {%- set keeps_history = model.config.materialized == 'replace_range' and 'range' in model.config.meta and model.name != 'int_runs' -%}
       {%- if keeps_history or model.name == 'int_scoring_run' -%}
         {%- do incremental.append(model.name) -%}
       {%- endif -%}

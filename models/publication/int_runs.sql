@@ -1,7 +1,7 @@
 {{
   config(
     materialized='replace_range',
-    meta={'rewritten': 'own_row'},
+    meta={'range': 'run_id'},
     full_refresh=false,
     pre_hook="{{ publish() }}",
   )

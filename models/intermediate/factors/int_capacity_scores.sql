@@ -1,7 +1,6 @@
 {{
   config(
     materialized='replace_range',
-    meta={'rewritten': 'whole'},
     pre_hook="{{ set_for_heavy_work(joins_by_key=true) }}",
   )
 }}

@@ -1,4 +1,4 @@
-{{ config(meta={'scored_range': 'as_of'}) }}
+{{ config(meta={'range': 'as_of'}) }}
 {#- C = exp(-lambda_C * D_identity) * exp(-mu_C * K_contradiction) (scoring.md §3), with D_identity the identity changes
     and K_contradiction the overridden actions per trace of the window; and who the agent was at the as-of.
     Grain and key: agent, as-of, window. agent_name is null while the agent has sent none. -#}

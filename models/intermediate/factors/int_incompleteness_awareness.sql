@@ -1,4 +1,4 @@
-{{ config(meta={'scored_range': 'as_of'}) }}
+{{ config(meta={'range': 'as_of'}) }}
 {#- I_inc = (1 - ECE) * Q_deferral * (1 - U_unsafe) (scoring.md §6), with ECE = sum over bins of (n_bin / N) * |mean
     confidence - success rate|, Q_deferral the mean value of the window's judged deferrals (1 where there is none), and
     U_unsafe the share of traces that failed under high entropy.

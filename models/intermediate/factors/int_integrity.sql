@@ -1,4 +1,4 @@
-{{ config(meta={'scored_range': 'as_of'}) }}
+{{ config(meta={'range': 'as_of'}) }}
 {#- I_int = I_chain * I_coverage * I_replay (scoring.md §4): the share of chain-valid traces, the mean share of the ten
     required fields that are there, and the share of sampled traces whose decision can be replayed, by period.
     Grain and key: agent, as-of, window. With too small a sample I_replay is unmeasured and 1; nothing is null. -#}

@@ -1,4 +1,4 @@
-{{ config(meta={'scored_range': 'as_of'}) }}
+{{ config(meta={'range': 'as_of'}) }}
 {#- R = norm((1 - delta_drift) * 1 / (1 + MTTR / tau) * (1 - rho_regression)), norm(x) = 1 / (1 + exp(-k (x - x0)))
     (scoring.md §5). MTTR is the mean duration of the episodes that ended in the window and of the open one; rho the share
     of recoveries that were followed by an episode of the same failure mode. int_windows computes drift and R in numpy.

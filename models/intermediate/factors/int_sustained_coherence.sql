@@ -1,4 +1,4 @@
-{{ config(meta={'scored_range': 'as_of'}) }}
+{{ config(meta={'range': 'as_of'}) }}
 {#- S(T; W) = mean of sigma(t) / sigma_max(t) over the period ends t in (T - W, T] that remember a signal (scoring.md
     §7), as int_windows computes it: sigma(t) = sum of w f^k over the coherent signals in [t - M, t), sigma_max(t) the same
     over all signals: w the weight of a signal, k its age in whole periods, f = 1 - d * period, M the memory

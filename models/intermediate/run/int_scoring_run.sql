@@ -1,7 +1,6 @@
 {{
   config(
     materialized='replace_range',
-    meta={'rewritten': 'anew'},
     post_hook=["{{ refuse_other_parameters(this) }}", "{{ refuse_larger_lookback(this) }}"],
   )
 }}
