@@ -37,13 +37,12 @@
   {{ return(tables) }}
 {% endmacro %}
 
-{#- Notes in int_scoring_run which nodes this invocation built and which blocking tests failed. Nodes that ciris-scoring
-    skipped as unchanged count as built. -#}
+{#- Notes in int_scoring_run which nodes this invocation built and which blocking tests failed. -#}
 {% macro note_parts(built, failed) %}
   {%- set scoring_run = relation_as_left('int_scoring_run') -%}
   {%- if scoring_run is none or not (built or failed) -%} {{ return('') }} {%- endif -%}
   {%- set names, failed_tests = [], [] -%}
-  {%- for unique_id in built | map(attribute='node.unique_id') | list + setting('unchanged_nodes') | list -%}
+  {%- for unique_id in built | map(attribute='node.unique_id') -%}
     {%- do names.append(literal(unique_id)) -%}
   {%- endfor -%}
   {%- for result in failed if result.node.resource_type == 'test' -%}

@@ -18,9 +18,9 @@ from ciris_scoring.basics.terminal import say as report
 from ciris_scoring.job.after_run import AfterRun
 from ciris_scoring.job.backfill import plan_backfill, unfinished_run
 from ciris_scoring.job.dbt_build import DbtBuild
-from ciris_scoring.job.leave_out import state_digest, unchanged_digest, unchanged_nodes
 from ciris_scoring.job.rights import check_rights
 from ciris_scoring.job.run_log import Attempt, logged
+from ciris_scoring.job.static import SELECTION, digest_to_skip_by, state_digest
 from ciris_scoring.job.waits import waits_are_said
 
 
@@ -84,10 +84,10 @@ def _build(
     attempt: Attempt,
     full_refresh: bool = False,
 ) -> None:
-    """Build once, without unchanged nodes. If the server has gone away, the hint says so."""
-    digest = None if full_refresh else unchanged_digest(connection, build, attempt)
+    """Build once, without static nodes that are unchanged. If the server has gone away, the hint says so."""
+    before = None if full_refresh else digest_to_skip_by(connection, build, attempt)
     try:
-        build.build(variables, full_refresh, [] if digest is None else unchanged_nodes(build.manifest))
+        build.build(variables, full_refresh, SELECTION if before else ())
     except DbtFailed as error:
         try:
             connection.execute("select")
@@ -95,7 +95,7 @@ def _build(
             raise DbtFailed(error.message, LOST_HINT) from error
         raise
     # The old digest, if nodes were skipped: a later change of them must not go unseen.
-    attempt.state_digest = digest or state_digest(connection, build)
+    attempt.state_digest = before or state_digest(connection, build)
 
 
 def run_backfill(
