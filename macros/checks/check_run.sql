@@ -12,18 +12,18 @@
   {%- do check_package() -%}
   {%- do check_overrides() -%}
   {%- do check_earlier_state() -%}
-  {%- do check_encoding() -%}
+  {%- do check_database() -%}
   {%- do check_variables() -%}
   {%- do check_scoring_parameters() -%}
   {%- do verdict_threshold() -%}
   {%- do check_as_of(models) -%}
   {%- do check_lock() -%}
   {%- do check_sources() -%}
-  {%- do check_distribution() -%}
+  {%- if is_distributed() -%} {%- do check_cluster() -%} {%- endif -%}
+  {%- do check_places() -%}
   {%- do check_last_run(models) -%}
   {%- do check_full_refresh(models) -%}
   {%- do check_readers() -%}
-  {%- do check_settings() -%}
 {% endmacro %}
 
 {#- Python models need the package, which extends dbt's adapter (python/dbt_postgres_python.py). -#}
@@ -66,13 +66,18 @@
   {%- endif -%}
 {% endmacro %}
 
-{#- Agents' names are in any script, and the cleaning SQL holds characters that only Unicode has. -#}
-{% macro check_encoding() %}
+{#- Agents' names are in any script, and the cleaning SQL holds characters that only Unicode has. A model is written in
+    one transaction. -#}
+{% macro check_database() %}
   {%- set encoding = run_query("show server_encoding")[0][0] -%}
   {%- if encoding != 'UTF8' -%}
     {{ refuse(
       "Database " ~ target.dbname ~ " has the encoding " ~ encoding ~ ", but it must be UTF8. Copy it with pg_dump and "
       ~ "psql into one made by: create database NAME template template0 encoding 'UTF8'; and name that in the profile.") }}
+  {%- elif target.get('autocommit') -%}
+    {{ refuse(
+      "Target " ~ target.name ~ " has autocommit: true, but a model is written in one transaction. Take autocommit out "
+      ~ "of the profile.") }}
   {%- endif -%}
 {% endmacro %}
 
@@ -119,15 +124,6 @@
     {{ refuse(
       "Another run holds the lock on schema " ~ target.schema ~ " (database process " ~ others[0]
       ~ "). Wait until it has ended.") }}
-  {%- endif -%}
-{% endmacro %}
-
-{#- Settings that would fail in the middle of a run. -#}
-{% macro check_settings() %}
-  {%- if target.get('autocommit') -%}
-    {{ refuse(
-      "Target " ~ target.name ~ " has autocommit: true, but a model is written in one transaction. Take autocommit out "
-      ~ "of the profile.") }}
   {%- endif -%}
 {% endmacro %}
 

@@ -31,7 +31,7 @@ dbtObj.rewritten_range = {{ in_rewritten_range(config.get('meta')['range']) | to
   {%- call statement('main') -%}
     {%- if in_place -%} {{ bring_up_to_date(table) }} {%- endif -%}
     {%- if is_staged -%} {{ stage(select, rewritten_rows()) }} {%- endif -%}
-    {%- if not in_place -%} {{ make_table(new, no_rows() if is_staged else select) }}
+    {%- if not in_place -%} {{ make_table(new, 'select * from ' ~ staging_table(model) ~ ' where false' if is_staged else select) }}
     {%- elif not is_staged -%} {{ rewrite_range(table, select) }}
     {%- endif -%}
   {%- endcall -%}
@@ -81,59 +81,38 @@ dbtObj.rewritten_range = {{ in_rewritten_range(config.get('meta')['range']) | to
     {%- set source = 'pg_temp.' ~ adapter.quote(model.alias ~ '__selected') %}
   create temporary table {{ adapter.quote(model.alias ~ '__selected') }} on commit drop as
   {{ select }};
-    {%- if changes_rows_that_differ(model) %}
+    {%- if 'range' not in model.config.meta %}
   {{ make_key(source) }}
     {%- endif -%}
   {%- endif %}
   {{ replace_rows(model, table, rewritten_rows(), source) }}
 {% endmacro %}
 
-{#- Whether of a whole table only rows that differ are written: where marts show it. -#}
-{% macro changes_rows_that_differ(node) %}
-  {{ return('range' not in node.config.meta and placement(node.name) == 'local' and is_shown_by_marts(node)) }}
-{% endmacro %}
-
-{#- SQL that replaces the rows of a table for which a condition holds by those of a source, which has the key where only
-    rows that differ are written, so that duplicates have failed. -#}
+{#- SQL that replaces the rows of a table for which a condition holds by those of a source. Of a whole table only rows
+    that differ are written; the source has the key then, so that duplicates have failed. -#}
 {% macro replace_rows(node, table, condition, source) %}
   {%- set columns = get_quoted_csv(node.columns.keys()) -%}
-  {%- set added = 'true' -%}
-  {%- if changes_rows_that_differ(node) -%}
-    {%- set key = (node.constraints | selectattr('type', 'equalto', 'primary_key') | first)['columns'][0] -%}
-    {%- set old, here, there = adapter.quote(table.identifier), [], [] -%}
-    {%- for column in node.columns -%}
-      {%- do here.append('selected.' ~ adapter.quote(column)) -%}
-      {%- do there.append(old ~ '.' ~ adapter.quote(column)) -%}
-    {%- endfor -%}
-    {%- set condition = 'not exists (select 1 from ' ~ source ~ ' as selected where selected.' ~ key ~ ' = ' ~ old ~ '.' ~ key
-        ~ ' and (' ~ here | join(', ') ~ ') is not distinct from (' ~ there | join(', ') ~ '))' -%}
-    {%- set added = 'not exists (select 1 from ' ~ table ~ ' as kept where kept.' ~ key ~ ' = selected.' ~ key ~ ')' -%}
-  {%- endif -%}
-  {%- if 'range' not in node.config.meta and placement(node.name) == 'local' and not is_shown_by_marts(node) %}
-  {{ empty_at_once(table) }}
-  {%- else %}
-  delete from {{ table }} where {{ condition }};
+  {%- set old, added = adapter.quote(table.identifier), 'true' -%}
+  {%- if 'range' not in node.config.meta and placement(node.name) == 'local' -%}
+    {%- set key = (node.constraints | selectattr('type', 'equalto', 'primary_key') | first)['columns'] -%}
+    {%- set condition = 'not exists (select 1 from ' ~ source ~ ' as selected where ' ~ row_of('selected', key) ~ ' = '
+        ~ row_of(old, key) ~ ' and ' ~ row_of('selected', node.columns) ~ ' is not distinct from ' ~ row_of(old, node.columns) ~ ')' -%}
+    {%- set added = 'not exists (select 1 from ' ~ table ~ ' as kept where ' ~ row_of('kept', key) ~ ' = '
+        ~ row_of('selected', key) ~ ')' -%}
   {%- endif %}
+  delete from {{ table }} where {{ condition }};
   insert into {{ table }} ({{ columns }})
   select {{ columns }} from {{ source }} as selected where {{ added }};
 {% endmacro %}
 
-{#- SQL that empties a table, by truncate if nobody reads it: after a full history a delete leaves a gigabyte of dead
-    rows, which every read passes until a vacuum. -#}
-{% macro empty_at_once(table) %}
-  do $empty$
-  begin
-    lock table {{ table }} in access exclusive mode nowait;
-    truncate {{ table }};
-  exception
-    when lock_not_available then
-      delete from {{ table }};
-  end
-  $empty$;
-{% endmacro %}
+{#- Columns of a relation as a row, to compare. -#}
+{% macro row_of(relation, columns) -%}
+  ({% for column in columns %}{{ relation }}.{{ adapter.quote(column) }}{{ ', ' if not loop.last }}{% endfor %})
+{%- endmacro %}
 
 {#- SQL that makes and fills a table: CREATE TABLE AS can run in parallel; INSERT … SELECT cannot. On a cluster it is
-    made empty and distributed first, so that rows go from worker to worker. -#}
+    made empty and distributed first, so that rows go from worker to worker. Without a key PostgreSQL names rows of a
+    published table by all of their columns (replica identity full); else it refuses to delete them. -#}
 {% macro make_table(table, select) %}
   {%- set place = placement(model.name) -%}
   {%- set columns = [] -%}
@@ -146,22 +125,13 @@ dbtObj.rewritten_range = {{ in_rewritten_range(config.get('meta')['range']) | to
   ) as selected
   {%- if place != 'local' %} with no data{% endif %};
   {{ give_rules(table) }}
-  {%- if not has_key() %}
+  {%- if not model.constraints | selectattr('type', 'equalto', 'primary_key') | list %}
   alter table {{ table }} replica identity full;
   {%- endif %}
   {%- if place != 'local' %}
   {{ 'select create_reference_table(' ~ literal(table) ~ ');' if place == 'reference' else distribute_by_agent(table) }}
   insert into {{ table }} select {{ columns | join(', ') }} from ({{ select }}) as selected;
   {%- endif %}
-{% endmacro %}
-
-{#- The columns of the model without a row. -#}
-{% macro no_rows() %}
-  {%- set columns = [] -%}
-  {%- for name, type in columns_of_model().items() -%}
-    {%- do columns.append('null::' ~ type ~ ' as ' ~ adapter.quote(name)) -%}
-  {%- endfor -%}
-  {{ return('select ' ~ columns | join(', ') ~ ' where false') }}
 {% endmacro %}
 
 {#- Columns and types from the YAML. -#}
@@ -253,12 +223,6 @@ dbtObj.rewritten_range = {{ in_rewritten_range(config.get('meta')['range']) | to
   end
   $rules$;
   {%- endif %}
-{% endmacro %}
-
-{#- Whether the model has a key. PostgreSQL refuses to delete from or to update a published table whose rows it cannot
-    name: by a key, or else by all of their columns (replica identity full). -#}
-{% macro has_key() %}
-  {{ return(model.constraints | selectattr('type', 'equalto', 'primary_key') | list | length > 0) }}
 {% endmacro %}
 
 {#- SQL that adds the key. On a cluster it must include the distribution column. -#}

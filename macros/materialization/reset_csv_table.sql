@@ -6,6 +6,6 @@
     {%- do drop_in_short_attempts(old_relation) -%}
     {{ return(create_csv_table(model, agate_table)) }}
   {%- endif -%}
-  {%- do run_query(empty_at_once(old_relation)) -%}
+  {%- do run_query('delete from ' ~ old_relation) -%}
   {{ return('delete from ' ~ old_relation) }}
 {% endmacro %}
