@@ -6,7 +6,7 @@
       'int_trace_verdicts', 'int_traces_without_agent', 'int_replays', 'int_agents',
       'int_agent_hours', 'int_agent_periods',
       'int_fragility_events', 'int_identity_events', 'int_windows',
-      'int_capacity_scores', 'int_record_signs',
+      'int_record_signs',
       'fct_capacity_scores', 'fct_capacity_alerts', 'fct_record_signs',
   ] -%}
   {%- set whole = [

@@ -1,4 +1,6 @@
-{#- The factors of the score, one macro per formula. Arguments are SQL expressions; results are double precision. -#}
+{#- The factors of the score, one macro per formula. Arguments are SQL expressions; results are double precision. The
+    ..._columns are columns of a row of int_windows: the sums divided, and the formula. A factor view and
+    fct_capacity_scores select the same. -#}
 
 {#- A rate: events per trace of the window. The window holds at least one trace. -#}
 {% macro rate(count, n) -%}
@@ -11,9 +13,64 @@
     * exp(-{{ scoring_parameter('mu_c') }}::double precision * {{ k_contradiction }}))
 {%- endmacro %}
 
+{#- C and its components. -#}
+{% macro core_identity_columns() -%}
+  {%- set d_identity = rate('n_identity_changes', 'n_traces') -%}
+  {%- set k_contradiction = rate('n_overridden', 'n_traces') -%}
+  {{ d_identity }} as d_identity,
+  {{ k_contradiction }} as k_contradiction,
+  {{ rate('n_conscience_failed', 'n_traces') }} as conscience_failure_rate,
+  {{ core_identity(d_identity, k_contradiction) }} as c_score
+{%- endmacro %}
+
 {#- scoring.md §4: I_int = I_chain * I_coverage * I_replay. -#}
 {% macro integrity(i_chain, i_coverage, i_replay) -%}
   ({{ i_chain }} * {{ i_coverage }} * {{ i_replay }})
+{%- endmacro %}
+
+{#- I_int and its components. With too small a sample i_replay is unmeasured and 1. -#}
+{% macro integrity_columns() -%}
+  {%- set is_replay_measured = scoring_parameter('replay_enabled') | string | lower
+    ~ ' and n_replay_sampled >= ' ~ scoring_parameter('replay_min_sample') -%}
+  {%- set i_chain = rate('n_chain_valid', 'n_traces') -%}
+  {%- set i_coverage = rate('n_fields_present', '(' ~ required_fields() | length ~ ' * n_traces)') -%}
+  {%- set i_replay = 'case when ' ~ is_replay_measured ~ ' then ' ~ rate('replay_success_weight', 'n_traces') ~ ' else 1 end' -%}
+  {{ i_chain }} as i_chain,
+  {{ rate('n_signature_verified', 'n_traces') }} as signature_rate,
+  {{ rate('n_key_registered', 'n_traces') }} as key_rate,
+  {{ rate('n_link_valid', 'n_traces') }} as link_rate,
+  n_chain_gaps::integer as chain_gaps,
+  n_chain_rewinds::integer as chain_rewinds,
+  n_chain_duplicates::integer as chain_duplicates,
+  {{ i_coverage }} as i_coverage,
+  {{ i_replay }} as i_replay,
+  {{ is_replay_measured }} as is_replay_measured,
+  n_replay_sampled::integer as n_replayed,
+  {{ integrity(i_chain, i_coverage, i_replay) }} as i_int_score
+{%- endmacro %}
+
+{#- R and its components, with those of the last steady_days and of the steady_days before the window (scoring.md §5).
+    Drift and R are computed in numpy. Without an episode mttr_hours is 0, but mttr_hours_before null. -#}
+{% macro resilience_columns() -%}
+  delta_drift,
+  delta_csdma_plausibility_score,
+  delta_dsdma_domain_alignment,
+  delta_coherence_level,
+  n_measured_metrics > 0 as is_drift_measured,
+  (n_recoveries + n_open_episodes)::integer as n_episodes,
+  coalesce({{ mean_time_to_recovery(
+    'recovery_microseconds + open_microseconds', 'n_recoveries + n_open_episodes'
+  ) }}, 0) as mttr_hours,
+  n_open_episodes,
+  coalesce({{ rate('(n_recoveries - n_modes + n_modes_open)', 'nullif(n_recoveries, 0)') }}, 0) as rho_regression,
+  r_score,
+  coalesce({{ mean_time_to_recovery(
+    'steady_recovery_microseconds + open_microseconds', 'steady_n_recoveries + n_open_episodes'
+  ) }}, 0) as mttr_hours_steady,
+  (steady_n_recoveries + n_open_episodes)::integer as n_steady_episodes,
+  r_score_steady,
+  {{ mean_time_to_recovery('before_recovery_microseconds', 'before_n_recoveries') }} as mttr_hours_before,
+  before_n_recoveries::integer as n_episodes_before
 {%- endmacro %}
 
 {#- scoring.md §6: ECE = sum over bins of (n_bin / N) * |mean confidence - success rate|, that is the sum of
@@ -42,6 +99,46 @@
         / greatest({{ window_days }}, {{ scoring_parameter('steady_days') }})
       ) as none
     ) as p)
+{%- endmacro %}
+
+{#- I_inc and its components, with those of the last steady_days and of the steady_days before the window. Without a
+    checked trace ece is unmeasured and 0; without a deferral q_deferral is 1, but q_deferral_before null. -#}
+{% macro incompleteness_awareness_columns() -%}
+  {%- set ece = 'coalesce(' ~ expected_calibration_error('excess_confidence', 'n_judged') ~ ', 0)' -%}
+  {%- set q_deferral = 'coalesce(value_of_judged_deferrals / nullif(n_judged_deferrals, 0), 1)' -%}
+  {%- set q_deferral_steady = 'coalesce(value_of_steady_deferrals / nullif(n_steady_deferrals, 0), 1)' -%}
+  {%- set expected_q_deferral = worth_of_deferrals(q_deferral_steady, 'n_steady_deferrals', 'window_days') -%}
+  {%- set u_unsafe = rate('n_unsafe', 'n_traces') -%}
+  {{ ece }} as ece,
+  n_judged > 0 as is_ece_measured,
+  {{ q_deferral }} as q_deferral,
+  n_judged_deferrals,
+  {{ u_unsafe }} as u_unsafe,
+  {{ incompleteness_awareness(ece, q_deferral, u_unsafe) }} as i_inc_score,
+  {{ q_deferral_steady }} as q_deferral_steady,
+  n_steady_deferrals,
+  {{ expected_q_deferral }} as expected_q_deferral,
+  {{ incompleteness_awareness(ece, expected_q_deferral, u_unsafe) }} as i_inc_score_steady,
+  value_of_earlier_deferrals / nullif(n_earlier_deferrals, 0) as q_deferral_before,
+  n_earlier_deferrals as n_deferrals_before
+{%- endmacro %}
+
+{#- S and its components (scoring.md §7), computed in numpy. Without a signal S is unmeasured and 0. -#}
+{% macro sustained_coherence_columns() -%}
+  sigma,
+  sigma_max,
+  (n_signals_corroborated + n_signals_uncorroborated)::integer as n_signals,
+  s_score is not null as is_s_measured,
+  coalesce(s_score, 0) as s_score
+{%- endmacro %}
+
+{#- All five factors and their components. -#}
+{% macro factor_columns() -%}
+  {{ core_identity_columns() }},
+  {{ integrity_columns() }},
+  {{ resilience_columns() }},
+  {{ incompleteness_awareness_columns() }},
+  {{ sustained_coherence_columns() }}
 {%- endmacro %}
 
 {#- scoring.md §8: the product of the factors, I_int no lower than the parameter integrity_floor. -#}

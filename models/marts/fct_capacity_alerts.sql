@@ -19,6 +19,21 @@ with scoring_windows as (
 
 ),
 
+factors as (
+
+    select
+        agent_id_hash,
+        agent_name,
+        as_of,
+        window_days,
+        n_traces,
+        capacity_score_high,
+        {{ factor_columns() }}
+    from {{ ref('int_windows') }}
+    where {{ in_scored_range('as_of') }}
+
+),
+
 scores as (
 
     select
@@ -26,12 +41,15 @@ scores as (
         agent_name,
         as_of,
         window_days,
-        capacity_score,
+        case
+            when n_traces >= {{ scoring_parameter('min_traces') }}
+                then {{ capacity_score('c_score', 'i_int_score', 'r_score', 'i_inc_score', 's_score') }}
+        end as capacity_score,
         capacity_score_high,
         chain_gaps,
         chain_rewinds,
         chain_duplicates
-    from {{ ref('int_capacity_scores') }}
+    from factors
 
 ),
 

@@ -2,34 +2,28 @@
   config(
     materialized='replace_range',
     meta={'range': 'as_of'},
+    pre_hook="{{ set_for_heavy_work() }}",
     indexes=[{'columns': ['as_of', 'window_days']}, {'columns': ['scored_at']}],
   )
 }}
-{#- capacity_score = C * I_int * R * I_inc * S (scoring.md §8): the candidates that passed every blocking test.
-    The verdict needs the alerts and signs at the same as-of, so that these are judged before.
+{#- capacity_score = C * max(I_int, floor) * R * I_inc * S, status, category and confidence (scoring.md §8), with every
+    component, the limits and losses (certainty.md §1 and §3), and the verdict (§4b), which needs the alerts and signs at
+    the same as-of. One read of int_windows: the factors are the columns of the factor views.
     Grain and key: agent, as-of, window. Null with too few traces: the composites, the category and what is said about
-    their certainty; without intervals: the limits. -#}
--- depends_on: {{ ref('int_scoring_run') }}
-with agents as (
+    their certainty. -#}
+with scoring_run as (
+
+    select parameter_set_id
+    from {{ ref('int_scoring_run') }}
+
+),
+
+agents as (
 
     select
         agent_id_hash,
         agent_label
     from {{ ref('int_agents') }}
-
-),
-
-losses as (
-
-    select
-        agent_id_hash,
-        as_of,
-        window_days,
-        {% for part in attributed_parts() %}
-        {{ part }}_loss{% if not loop.last %},{% endif %}
-        {% endfor %}
-    from {{ ref('int_windows') }}
-    where {{ in_scored_range('as_of') }}
 
 ),
 
@@ -75,85 +69,184 @@ reviews as (
         as_of,
         window_days
 
+),
+
+factors as (
+
+    select
+        agent_id_hash,
+        agent_name,
+        first_traced_at,
+        as_of,
+        window_days,
+        window_start,
+        n_traces::integer as n_traces,
+        n_traces >= {{ scoring_parameter('min_traces') }} as has_enough_traces,
+        {{ factor_columns() }},
+        {% for score in scores_with_limits() %}
+        {{ score }}_low,
+        {{ score }}_high,
+        {% endfor %}
+        {% for column in component_limit_columns() %}
+        {{ column }},
+        {% endfor %}
+        {% for part in attributed_parts() %}
+        {{ part }}_loss,
+        {% endfor %}
+        interval_driver
+    from {{ ref('int_windows') }}
+    where {{ in_scored_range('as_of') }}
+
+),
+
+-- An optimization barrier: categories are looked up by the composites, which would be computed again for each.
+composed as (
+
+    select
+        {{ fence_column('composed') }}
+        *,
+        case when has_enough_traces then {{ capacity_score(
+            'c_score', 'i_int_score', 'r_score', 'i_inc_score', 's_score'
+        ) }} end as capacity_score,
+        case when has_enough_traces then {{ capacity_score_geometric(
+            'c_score', 'i_int_score', 'r_score', 'i_inc_score', 's_score'
+        ) }} end as capacity_score_geometric,
+        case when has_enough_traces then {{ capacity_score(
+            'c_score', 'i_int_score', 'r_score_steady', 'i_inc_score_steady', 's_score'
+        ) }} end as capacity_score_steady
+    from factors
+    {{ fence() }} -- noqa: AM09
+
+),
+
+bounded as (
+
+    select
+        *,
+        {% for score in ['capacity_score', 'capacity_score_steady'] %}
+        {{ low_limit(score ~ '_low', score) }} as lowest_{{ score }},
+        {{ high_limit(score ~ '_high', score) }} as highest_{{ score }},
+        {% endfor %}
+        {{ logarithmic_mean('capacity_score', 'capacity_score_steady') }} as points_per_loss
+    from composed
+
+),
+
+classified as (
+
+    select
+        bounded.*,
+        scoring_run.parameter_set_id,
+        agents.agent_label,
+        reviews.review_for,
+        of_score.category,
+        of_lowest.category as category_low,
+        of_highest.category as category_high,
+        of_steady.category as category_steady,
+        of_lowest_steady.category as category_steady_low,
+        of_highest_steady.category as category_steady_high,
+        case
+            when not bounded.has_enough_traces then 'insufficient_data'
+            when bounded.first_traced_at > bounded.window_start - {{ days(scoring_parameter('warm_up_days')) }}
+                then 'provisional'
+            else 'final'
+        end as score_status
+    from bounded
+    cross join scoring_run
+    left join agents on bounded.agent_id_hash = agents.agent_id_hash
+    left join reviews
+        on
+            bounded.agent_id_hash = reviews.agent_id_hash
+            and bounded.as_of = reviews.as_of
+            and bounded.window_days = reviews.window_days
+    {% for name, score in {
+        'of_score': 'capacity_score',
+        'of_lowest': 'lowest_capacity_score',
+        'of_highest': 'highest_capacity_score',
+        'of_steady': 'capacity_score_steady',
+        'of_lowest_steady': 'lowest_capacity_score_steady',
+        'of_highest_steady': 'highest_capacity_score_steady',
+    }.items() %}
+    left join {{ ref('capacity_categories') }} as {{ name }} on {{ is_in_category('bounded.' ~ score, name) }}
+    {% endfor %}
+
 )
 
 select
-    candidates.capacity_score_id,
-    candidates.agent_id_hash,
-    candidates.agent_name,
-    candidates.as_of,
-    candidates.window_days,
-    candidates.window_start,
-    candidates.n_traces,
-    candidates.c_score,
-    candidates.i_int_score,
-    candidates.r_score,
-    candidates.i_inc_score,
-    candidates.s_score,
-    candidates.capacity_score,
-    candidates.capacity_score_geometric,
-    candidates.fragility_index,
-    candidates.category,
-    candidates.score_status,
-    candidates.confidence,
-    candidates.weakest_factor,
-    candidates.unmeasured_components,
-    candidates.parameter_set_id,
-    candidates.scored_at,
-    candidates.capacity_score_low,
-    candidates.capacity_score_high,
-    candidates.c_score_low,
-    candidates.c_score_high,
-    candidates.i_int_score_low,
-    candidates.i_int_score_high,
-    candidates.r_score_low,
-    candidates.r_score_high,
-    candidates.i_inc_score_low,
-    candidates.i_inc_score_high,
-    candidates.s_score_low,
-    candidates.s_score_high,
-    candidates.category_low,
-    candidates.category_high,
-    candidates.category_certainty,
-    candidates.interval_driver,
-    agents.agent_label,
-    candidates.capacity_score_steady,
-    candidates.capacity_score_steady_low,
-    candidates.capacity_score_steady_high,
-    candidates.category_steady,
-    candidates.category_steady_low,
-    candidates.category_steady_high,
-    candidates.category_steady_certainty,
-    candidates.r_score_steady,
-    candidates.i_inc_score_steady,
-    candidates.mttr_hours_steady,
-    candidates.n_steady_episodes,
-    candidates.q_deferral_steady,
-    candidates.n_steady_deferrals,
-    candidates.mttr_hours_steady_minus_weekly,
-    candidates.q_deferral_steady_minus_weekly,
-    candidates.steady_missing_because,
-    {% for column in components() + component_limit_columns() %}
-    candidates.{{ column }},
+    {{ surrogate_key(['agent_id_hash', epoch('as_of'), 'window_days']) }} as capacity_score_id,
+    agent_id_hash,
+    agent_name,
+    agent_label,
+    as_of,
+    window_days,
+    window_start,
+    n_traces,
+    c_score,
+    i_int_score,
+    r_score,
+    i_inc_score,
+    s_score,
+    capacity_score,
+    capacity_score_geometric,
+    {{ fragility_index('capacity_score') }} as fragility_index,
+    category,
+    score_status,
+    {{ confidence_level('n_traces') }} as confidence,
+    {{ weakest_factor('c_score', 'i_int_score', 'r_score', 'i_inc_score', 's_score') }} as weakest_factor,
+    array_remove(array[
+        case when not is_replay_measured then 'i_replay' end,
+        case when not is_drift_measured then 'delta_drift' end,
+        case when not is_ece_measured then 'ece' end,
+        case when not is_s_measured then 's_score' end
+    ], null) as unmeasured_components,
+    parameter_set_id,
+    now() as scored_at,
+    {% for name in scores_with_limits() + components_with_limits() %}
+    {{ low_limit(name ~ '_low', name) }} as {{ name }}_low,
+    {{ high_limit(name ~ '_high', name) }} as {{ name }}_high,
+    {% endfor %}
+    {% for component in components_with_design_effect() %}
+    {{ component }}_design_effect,
+    {% endfor %}
+    category_low,
+    category_high,
+    {{ category_certainty('category', 'category_low', 'category_high') }} as category_certainty,
+    interval_driver,
+    capacity_score_steady,
+    category_steady,
+    category_steady_low,
+    category_steady_high,
+    {{ category_certainty('category_steady', 'category_steady_low', 'category_steady_high') }}
+    as category_steady_certainty,
+    r_score_steady,
+    i_inc_score_steady,
+    mttr_hours_steady,
+    n_steady_episodes,
+    q_deferral_steady,
+    n_steady_deferrals,
+    case
+        when capacity_score_steady is null then null
+        when least(capacity_score, capacity_score_steady) > 0 then (ln(r_score_steady) - ln(r_score)) * points_per_loss
+        else 0
+    end as mttr_hours_steady_minus_weekly,
+    case
+        when capacity_score_steady is null then null
+        when least(capacity_score, capacity_score_steady) > 0
+            then (ln(expected_q_deferral) - ln(q_deferral)) * points_per_loss
+        when (q_deferral = 0) <> (expected_q_deferral = 0) then capacity_score_steady - capacity_score
+        else 0
+    end as q_deferral_steady_minus_weekly,
+    case when capacity_score_steady is null then 'too_few_traces' end as steady_missing_because,
+    {% for component in components() %}
+    {{ component }},
+    {% endfor %}
+    {% for part in attributed_parts() %}
+    {{ part }}_loss,
     {% endfor %}
     {{ verdict(
-        verdict_threshold(), 'candidates.capacity_score_steady_low', 'candidates.capacity_score_steady_high',
-        'candidates.score_status', 'reviews.review_for is not null'
+        verdict_threshold(), 'lowest_capacity_score_steady', 'highest_capacity_score_steady', 'score_status',
+        'review_for is not null'
     ) }} as verdict,
-    coalesce(reviews.review_for, '{}') as review_for,
-    {% for part in attributed_parts() %}
-    losses.{{ part }}_loss,
-    {% endfor %}
+    coalesce(review_for, '{}') as review_for,
     {{ verdict_threshold() }}::double precision as verdict_threshold
-from {{ ref('int_capacity_scores') }} as candidates
-inner join losses
-    on
-        candidates.agent_id_hash = losses.agent_id_hash
-        and candidates.as_of = losses.as_of
-        and candidates.window_days = losses.window_days
-left join agents on candidates.agent_id_hash = agents.agent_id_hash
-left join reviews
-    on
-        candidates.agent_id_hash = reviews.agent_id_hash
-        and candidates.as_of = reviews.as_of
-        and candidates.window_days = reviews.window_days
+from classified

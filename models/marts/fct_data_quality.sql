@@ -6,9 +6,9 @@
   )
 }}
 {#- How often each repair and refusal of scoring.md §2 to 9 was met, and what the ingestion counted (scoring.md §8).
-    Waits for the gate. Grain and key: agent (null: the fleet, or nobody), period_start (null: no finite time), issue. n
+    Waits for the scores. Grain and key: agent (null: the fleet, or nobody), period_start (null: no finite time), issue. n
     is never null; first_as_of and last_as_of are null but for late_trace, late_outcome and late_key. -#}
--- depends_on: {{ ref('int_capacity_scores') }}
+-- depends_on: {{ ref('fct_capacity_scores') }}
 with scoring_run as (
 
     select latest_as_of

@@ -1,8 +1,8 @@
 {{ config(materialized='replace_range', meta={'range': 'as_of'}) }}
 {#- What the limits at an as-of take from the fleet: the day-to-day correlation of each quantity, and the coefficient
-    of variation of episodes (certainty.md §3). Waits for the gate. Grain and key: as-of, window, where scores have
+    of variation of episodes (certainty.md §3). Waits for the scores. Grain and key: as-of, window, where scores have
     limits. Nothing is null. -#}
--- depends_on: {{ ref('int_capacity_scores') }}
+-- depends_on: {{ ref('fct_capacity_scores') }}
 -- The same in every row of an as-of and window.
 select
     {{ surrogate_key([epoch('as_of'), 'window_days']) }} as interval_calibration_id,

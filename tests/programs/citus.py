@@ -48,16 +48,12 @@ HOSTILE = {
 JUDGING = ("int_trace_verdicts", "int_fragility_events", "int_identity_events")
 PERIODS = ("int_agent_periods",)
 WINDOWS = ("int_windows",)
-FACTORS = ("int_capacity_scores",)
-GATE = ("fct_capacity_scores", "fct_record_signs")
-ON_WORKERS = (*JUDGING, *PERIODS, *WINDOWS, *FACTORS, *GATE)
+SCORES = ("fct_capacity_scores", "fct_record_signs")
+ON_WORKERS = (*JUDGING, *PERIODS, *WINDOWS, *SCORES)
 """Models whose rows no coordinator sees."""
 WITH_SMALL_SUMS = ("int_agent_hours",)
 """The same, but for a row per hour of the whole fleet."""
-TESTS_OF_SCORES = (
-    "assert_candidates_follow_from_their_parts",
-    "assert_published_scores_are_the_candidates",
-)
+TESTS_OF_SCORES = ("assert_scores_follow_from_their_parts",)
 """Tests that read whole rows of scores."""
 EXPLAINING = (
     "fct_factor_components",

@@ -90,7 +90,7 @@ CONTRADICTIONS = {
 }
 """Of the marts that explain scores from a second table: rows that contradict the scores shown with them."""
 LAYERS = ("", "_staging", "_intermediate")
-OF_THE_RUN = ("int_scoring_run", "int_scoring_parameters", "int_source_periods", "int_capacity_scores")
+OF_THE_RUN = ("int_scoring_run", "int_scoring_parameters", "int_source_periods")
 SLOW_PYTHON_MODEL = f"""
     create function public.take_time() returns trigger language plpgsql as $$
         begin perform pg_sleep(0.03); return new; end $$;
@@ -172,9 +172,9 @@ def place(said: str) -> str:
         return "ended"
     built = re.findall(NODE, said)
     where = (
-        "behind the gate"
-        if "model int_capacity_scores" in built
-        else "before the gate"
+        "behind the scores"
+        if "model fct_capacity_scores" in built
+        else "before the scores"
         if "model int_windows" in built or "model int_agent_periods" not in built
         else "Python model"
     )

@@ -68,7 +68,7 @@ LIVES = """
     drop sequence if exists public.written;
     """
 TABLES = ("int_agent_periods", "int_windows", "fct_capacity_scores", "int_runs")
-"""One before the Python model, that one, and the first and the last behind the gate."""
+"""One before the Python model, that one, and the scores and the publication."""
 
 
 @dataclass(frozen=True)

@@ -521,12 +521,7 @@ def _unequal(
 # nothing older.
 RUN_TIMES = {"scored_at", "computed_at", "latest_scored_at", "published_at", "started_at"}
 LOG_OF_RUNS = ("int_runs", "fct_scoring_runs")
-OF_ONE_RUN = {
-    "int_scoring_run",
-    "int_source_periods",
-    "int_capacity_scores",
-    *LOG_OF_RUNS,
-}
+OF_ONE_RUN = {"int_scoring_run", "int_source_periods", *LOG_OF_RUNS}
 
 
 # Views whose rows rest on more than one row of a table; the others follow from their tables.

@@ -664,7 +664,7 @@ def test_a_full_refresh_of_the_runs_own_tables_rescores_nothing(published):
     own = ("int_scoring_parameters", "int_source_periods", "int_scoring_run")
     refused = dbt(published, "run", "--full-refresh", "--select", *own, variables=variables)
     assert not refused.succeeded and "would rebuild int_scoring_run)" in refused.said
-    dbt(published, "build", "--select", "int_capacity_scores+", variables=variables)
+    dbt(published, "build", "--select", "fct_capacity_scores+", variables=variables)
     assert marts(published, without=("scored_at",))[scores] == before, "rescored without allow_rescoring"
 
 

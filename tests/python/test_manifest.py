@@ -25,8 +25,8 @@ TABLES_WITHOUT_KEY = {
 REPLACED_WHOLE = {
     # What follows from code, seeds and variables alone.
     *["int_scoring_parameters", "dim_scoring_parameters", "dim_scoring_windows", "dim_capacity_categories"],
-    # As many rows as agents or deferrals, each of which a run may change; and what one run publishes.
-    *["int_agents", "dim_agents", "fct_data_quality", "int_deferral_verdicts", "int_capacity_scores"],
+    # As many rows as agents or deferrals, each of which a run may change.
+    *["int_agents", "dim_agents", "fct_data_quality", "int_deferral_verdicts"],
     # What describes one run.
     *["int_scoring_run", "int_source_periods"],
 }

@@ -62,7 +62,7 @@ def fleet(
 
 
 def test_killed_runs_are_healed_by_the_next(fleet):
-    """One after the other: early, before the gate, behind it, and in the Python model."""
+    """One after the other: early, before the scores, after them, and in the Python model."""
     database, cases = fleet
     numbers = (1, 12, 6, 10)
     [case] = {draw(number): cases[draw(number)] for number in numbers}.values()
@@ -163,18 +163,6 @@ def test_runs_never_mix(fleet):
         assert table_differences(connection, SCHEMA, UNDISTURBED) == []
 
 
-def test_somebody_who_reads_the_candidates_holds_up_no_run(fleet):
-    """Where nobody reads them their table is emptied at once, which has to wait for a reader."""
-    database, cases = fleet
-    restore(database, cases["increment"].state)
-    candidates = f"{SCHEMA}_intermediate.int_capacity_scores"
-    with database.connect() as reader, real_run(database, cases["increment"]) as command:
-        reader.execute(f"begin; select count(*) from {candidates}")
-        assert command.wait() == 0, command.said
-    with database.connect() as connection:
-        assert table_differences(connection, SCHEMA, UNDISTURBED) == []
-
-
 # --- a server that fails ----------------------------------------------------------------------------------------------
 
 
@@ -216,7 +204,7 @@ def test_a_server_that_fails_in_the_middle(fleet):
     server, data = database.server, data_folder(database.server)
     _without_room(database, case, data)
     _restarted(database, case, "model int_windows\n", lambda: restart(server, data))
-    _restarted(database, case, "model int_capacity_scores\n", lambda: crash(server, data))
+    _restarted(database, case, "model fct_capacity_scores\n", lambda: crash(server, data))
     _cancelled(database, case)
     assert differences_after_another_run(database, case) == []
 

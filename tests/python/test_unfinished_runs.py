@@ -44,7 +44,7 @@ CASES = [
     (Death("an increment", "int_windows", in_dbt=True), "plain dbt retry"),
     (Death("a run with a longer lookback", "fct_fleet_capacity"), "run"),
     (Death("a rescore", "fct_capacity_scores"), "a part in plain dbt"),
-    (Death("a full refresh", "int_capacity_scores"), "rescore"),
+    (Death("a full refresh", "int_windows"), "rescore"),
     (Death("a full refresh", "int_agent_periods", in_dbt=True), "plain dbt"),
     (Death("a first run", "fct_fleet_capacity"), "rescore"),
     (Death("a first run", "int_agent_periods", in_dbt=True), "plain dbt retry"),

@@ -1,4 +1,3 @@
-{{ config(meta={'range': 'as_of'}) }}
 {#- S(T; W) = mean of sigma(t) / sigma_max(t) over the period ends t in (T - W, T] that remember a signal (scoring.md
     §7), as int_windows computes it: sigma(t) = sum of w f^k over the coherent signals in [t - M, t), sigma_max(t) the same
     over all signals: w the weight of a signal, k its age in whole periods, f = 1 - d * period, M the memory
@@ -8,9 +7,5 @@ select
     agent_id_hash,
     as_of,
     window_days,
-    sigma,
-    sigma_max,
-    (n_signals_corroborated + n_signals_uncorroborated)::integer as n_signals,
-    s_score is not null as is_s_measured,
-    coalesce(s_score, 0) as s_score
+    {{ sustained_coherence_columns() }}
 from {{ ref('int_windows') }}

@@ -4,7 +4,7 @@ A block is gone through twice, batch by batch of agents. The first pass adds up 
 each agent depend on the fleet's correlations; the second computes the rows.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -35,9 +35,9 @@ from ciris_scoring.statistics.reading import (
     Batch,
     BatchReader,
     Relations,
+    agents_of_block,
     agents_per_read,
     batches,
-    number_agents,
     read_deferrals,
     read_episodes,
     read_scored,
@@ -71,20 +71,23 @@ def compute_windows(connection: Any, inputs: Mapping[str, str]) -> str:
     # The planner takes agents and periods for independent, and a nested loop for cheap.
     session.execute("set local jit = off; set local enable_nestloop = off")
     for block in list(blocks(session, relations.agent_periods, setting)):
-        _compute_block(session, relations, setting, block)
-        finish_block(session, setting, block)
+        agents = agents_of_block(session, relations, setting, block)
+        _compute_block(session, relations, setting, block, agents)
+        finish_block(session, setting, block, agents)
     return windows_query(relations)
 
 
-def _compute_block(session: Session, relations: Relations, setting: Setting, block: Block) -> None:
+def _compute_block(
+    session: Session, relations: Relations, setting: Setting, block: Block, all_agents: Sequence[str]
+) -> None:
     """Compute a block's rows in two passes over its agents."""
-    n_agents = number_agents(session, relations, setting, block)
-    deferrals = read_deferrals(session, relations, setting, block)
-    episodes = read_episodes(session, relations, setting, block)
+    n_agents = len(all_agents)
+    deferrals = read_deferrals(session, relations, setting, block, all_agents)
+    episodes = read_episodes(session, relations, setting, block, all_agents)
     n_periods = block.n_periods(setting)
     chunk_agents, read_agents = agents_per_chunk(n_periods), agents_per_read(n_periods)
     ranges = [range(first, min(first + read_agents, n_agents)) for first in range(0, n_agents, read_agents)]
-    reader = BatchReader(session, relations, setting, block, episodes)
+    reader = BatchReader(session, relations, setting, block, all_agents, episodes)
 
     shared = empty_fleet_sums(len(setting.windows), n_periods)
     for agents in ranges:
@@ -95,7 +98,7 @@ def _compute_block(session: Session, relations: Relations, setting: Setting, blo
             shared = joined_sums(shared, sums)
     values = fleet_values(shared)
     for agents in ranges:
-        scored = read_scored(session, relations, setting, block, agents)
+        scored = read_scored(session, relations, setting, block, all_agents[agents.start : agents.stop])
         for first, chunk in batches(reader.read(agents), chunk_agents):
             here = range(agents.start + first, agents.start + first + len(chunk.sums.n_traces))
             columns = _compute_rows(

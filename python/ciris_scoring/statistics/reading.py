@@ -1,6 +1,6 @@
 """The one reader of ``int_windows``: the agents of a block with their periods, deferrals and fragile episodes."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import Any, NamedTuple
 
@@ -92,6 +92,13 @@ NEWEST_FIRST = (
 """Reverse order of an agent's traces (scoring.md §2), before the key that settles complete ties, for ``order by``."""
 
 
+NUMBERED_AGENTS = sql.SQL("""(
+            select numbered.agent_id_hash, numbered.number - 1 as agent_number
+            from unnest(%(agents)s::text[]) with ordinality as numbered (agent_id_hash, number)
+        ) as agents""")
+"""Agents of a list with their numbers, from 0. A temporary table would be invisible to the workers of a cluster."""
+
+
 class Relations(NamedTuple):
     """Relations of the models that the windows are made from, as dbt quotes them."""
 
@@ -124,24 +131,18 @@ class Batch(NamedTuple):
         )
 
 
-def number_agents(session: Session, relations: Relations, setting: Setting, block: Block) -> int:
-    """Put the agents with a row in a block into ``ciris_agents``; return how many."""
+def agents_of_block(session: Session, relations: Relations, setting: Setting, block: Block) -> list[str]:
+    """Return the agents that have a row in a block, in bytewise order; their numbers are their places in the list."""
     longest = timedelta(days=max(window.window_days for window in setting.windows))
-    session.execute(
-        sql.SQL("""
-        drop table if exists pg_temp.ciris_agents;
-        create temporary table ciris_agents on commit drop as
-        select row_number() over (order by agent_id_hash collate "C") - 1 as agent_number, agent_id_hash
-        from (
-            select distinct agent_id_hash from {periods}
-            where period_start >= %(begin)s and period_start < %(end)s
-        ) as agents;
-        analyze ciris_agents
-        """).format(periods=relations.agent_periods),
-        {"begin": block.first - longest, "end": block.last},
-    )
-    [(n_agents,)] = session.rows("select count(*) from ciris_agents")
-    return int(n_agents)
+    query = sql.SQL("""
+        select agent_id_hash
+        from {periods}
+        where period_start >= %(begin)s and period_start < %(end)s
+        group by agent_id_hash
+        order by agent_id_hash collate "C"
+        """).format(periods=relations.agent_periods)
+    rows = session.rows(query, {"begin": block.first - longest, "end": block.last})
+    return [agent for (agent,) in rows]
 
 
 def agents_per_read(n_periods: int) -> int:
@@ -161,10 +162,11 @@ class BatchReader:
         relations: Relations,
         setting: Setting,
         block: Block,
+        agents: Sequence[str],
         episodes: FragileEpisodes,
     ):
         self._session, self._relations, self._setting, self._block = session, relations, setting, block
-        self._episodes = episodes
+        self._agents, self._episodes = agents, episodes
         self._kept: dict[range, Batch] = {}
         self._room = KEPT_BYTES
 
@@ -192,16 +194,11 @@ class BatchReader:
     def _sums(self, agents: range) -> tuple[PeriodSums, dict[str, Integers]]:
         """Sums of a batch's periods, and counters of which only windows are needed."""
         block, shape = self._block, (len(agents), self._block.n_periods(self._setting))
-        [(lowest, highest)] = self._session.rows(
-            'select min(agent_id_hash collate "C"), max(agent_id_hash collate "C") from ciris_agents'
-            " where agent_number >= %s and agent_number < %s",
-            [agents.start, agents.stop],
-        )
+        read = self._agents[agents.start : agents.stop]
         parameters = {
-            "first": agents.start,
-            "last": agents.stop,
-            "lowest": lowest,
-            "highest": highest,
+            "agents": read,
+            "lowest": read[0],
+            "highest": read[-1],
             "origin": block.origin,
             "end": block.last,
             "period": self._setting.period.total_seconds(),
@@ -262,27 +259,29 @@ def _sums_query(agent_periods: sql.SQL) -> sql.Composed:
     columns = {**SUM_COLUMNS, **COUNT_COLUMNS}
     return sql.SQL("""
         select
-            agents.agent_number - %(first)s,
+            agents.agent_number,
             (extract(epoch from periods.period_start - %(origin)s) / %(period)s)::int8,
             {columns}
         from {periods} as periods
-        inner join ciris_agents as agents using (agent_id_hash)
+        inner join {agents} using (agent_id_hash)
         where
-            agents.agent_number >= %(first)s and agents.agent_number < %(last)s
-            and periods.agent_id_hash collate "C" between %(lowest)s and %(highest)s
+            periods.agent_id_hash collate "C" between %(lowest)s and %(highest)s
             and periods.period_start >= %(origin)s and periods.period_start < %(end)s
         """).format(
         columns=sql.SQL(", ").join(
             column.cast(sql.Identifier("periods", name)) for name, column in columns.items()
         ),
         periods=agent_periods,
+        agents=NUMBERED_AGENTS,
     )
 
 
 # --- Deferrals and episodes of a block -----------------------------------------------------------------------------
 
 
-def read_deferrals(session: Session, relations: Relations, setting: Setting, block: Block) -> Deferrals:
+def read_deferrals(
+    session: Session, relations: Relations, setting: Setting, block: Block, agents: Sequence[str]
+) -> Deferrals:
     """Read the deferrals that count at some as-of of a block (scoring.md §6), by agents' numbers.
 
     An outcome counts from when it was known. It is not known yet if that is at or after the run's as-of, and known from
@@ -291,7 +290,7 @@ def read_deferrals(session: Session, relations: Relations, setting: Setting, blo
     baseline = max(window.baseline_days for window in setting.windows)
     query = sql.SQL("""
         select
-            agents.agent_number::int8,
+            agents.agent_number,
             {created}::int8,
             case
                 when deferrals.is_judged and deferrals.judged_from < %(as_of)s
@@ -301,7 +300,7 @@ def read_deferrals(session: Session, relations: Relations, setting: Setting, blo
             round(coalesce(deferrals.deferral_value, 0) * %(units)s)::int8,
             (deferrals.status = 'ESCALATED')::int4::int8
         from {deferrals} as deferrals
-        inner join ciris_agents as agents using (agent_id_hash)
+        inner join {agents} using (agent_id_hash)
         where
             deferrals.is_known_status
             and deferrals.created_at >= %(since)s and deferrals.created_at < %(end)s
@@ -309,15 +308,18 @@ def read_deferrals(session: Session, relations: Relations, setting: Setting, blo
         created=_microseconds("deferrals.created_at"),
         judged=_microseconds("greatest(deferrals.judged_from, deferrals.created_at)"),
         deferrals=relations.deferral_verdicts,
+        agents=NUMBERED_AGENTS,
     )
     lookback = max(setting.parameters.steady_days, baseline + DAYS_TO_JUDGE)
-    parameters = _times(setting, block, lookback) | {"units": VALUE_UNITS}
+    parameters = _times(setting, block, lookback) | {"agents": agents, "units": VALUE_UNITS}
     columns = dict.fromkeys(Deferrals._fields, Numbers("int8"))
     found = Deferrals(**read_numbers(session, query, parameters, columns))
     return found._replace(created=_period(found.created, setting), judged=_period(found.judged, setting))
 
 
-def read_episodes(session: Session, relations: Relations, setting: Setting, block: Block) -> FragileEpisodes:
+def read_episodes(
+    session: Session, relations: Relations, setting: Setting, block: Block, agents: Sequence[str]
+) -> FragileEpisodes:
     """Read the fragile episodes that count at some as-of of a block (scoring.md §5), by agents' numbers.
 
     These are the episodes that ended before the run's as-of, and the one that is open at it. Later events are not read:
@@ -328,7 +330,7 @@ def read_episodes(session: Session, relations: Relations, setting: Setting, bloc
         with episodes as (
             select agents.agent_number, events.failure_mode, events.detected_at, events.traced_at as recovered_at
             from {events} as events
-            inner join ciris_agents as agents using (agent_id_hash)
+            inner join {agents} using (agent_id_hash)
             where
                 events.event = 'recovery'
                 and events.traced_at >= %(since)s
@@ -337,7 +339,7 @@ def read_episodes(session: Session, relations: Relations, setting: Setting, bloc
             union all
 
             select agents.agent_number, latest.failure_mode, latest.detected_at, null
-            from ciris_agents as agents
+            from {agents}
             cross join lateral (
                 select events.event, events.failure_mode, events.detected_at
                 from {events} as events
@@ -349,7 +351,7 @@ def read_episodes(session: Session, relations: Relations, setting: Setting, bloc
         )
 
         select
-            agent_number::int8,
+            agent_number,
             {detected}::int8,
             coalesce({recovered}::int8, %(never)s),
             dense_rank() over (order by failure_mode collate "C")
@@ -358,13 +360,14 @@ def read_episodes(session: Session, relations: Relations, setting: Setting, bloc
         detected=_microseconds("detected_at"),
         recovered=_microseconds("recovered_at"),
         events=relations.fragility_events,
+        agents=NUMBERED_AGENTS,
         newest_first=sql.SQL(", ").join(
             sql.SQL(f"events.{column} {direction}") for column, direction in NEWEST_FIRST
         ),
     )
     lookback = max(setting.parameters.steady_days, longest)
     columns = dict.fromkeys(("agent", "detected", "recovered", "mode"), Numbers("int8"))
-    found = read_numbers(session, query, _times(setting, block, lookback), columns)
+    found = read_numbers(session, query, _times(setting, block, lookback) | {"agents": agents}, columns)
     detected, recovered = found["detected"], found["recovered"]
     return FragileEpisodes(
         agent=found["agent"],
@@ -400,7 +403,7 @@ def _period(microseconds: Integers, setting: Setting) -> Integers:
 
 
 def read_scored(
-    session: Session, relations: Relations, setting: Setting, block: Block, agents: range
+    session: Session, relations: Relations, setting: Setting, block: Block, agents: Sequence[str]
 ) -> Scored:
     """Scores of a batch's traces, of all periods that a window of the block holds.
 
@@ -408,21 +411,19 @@ def read_scored(
     """
     query = sql.SQL("""
         select
-            agents.agent_number - %(first)s,
+            agents.agent_number,
             (extract(epoch from periods.period_start - %(origin)s) / %(period)s)::int8,
             cardinality(periods.score_triples),
             substr(array_send(periods.score_triples), 21)
         from {periods} as periods
-        inner join ciris_agents as agents using (agent_id_hash)
+        inner join {agents} using (agent_id_hash)
         where
-            agents.agent_number >= %(first)s and agents.agent_number < %(last)s
-            and periods.period_start >= %(begin)s and periods.period_start < %(end)s
+            periods.period_start >= %(begin)s and periods.period_start < %(end)s
             and periods.score_triples is not null
-        """).format(periods=relations.agent_periods)
+        """).format(periods=relations.agent_periods, agents=NUMBERED_AGENTS)
     longest = timedelta(days=max(window.window_days for window in setting.windows))
     parameters = {
-        "first": agents.start,
-        "last": agents.stop,
+        "agents": agents,
         "origin": block.origin,
         "period": setting.period.total_seconds(),
         "begin": block.first - longest,

@@ -1,5 +1,7 @@
 """The one writer of ``int_windows``: rows of numbers, into the temporary table that the model's query reads."""
 
+from collections.abc import Sequence
+
 import numpy as np
 from psycopg import sql
 
@@ -13,7 +15,7 @@ from ciris_scoring.statistics.design_effects import FleetValues
 from ciris_scoring.statistics.fixed_copy import write_numbers
 from ciris_scoring.statistics.inputs import METHOD_VERSION, METRICS, SCORE_LEVEL, Floats, Places, Rows
 from ciris_scoring.statistics.intervals import COMPONENTS, FACTORS, Intervals
-from ciris_scoring.statistics.reading import Relations
+from ciris_scoring.statistics.reading import NUMBERED_AGENTS, Relations
 from ciris_scoring.statistics.residuals import EFFECTS
 from ciris_scoring.statistics.session import Session
 from ciris_scoring.statistics.setting import Setting
@@ -100,7 +102,7 @@ def statistics_columns(
     }
 
 
-def finish_block(session: Session, setting: Setting, block: Block) -> None:
+def finish_block(session: Session, setting: Setting, block: Block, agents: Sequence[str]) -> None:
     """Give the rows of ``ciris_numbers`` their keys, in ``ciris_windows``."""
     session.execute(
         sql.SQL("""
@@ -111,13 +113,14 @@ def finish_block(session: Session, setting: Setting, block: Block) -> None:
             (%(window_days)s::int4[])[numbers.window_number + 1],
             {names}
         from ciris_numbers as numbers
-        inner join ciris_agents as agents using (agent_number);
+        inner join {agents} using (agent_number);
         truncate ciris_numbers
-        """).format(names=column_list(column_names())),
+        """).format(names=column_list(column_names()), agents=NUMBERED_AGENTS),
         {
             "origin": block.origin,
             # In hours: adding a day depends on the session's time zone.
             "hours": 24 // setting.periods_per_day,
+            "agents": agents,
             "window_days": [window.window_days for window in setting.windows],
         },
     )

@@ -1,6 +1,6 @@
--- Every candidate is what the formulas make of the columns beside it: factors, composites, category, status, limits,
--- and what is listed as unmeasured. A row for each rule that a candidate breaks. Formulas spelt out, not called: the
--- models call the macros.
+-- Every score is what the formulas make of the columns beside it: factors, composites, category, status, limits, and
+-- what is listed as unmeasured. A row for each rule that a score breaks. Formulas spelt out, not called: the models
+-- call the macros.
 {%- set parameters = ['lambda_c', 'mu_c', 'integrity_floor', 'mttr_scale_hours', 'norm_k', 'norm_x0', 'weight_c',
     'weight_i_int', 'weight_r', 'weight_i_inc', 'weight_s', 'fragility_epsilon', 'min_traces', 'replay_min_sample'] %}
 {#- Found, and what it has to be to 1e-12; a null breaks no rule. -#}
@@ -21,7 +21,7 @@
     'capacity_score_steady': 'c_score * floored_integrity * r_score_steady * i_inc_score_steady * s_score',
     'mttr_hours_steady_minus_weekly': 'capacity_score_steady - capacity_score - q_deferral_steady_minus_weekly',
 } %}
-{#- What is shown of a candidate that breaks the rule, and the rule. -#}
+{#- What is shown of a score that breaks the rule, and the rule. -#}
 {%- set rules = {
     'category holds the score': ('category', "capacity_score is null or (listed_category is not null"
         ~ " and coalesce(capacity_score >= lower_bound, true) and coalesce(capacity_score < upper_bound, true))"),
@@ -80,25 +80,14 @@ with categories as (
 
 ),
 
-histories as (
+-- Limits as Python computed them, before they are widened by a last digit.
+windows as (
 
     select
         agent_id_hash,
         as_of,
         window_days,
-        first_traced_at > window_start - {{ days(scoring_parameter('warm_up_days')) }} as is_warming_up
-    from {{ ref('int_core_identity') }}
-    where {{ in_increment(ref('int_core_identity')) }}
-
-),
-
--- As Python computed them, before they are widened by a last digit.
-limits as (
-
-    select
-        agent_id_hash,
-        as_of,
-        window_days,
+        first_traced_at > window_start - {{ days(scoring_parameter('warm_up_days')) }} as is_warming_up,
         {% for name in scores_with_limits() + components_with_limits() %}
         {{ name }}_low as {{ name }}_computed_low,
         {{ name }}_high as {{ name }}_computed_high,
@@ -129,33 +118,33 @@ scores as (
         + coalesce(delta_dsdma_domain_alignment, 0)
         + coalesce(delta_coherence_level, 0) as sum_of_deltas,
         num_nulls(capacity_score, capacity_score_geometric, fragility_index, category) as n_nulls
-    from {{ ref('int_capacity_scores') }}
+    from {{ rows_after_run('fct_capacity_scores') }}
+    where {{ in_increment(ref('fct_capacity_scores')) }}
 
 ),
 
-candidates as (
+joined as (
 
     select
         scores.*,
         categories.listed_category,
         categories.lower_bound,
         categories.upper_bound,
-        histories.is_warming_up,
+        windows.is_warming_up,
         {% for name in scores_with_limits() + components_with_limits() %}
-        limits.{{ name }}_computed_low,
-        limits.{{ name }}_computed_high,
+        windows.{{ name }}_computed_low,
+        windows.{{ name }}_computed_high,
         {% endfor %}
-        limits.computed_driver,
-        limits.has_limits
+        windows.computed_driver,
+        windows.has_limits
     from scores
     left join categories using (category)
-    left join histories using (agent_id_hash, as_of, window_days)
-    left join limits using (agent_id_hash, as_of, window_days)
+    left join windows using (agent_id_hash, as_of, window_days)
 
 )
 
 select
-    candidates.capacity_score_id,
+    joined.capacity_score_id,
     rules.rule,
     case rules.rule
         {% for name, expected in numbers.items() %}
@@ -170,7 +159,7 @@ select
         when '{{ name }}' then {{ shown }}::text
         {% endfor %}
     end as found
-from candidates
+from joined
 cross join lateral unnest(
     array[
         {% for name in numbers.keys() | list + rules.keys() | list %}

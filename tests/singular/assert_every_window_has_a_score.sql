@@ -1,5 +1,4 @@
--- Rows in, rows out: every row of int_windows is a candidate, and no candidate has another origin. A row that is
--- missing here would be missing in the marts.
+-- Every row of int_windows has a score, and no score has another origin.
 with window_rows as (
 
     select
@@ -12,14 +11,15 @@ with window_rows as (
 
 ),
 
-candidates as (
+scores as (
 
     select
         agent_id_hash,
         as_of,
         window_days,
         true as is_there
-    from {{ ref('int_capacity_scores') }}
+    from {{ rows_after_run('fct_capacity_scores') }}
+    where {{ in_increment(ref('fct_capacity_scores')) }}
 
 )
 
@@ -28,5 +28,5 @@ select
     as_of,
     window_days
 from window_rows
-full join candidates using (agent_id_hash, as_of, window_days)
-where num_nulls(window_rows.is_there, candidates.is_there) > 0
+full join scores using (agent_id_hash, as_of, window_days)
+where num_nulls(window_rows.is_there, scores.is_there) > 0
