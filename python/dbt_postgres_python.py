@@ -2,11 +2,7 @@
 
 dbt imports every installed module named ``dbt_...``, in every project of the environment, so this one imports only dbt.
 It gives the PostgreSQL adapter the three properties that dbt needs to run a Python model, and methods for the project's
-macros: ``ciris_scoring_version``, the package's version; ``ciris_scoring_components``, the rows of
-``seeds/components.csv``; ``ciris_scoring_constants``, the constants that SQL and Python share;
-``ciris_scoring_ownership_query``, the query of objects that other roles could misuse; ``ciris_scoring_overrides`` and
-``ciris_scoring_unknown_variables``, the settings of a root project for the package; and ``ciris_scoring_pooler``, the
-reason why a pooler is unfit.
+macros (``METHODS_FOR_MACROS``), which hand on what the package defines for SQL and Python.
 
 In the sessions of the project's nodes, and in those in which dbt reads the catalog, names are looked up in pg_catalog
 alone, from the first statement on. Nodes of other projects keep their search path.
@@ -80,6 +76,14 @@ def _ownership_query(self: PostgresAdapter, places: list[list[str]]) -> str:
     return ownership_query(Place(*place) for place in places)
 
 
+def _log_entry(self: PostgresAdapter, relations: list[Any], row: dict[str, Any]) -> str:
+    from psycopg import sql
+
+    from ciris_scoring.job.run_log import entry
+
+    return entry(row, *(sql.SQL(str(relation)) for relation in relations)).as_string(None)
+
+
 def _overrides(self: PostgresAdapter) -> Any:
     from ciris_scoring.basics.root_project import overrides
 
@@ -103,6 +107,7 @@ METHODS_FOR_MACROS = {
     "ciris_scoring_components": _components,
     "ciris_scoring_constants": _constants,
     "ciris_scoring_ownership_query": _ownership_query,
+    "ciris_scoring_log_entry": _log_entry,
     "ciris_scoring_overrides": _overrides,
     "ciris_scoring_unknown_variables": _unknown_variables,
     "ciris_scoring_pooler": _pooler,

@@ -29,21 +29,20 @@
   {%- endfor -%}
   {%- set tables = [] -%}
   {%- for unique_id in found if unique_id not in models -%}
-    {%- set meta = graph.nodes[unique_id].config.meta -%}
-    {%- if 'scored_range' in meta or 'judged_range' in meta or meta.get('rewritten') in ['whole', 'anew'] -%}
-      {%- if graph.nodes[unique_id].config.materialized == 'replace_range' -%} {%- do tables.append(unique_id) -%} {%- endif -%}
+    {%- set node = graph.nodes[unique_id] -%}
+    {%- if node.config.materialized == 'replace_range' and 'ciris_static' not in node.tags and 'staging' not in node.fqn -%}
+      {%- do tables.append(unique_id) -%}
     {%- endif -%}
   {%- endfor -%}
   {{ return(tables) }}
 {% endmacro %}
 
-{#- Notes in int_scoring_run which nodes this invocation built and which blocking tests failed. Nodes that ciris-scoring
-    skipped as unchanged count as built. -#}
+{#- Notes in int_scoring_run which nodes this invocation built and which blocking tests failed. -#}
 {% macro note_parts(built, failed) %}
   {%- set scoring_run = relation_as_left('int_scoring_run') -%}
   {%- if scoring_run is none or not (built or failed) -%} {{ return('') }} {%- endif -%}
   {%- set names, failed_tests = [], [] -%}
-  {%- for unique_id in built | map(attribute='node.unique_id') | list + setting('unchanged_nodes') | list -%}
+  {%- for unique_id in built | map(attribute='node.unique_id') -%}
     {%- do names.append(literal(unique_id)) -%}
   {%- endfor -%}
   {%- for result in failed if result.node.resource_type == 'test' -%}

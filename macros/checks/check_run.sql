@@ -12,18 +12,18 @@
   {%- do check_package() -%}
   {%- do check_overrides() -%}
   {%- do check_earlier_state() -%}
-  {%- do check_encoding() -%}
+  {%- do check_database() -%}
   {%- do check_variables() -%}
   {%- do check_scoring_parameters() -%}
   {%- do verdict_threshold() -%}
   {%- do check_as_of(models) -%}
   {%- do check_lock() -%}
   {%- do check_sources() -%}
-  {%- do check_distribution() -%}
+  {%- if is_distributed() -%} {%- do check_cluster() -%} {%- endif -%}
+  {%- do check_places() -%}
   {%- do check_last_run(models) -%}
   {%- do check_full_refresh(models) -%}
   {%- do check_readers() -%}
-  {%- do check_settings() -%}
 {% endmacro %}
 
 {#- Python models need the package, which extends dbt's adapter (python/dbt_postgres_python.py). -#}
@@ -66,13 +66,18 @@
   {%- endif -%}
 {% endmacro %}
 
-{#- Agents' names are in any script, and the cleaning SQL holds characters that only Unicode has. -#}
-{% macro check_encoding() %}
+{#- Agents' names are in any script, and the cleaning SQL holds characters that only Unicode has. A model is written in
+    one transaction. -#}
+{% macro check_database() %}
   {%- set encoding = run_query("show server_encoding")[0][0] -%}
   {%- if encoding != 'UTF8' -%}
     {{ refuse(
       "Database " ~ target.dbname ~ " has the encoding " ~ encoding ~ ", but it must be UTF8. Copy it with pg_dump and "
       ~ "psql into one made by: create database NAME template template0 encoding 'UTF8'; and name that in the profile.") }}
+  {%- elif target.get('autocommit') -%}
+    {{ refuse(
+      "Target " ~ target.name ~ " has autocommit: true, but a model is written in one transaction. Take autocommit out "
+      ~ "of the profile.") }}
   {%- endif -%}
 {% endmacro %}
 
@@ -122,15 +127,6 @@
   {%- endif -%}
 {% endmacro %}
 
-{#- Settings that would fail in the middle of a run. -#}
-{% macro check_settings() %}
-  {%- if target.get('autocommit') -%}
-    {{ refuse(
-      "Target " ~ target.name ~ " has autocommit: true, but a model is written in one transaction. Take autocommit out "
-      ~ "of the profile.") }}
-  {%- endif -%}
-{% endmacro %}
-
 {#- Whether a model or seed is built from nothing, as dbt's should_full_refresh() answers for it. -#}
 {% macro is_rebuilt(node) %}
   {%- set given = node.config.get('full_refresh') -%}
@@ -151,7 +147,7 @@
       ~ "nothing. Take +full_refresh of ciris_scoring out of dbt_project.yml, or leave --full-refresh out.") }}
   {%- endif -%}
   {%- for node in graph.nodes.values() if node.package_name == 'ciris_scoring' and node.resource_type in ['model', 'seed']
-      and node.config.meta.get('rewritten') != 'own_row' and is_rebuilt(node) != is_full_refresh() -%}
+      and node.name != 'int_runs' and is_rebuilt(node) != is_full_refresh() -%}
     {{ refuse(
       "Setting full_refresh of " ~ node.resource_type ~ " " ~ node.name ~ " is " ~ shown(is_rebuilt(node)) ~ ", but this run "
       ~ ("is a full refresh" if is_full_refresh() else "is not a full refresh") ~ ", and tables part old, part new would "
@@ -169,7 +165,7 @@
     {%- for unique_id in models -%}
       {%- set model = graph.nodes[unique_id] -%}
       {#- int_scoring_run is not incremental, but tells the incremental models how much to rewrite. -#}
-      {%- set keeps_history = model.config.materialized == 'replace_range' and 'rewritten' not in model.config.meta -%}
+      {%- set keeps_history = model.config.materialized == 'replace_range' and 'range' in model.config.meta and model.name != 'int_runs' -%}
       {%- if keeps_history or model.name == 'int_scoring_run' -%}
         {%- do incremental.append(model.name) -%}
       {%- endif -%}

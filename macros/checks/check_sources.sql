@@ -82,7 +82,7 @@
     {%- set columns = [] -%}
     {%- set missing = [] -%}
     {%- set mistyped = [] -%}
-    {%- for column in node.columns.values() if column.name not in unread_columns() -%}
+    {%- for column in node.columns.values() if scoring_parameter('replay_enabled') or column.name not in trace_components() -%}
       {%- set name = signing_key_column(types) if column.name == 'signature_key_id' else column.name -%}
       {%- set type = types.get(name) -%}
       {%- do columns.append({
@@ -120,11 +120,6 @@
     {%- endif -%}
   {%- endfor -%}
   {{ return(report) }}
-{% endmacro %}
-
-{#- Source columns that this configuration does not read. -#}
-{% macro unread_columns() %}
-  {{ return([] if scoring_parameter('replay_enabled') else trace_components()) }}
 {% endmacro %}
 
 {#- Newer lenses call three tables accord_*: the option to paste if only those exist. -#}

@@ -19,7 +19,6 @@
     'allow_rescoring': {'kind': 'boolean'},
     'backfill': {'kind': 'set_by_us', 'type': 'mapping'},
     'attempt': {'kind': 'set_by_us', 'type': 'mapping'},
-    'unchanged_nodes': {'kind': 'set_by_us', 'type': 'list'},
     'lock_holder_pid': {'kind': 'set_by_us', 'type': 'integer'},
     'lock_wait_seconds': {'kind': 'number', 'minimum': 0, 'maximum': 86400, 'words': 'seconds'},
     'scoring_work_mem': {'kind': 'size'},
@@ -52,12 +51,8 @@
     {%- set fits = value is string and modules.re.match('^[1-9][0-9]*(kB|MB|GB)$', value) is not none -%}
     {%- set allowed = 'a size such as 256MB' -%}
   {%- elif kind == 'set_by_us' -%}
-    {%- set types = {
-        'mapping': value is mapping, 'integer': value is integer and value is not boolean,
-        'list': value is iterable and value is not string and value is not mapping,
-    } -%}
-    {%- set is_given = value is not none and value != [] -%}
-    {%- set fits = not is_given or (types[definition['type']] and setting('lock_holder_pid') is integer) -%}
+    {%- set types = {'mapping': value is mapping, 'integer': value is integer and value is not boolean} -%}
+    {%- set fits = value is none or (types[definition['type']] and setting('lock_holder_pid') is integer) -%}
     {%- if not fits -%}
       {{ return("Variable ciris_" ~ name ~ " is " ~ shown(value) ~ ", but it is set by ciris-scoring alone. Leave it out"
         ~ ("; to score as-ofs again: ciris-scoring run --from TIME --to TIME." if name == 'backfill' else ".")) }}

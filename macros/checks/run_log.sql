@@ -1,20 +1,10 @@
-{#- The log of runs, int_runs: what every run, in plain dbt too, says of itself at its start, its refusal and its
-    end. ciris-scoring gives its own row by the variable ciris_attempt and ends it itself, since it also knows of runs
-    that never got as far as dbt. -#}
+{#- The log of runs, int_runs: what every run, in plain dbt too, says of itself at its start, its refusal and its end.
+    The statement is Python's (job/run_log.py). ciris-scoring gives its own row by the variable ciris_attempt and ends it
+    itself, since it also knows of runs that never got as far as dbt. -#}
 
 {#- Id of this run. -#}
 {% macro run_id() %}
   {{ return((setting('attempt') or {'id': invocation_id})['id']) }}
-{% endmacro %}
-
-{#- The run's row as entered at its start; times are text (utc_text), null when compiled outside of a run. -#}
-{% macro entered_row() %}
-  {%- set log = relation_as_left('int_runs') -%}
-  {%- set rows = [] if log is none else run_query("
-    select " ~ utc_text('started_at') ~ " as started_at, " ~ utc_text('as_of') ~ " as as_of, command, version
-    from " ~ log ~ "
-    where run_id = '" ~ run_id() ~ "'") -%}
-  {{ return(rows[0] if rows | length > 0 else {'started_at': none, 'as_of': none, 'command': 'dbt', 'version': ''}) }}
 {% endmacro %}
 
 {#- Begins a transaction that may write, whatever the session inherits; what the one at work has written is rolled back,
@@ -35,25 +25,33 @@
   {%- if adapter.ciris_scoring_overrides is defined -%} {%- do check_overrides() -%} {%- endif -%}
   {%- do valid_setting('attempt') -%}
   {%- set continued = continued_run(selected_models()) -%}
-  {%- do begin_anew() -%}
   {%- set node = graph.nodes['model.ciris_scoring.int_runs'] -%}
   {%- set log = api.Relation.create(database=node.database, schema=node.schema, identifier=node.alias, type='table') -%}
-  {%- if load_cached_relation(log) is none -%}
+  {%- set is_new = load_cached_relation(log) is none -%}
+  {%- if is_new -%}
     {%- set columns = [] -%}
     {%- for column in node.columns.values() -%}
       {%- do columns.append(adapter.quote(column.name) ~ ' ' ~ column.data_type) -%}
     {%- endfor -%}
-    {%- do run_query("create table if not exists " ~ log ~ " (" ~ columns | join(', ') ~ ", primary key (run_id))") -%}
+    {%- do begin_anew() -%}
+    {%- do run_query("create table if not exists " ~ log ~ " (" ~ columns | join(', ') ~ ", primary key (run_id)); commit; begin") -%}
     {%- do adapter.cache_added(log) -%}
   {%- endif -%}
-  {%- do run_query("
-    insert into " ~ log ~ " (run_id, started_at, command, as_of, version)
-    values ('" ~ run_id() ~ "', now(), " ~ literal((setting('attempt') or {'command': 'dbt'})['command']) ~ ", "
-      ~ (as_of() if continued is none else utc_literal(continued['as_of'])) ~ ", "
-      ~ literal(node.config.meta['package_version']) ~ ")
-    on conflict do nothing;
-    commit;
-    begin") -%}
+  {%- if is_new or not setting('attempt') -%}
+    {%- do enter_run(log, {
+        'started_at': 'now', 'as_of': as_of_datetime() if continued is none else continued['as_of'] ~ '+00',
+        'version': node.config.meta['package_version'],
+    }) -%}
+  {%- endif -%}
+{% endmacro %}
+
+{#- Writes columns of this run's row, in a transaction of its own. -#}
+{% macro enter_run(log, row) %}
+  {%- do row.update({'run_id': run_id(), 'command': (setting('attempt') or {'command': 'dbt'})['command']}) -%}
+  {%- do graph.update({'entered_run': invocation_id}) -%}
+  {%- set relations = [log, relation_as_left('fct_capacity_scores'), relation_as_left('fct_data_quality')] -%}
+  {%- do begin_anew() -%}
+  {%- do run_query(adapter.ciris_scoring_log_entry(relations, row) ~ '; commit; begin') -%}
 {% endmacro %}
 
 {#- Stops the run with a message, which the log of runs gets too. -#}
@@ -89,31 +87,14 @@
 
 {#- Ends this run's row of the log with these values; takes it away where they are none. -#}
 {% macro write_attempt(values) %}
-  {%- if not is_ownership_checked() or setting('attempt') -%} {{ return('') }} {%- endif -%}
-  {%- set log = relation_as_left('int_runs') -%}
-  {%- if log is none -%} {{ return('') }} {%- endif -%}
-  {%- do begin_anew() -%}
-  {%- if values is none -%}
+  {%- set log = none if graph.get('entered_run') != invocation_id or setting('attempt') else relation_as_left('int_runs') -%}
+  {%- if log is not none and values is none -%}
+    {%- do begin_anew() -%}
     {%- do run_query("delete from " ~ log ~ " where run_id = '" ~ run_id() ~ "'; commit; begin") -%}
-    {{ return('') }}
+  {%- elif log is not none -%}
+    {%- do values.update({'ended_at': 'now'}) -%}
+    {%- do enter_run(log, values) -%}
   {%- endif -%}
-  {%- set counts = '' -%}
-  {%- if values['outcome'] == 'published' -%}
-    {%- set counts = "
-      n_scores = (select count(*) from " ~ relation_as_left('fct_capacity_scores') ~ " where scored_at >= log.started_at),
-      n_late_traces = (select coalesce(sum(n), 0) from " ~ relation_as_left('fct_data_quality')
-        ~ " where issue in ('late_trace', 'late_outcome'))," -%}
-  {%- endif -%}
-  {%- do run_query("
-    update " ~ log ~ " as log
-    set
-      " ~ counts ~ "
-      ended_at = clock_timestamp(),
-      outcome = " ~ literal(values['outcome']) ~ ",
-      message = " ~ (literal(values['message'].split() | join(' ')) if values['message'] else 'null') ~ "
-    where run_id = '" ~ run_id() ~ "' and outcome is null;
-    commit;
-    begin") -%}
 {% endmacro %}
 
 {#- Whether this invocation builds models of this project. dbt retry does not say what it builds. -#}

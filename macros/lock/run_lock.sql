@@ -1,13 +1,8 @@
-{#- The key of a lock on the target schema, as in basics/run_lock.py. -#}
+{#- The key of a lock on the target schema, as in basics/run_lock.py: run_lock, or writers_lock, which the transactions
+    that write share. -#}
 {% macro lock_key(lock) -%}
   hashtext('{{ constant(lock) }}'), hashtext('{{ target.schema | replace("'", "''") }}')
 {%- endmacro %}
-
-{#- The key of a run's lock. -#}
-{% macro run_lock_key() -%} {{ lock_key('run_lock') }} {%- endmacro %}
-
-{#- The key of a second lock, which the transactions that write share. -#}
-{% macro writers_lock_key() -%} {{ lock_key('writers_lock') }} {%- endmacro %}
 
 {#- SQL for the processes that hold the lock of a run. -#}
 {% macro run_lock_holders() -%}
@@ -20,7 +15,7 @@
     and l.objsubid = 2
     and (l.classid::bigint, l.objid::bigint) = (
       select keys.class_key::bigint & 4294967295, keys.object_key::bigint & 4294967295
-      from (select {{ run_lock_key() }}) as keys (class_key, object_key)
+      from (select {{ lock_key('run_lock') }}) as keys (class_key, object_key)
     )
 {%- endmacro %}
 
@@ -36,9 +31,9 @@
       begin isolation level read committed read write;
       {{ session_settings() }}
       {% if holder is none %}
-      select pg_try_advisory_xact_lock_shared({{ run_lock_key() }})
+      select pg_try_advisory_xact_lock_shared({{ lock_key('run_lock') }})
       {% else %}
-      select pg_advisory_xact_lock_shared({{ writers_lock_key() }});
+      select pg_advisory_xact_lock_shared({{ lock_key('writers_lock') }});
       select {{ holder }} in ({{ run_lock_holders() }})
       {% endif %}
     {%- endcall -%}
@@ -49,6 +44,6 @@
         "This run has lost its lock on schema " ~ target.schema ~ ": database process " ~ holder ~ " has ended. Another "
         ~ "run may be at work; when it has ended, run again.") }}
     {%- endif -%}
-    {%- if is_distributed() -%} {{ set_local(settings_of_values()) }} {%- endif -%}
+    {%- if is_distributed() -%} {{ set_local(constant('settings_of_values')) }} {%- endif -%}
   {%- endif -%}
 {% endmacro %}

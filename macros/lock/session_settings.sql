@@ -16,8 +16,3 @@
       {{ constant('lift_limits') or 'select' }};
       set search_path to {{ constant('search_path', 'pg_catalog, pg_temp') }};
 {%- endmacro %}
-
-{#- The settings that change how values are parsed or printed, or which rows are seen; Citus workers need them too. -#}
-{% macro settings_of_values() %}
-  {{ return(constant('settings_of_values', {})) }}
-{% endmacro %}

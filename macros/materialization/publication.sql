@@ -61,7 +61,8 @@
   {{ in_short_attempts(staging, 'drop table if exists ' ~ staging ~ ';') }}
   {{ make_table(staging, select) }}
   {%- for index in config.get('indexes', []) if index.get('unique') %}
-  {{ get_create_index_sql(staging, index) }};
+  {#- Citus would send the text of a create index to its workers together with all statements around it. #}
+  alter table {{ staging }} add unique ({{ index['columns'] | join(', ') }});
   {%- endfor %}
   comment on table {{ staging }} is {{ literal(tojson({'run': run_of_staged_rows(), 'rows': condition})) }};
   analyze {{ staging }};
@@ -73,7 +74,7 @@
 {% endmacro %}
 
 {#- Pre-hook of int_runs: SQL that publishes what the run has staged. A mart that the run did not build would stay behind
-    the others, so it stops the publication; constant ones are skipped where they would not change. -#}
+    the others, so it stops the publication; static ones may be skipped. -#}
 {% macro publish() %}
   {%- if not execute -%} {{ return('') }} {%- endif -%}
   {%- set statements, missing = [], [] -%}
@@ -86,7 +87,7 @@
       {%- do statements.append(replace_rows(node, mart, comment['rows'], staging)) -%}
       {%- do statements.append(update_statistics(node, mart, comment['rows'] != 'true')) -%}
       {%- do statements.append(in_short_attempts(staging, 'drop table ' ~ staging ~ ';')) -%}
-    {%- elif node.config.meta.get('rewritten') != 'constant' -%}
+    {%- elif 'ciris_static' not in node.tags -%}
       {%- do missing.append(node.name) -%}
     {%- endif -%}
   {%- endfor -%}

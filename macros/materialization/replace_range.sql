@@ -1,13 +1,11 @@
 {#- Writes every table of this project, in one transaction, under the lock and settings of its pre-hook
-    (write_under_lock).
+    (write_under_lock). A run replaces the rows of a range of a column, which meta.range names (ranges.sql); without it,
+    the whole table.
     A new table gets the columns, types and rules of its YAML, and indexes. In a full refresh it is built beside the old
-    one and takes its name. Tables under views of marts (meta.keeps_views) are emptied and filled in place instead, so that
-    views stay, unless the table moves to a cluster. Any other run adds new columns and rules, deletes its range and
-    inserts the model's rows. Grants, descriptions and statistics follow. A mart is made, and brought up to date, in the
-    same way, but the rows go into its staging table, and into the mart when int_runs publishes them (publication.sql).
-    A model's meta says what is rewritten. scored_range: a column of as-ofs; judged_range: a column of times; rewritten:
-    whole; constant (whole, but equal while code, seeds and variables are, so ciris-scoring skips it); anew (a new table
-    in each run); own_row (the run's row in the log of runs).
+    one and takes its name; a table that marts show is filled in place, so that views stay, unless it moves to a cluster.
+    Any other run adds new columns and rules, and replaces rows. Grants, descriptions and statistics follow. A mart is
+    made, and brought up to date, in the same way, but the rows go into its staging table, and into the mart when int_runs
+    publishes them (publication.sql).
     A Python model returns a query over temporary tables that it filled in this transaction. It knows its range as
     dbt.rewritten_range, a condition. -#}
 {% materialization replace_range, adapter='postgres', supported_languages=['sql', 'python'] %}
@@ -15,16 +13,10 @@
   {%- set old = load_cached_relation(this) -%}
   {%- set new = table if old is none else make_intermediate_relation(table) -%}
   {%- set is_staged = is_mart_table(model) -%}
-  {%- set has_views = is_staged or config.get('meta').get('keeps_views') -%}
   {%- set moves = is_distributed() and places_found().get((table.schema, table.identifier)) != placement(model.name) -%}
-  {%- set in_place = old is not none and (is_incremental() or (has_views and old.type == 'table' and not moves)) -%}
-  {%- set replaced = none if in_place or old is none else make_backup_relation(table, old.type) -%}
   {%- set is_increment = is_incremental() -%}
+  {%- set in_place = is_increment or (old is not none and old.type == 'table' and is_shown_by_marts(model) and not moves) -%}
 
-  {%- if replaced is not none -%}
-    {%- do drop_relation_if_exists(load_cached_relation(new)) -%}
-    {%- do drop_relation_if_exists(load_cached_relation(replaced)) -%}
-  {%- endif -%}
   {{ run_hooks(pre_hooks, inside_transaction=False) }}
   {{ run_hooks(pre_hooks, inside_transaction=True) }}
   {%- set select = sql -%}
@@ -32,24 +24,21 @@
     {%- call statement('python', language='python') -%}
 {{ compiled_code }}
 {{ py_script_postfix(model) }}
-dbtObj.rewritten_range = {{ in_rewritten_range(config.get('meta')) | tojson }}
+dbtObj.rewritten_range = {{ in_rewritten_range(config.get('meta')['range']) | tojson }}
     {%- endcall -%}
     {%- set select = load_result('python')['response'].query -%}
   {%- endif -%}
   {%- call statement('main') -%}
     {%- if in_place -%} {{ bring_up_to_date(table) }} {%- endif -%}
     {%- if is_staged -%} {{ stage(select, rewritten_rows()) }} {%- endif -%}
-    {%- if not in_place -%} {{ make_table(new, no_rows() if is_staged else select) }}
+    {%- if not in_place -%} {{ make_table(new, 'select * from ' ~ staging_table(model) ~ ' where false' if is_staged else select) }}
     {%- elif not is_staged -%} {{ rewrite_range(table, select) }}
     {%- endif -%}
   {%- endcall -%}
   {%- if not in_place -%}
     {%- do create_indexes(new) -%}
-    {%- if replaced is not none -%}
-      {%- if old.type == 'table' -%}
-        {%- do run_query(in_short_attempts(old, 'lock table ' ~ old ~ ' in access exclusive mode;')) -%}
-      {%- endif -%}
-      {%- do adapter.rename_relation(old, replaced) -%}
+    {%- if old is not none -%}
+      {%- do drop_in_short_attempts(old) -%}
       {%- do adapter.rename_relation(new, table) -%}
     {%- endif -%}
   {%- endif -%}
@@ -59,67 +48,71 @@ dbtObj.rewritten_range = {{ in_rewritten_range(config.get('meta')) | tojson }}
   {%- if statistics -%} {%- do run_query(statistics) -%} {%- endif -%}
   {{ run_hooks(post_hooks, inside_transaction=True) }}
   {%- do adapter.commit() -%}
-  {%- if replaced is not none -%} {%- do drop_in_short_attempts(replaced) -%} {%- endif -%}
   {{ run_hooks(post_hooks, inside_transaction=False) }}
   {{ return({'relations': [table]}) }}
 {% endmaterialization %}
 
-{#- Whether the table exists and only a range is rewritten. dbt's own macro knows dbt's materialization only. -#}
+{#- Whether the table exists and is not built from nothing. dbt's own macro knows dbt's materialization only. -#}
 {% macro is_incremental() %}
-  {%- if not execute or config.get('materialized') != 'replace_range' or config.get('meta').get('rewritten') == 'anew' -%}
-    {{ return(false) }}
-  {%- endif -%}
+  {%- if not execute or config.get('materialized') != 'replace_range' -%} {{ return(false) }} {%- endif -%}
   {%- set old = load_cached_relation(this) -%}
   {%- if old is none or old.type != 'table' or should_full_refresh() -%} {{ return(false) }} {%- endif -%}
   {{ return(not awaits_its_first_rows(model)) }}
 {% endmacro %}
 
-{#- The condition of the rows that the run rewrites. -#}
-{% macro rewritten_rows() %}
-  {%- set meta = config.get('meta') -%}
-  {{ return('true' if meta.get('rewritten') in ['whole', 'constant'] or not is_incremental() else in_rewritten_range(meta)) }}
+{#- Whether a table is a mart, or one that a view among the marts reads. -#}
+{% macro is_shown_by_marts(node) %}
+  {%- set views = graph.nodes.values() | selectattr('config.materialized', 'equalto', 'replace_view') -%}
+  {%- for view in views if 'marts' in view.fqn and node.unique_id in view.depends_on.nodes -%} {{ return(true) }} {%- endfor -%}
+  {{ return(is_mart_table(node)) }}
 {% endmacro %}
 
-{#- SQL that deletes the run's range and inserts the model's rows. meta.in_parallel: rows go through a scratch table,
-    because PostgreSQL runs no INSERT … SELECT in parallel; it has the key that meta.only_differences needs. -#}
+{#- The condition of the rows that the run rewrites. -#}
+{% macro rewritten_rows() %}
+  {%- set column = config.get('meta').get('range') -%}
+  {{ return(in_rewritten_range(column) if column and is_incremental() else 'true') }}
+{% endmacro %}
+
+{#- SQL that replaces rows by those of the model. They go through a scratch table, because PostgreSQL runs no INSERT …
+    SELECT in parallel. -#}
 {% macro rewrite_range(table, select) %}
   {%- set source = '(' ~ select ~ ')' -%}
-  {%- if config.get('meta').get('in_parallel') and placement(model.name) == 'local' -%}
+  {%- if placement(model.name) == 'local' -%}
     {%- set source = 'pg_temp.' ~ adapter.quote(model.alias ~ '__selected') %}
   create temporary table {{ adapter.quote(model.alias ~ '__selected') }} on commit drop as
   {{ select }};
-    {%- if config.get('meta').get('only_differences') %}
+    {%- if 'range' not in model.config.meta %}
   {{ make_key(source) }}
     {%- endif -%}
   {%- endif %}
   {{ replace_rows(model, table, rewritten_rows(), source) }}
 {% endmacro %}
 
-{#- SQL that replaces the rows of a table for which a condition holds by those of a source. meta.only_differences: rows
-    that did not change stay; the source is a table with the one-column key, so that duplicates have failed. -#}
+{#- SQL that replaces the rows of a table for which a condition holds by those of a source. Of a whole table only rows
+    that differ are written; the source has the key then, so that duplicates have failed. -#}
 {% macro replace_rows(node, table, condition, source) %}
-  {%- set meta = node.config.meta -%}
-  {%- set is_local = placement(node.name) == 'local' -%}
   {%- set columns = get_quoted_csv(node.columns.keys()) -%}
-  {%- set added = 'true' -%}
-  {%- if meta.get('only_differences') and is_local -%}
-    {%- set key = (node.constraints | selectattr('type', 'equalto', 'primary_key') | first)['columns'][0] -%}
-    {%- set old, here, there = adapter.quote(table.identifier), [], [] -%}
-    {%- for column in node.columns -%}
-      {%- do here.append('selected.' ~ adapter.quote(column)) -%}
-      {%- do there.append(old ~ '.' ~ adapter.quote(column)) -%}
-    {%- endfor -%}
-    {%- set condition = 'not exists (select 1 from ' ~ source ~ ' as selected where selected.' ~ key ~ ' = ' ~ old ~ '.' ~ key
-        ~ ' and (' ~ here | join(', ') ~ ') is not distinct from (' ~ there | join(', ') ~ '))' -%}
-    {%- set added = 'not exists (select 1 from ' ~ table ~ ' as kept where kept.' ~ key ~ ' = selected.' ~ key ~ ')' -%}
-  {%- endif -%}
+  {%- set old, added = adapter.quote(table.identifier), 'true' -%}
+  {%- if 'range' not in node.config.meta and placement(node.name) == 'local' -%}
+    {%- set key = (node.constraints | selectattr('type', 'equalto', 'primary_key') | first)['columns'] -%}
+    {%- set condition = 'not exists (select 1 from ' ~ source ~ ' as selected where ' ~ row_of('selected', key) ~ ' = '
+        ~ row_of(old, key) ~ ' and ' ~ row_of('selected', node.columns) ~ ' is not distinct from ' ~ row_of(old, node.columns) ~ ')' -%}
+    {%- set added = 'not exists (select 1 from ' ~ table ~ ' as kept where ' ~ row_of('kept', key) ~ ' = '
+        ~ row_of('selected', key) ~ ')' -%}
+  {%- endif %}
   delete from {{ table }} where {{ condition }};
   insert into {{ table }} ({{ columns }})
   select {{ columns }} from {{ source }} as selected where {{ added }};
 {% endmacro %}
 
+{#- Columns of a relation as a row, to compare. -#}
+{% macro row_of(relation, columns) -%}
+  ({% for column in columns %}{{ relation }}.{{ adapter.quote(column) }}{{ ', ' if not loop.last }}{% endfor %})
+{%- endmacro %}
+
 {#- SQL that makes and fills a table: CREATE TABLE AS can run in parallel; INSERT … SELECT cannot. On a cluster it is
-    made empty and distributed first, so that rows go from worker to worker. -#}
+    made empty and distributed first, so that rows go from worker to worker. Without a key PostgreSQL names rows of a
+    published table by all of their columns (replica identity full); else it refuses to delete them. -#}
 {% macro make_table(table, select) %}
   {%- set place = placement(model.name) -%}
   {%- set columns = [] -%}
@@ -132,22 +125,13 @@ dbtObj.rewritten_range = {{ in_rewritten_range(config.get('meta')) | tojson }}
   ) as selected
   {%- if place != 'local' %} with no data{% endif %};
   {{ give_rules(table) }}
-  {%- if not has_key() %}
+  {%- if not model.constraints | selectattr('type', 'equalto', 'primary_key') | list %}
   alter table {{ table }} replica identity full;
   {%- endif %}
   {%- if place != 'local' %}
   {{ 'select create_reference_table(' ~ literal(table) ~ ');' if place == 'reference' else distribute_by_agent(table) }}
   insert into {{ table }} select {{ columns | join(', ') }} from ({{ select }}) as selected;
   {%- endif %}
-{% endmacro %}
-
-{#- The columns of the model without a row. -#}
-{% macro no_rows() %}
-  {%- set columns = [] -%}
-  {%- for name, type in columns_of_model().items() -%}
-    {%- do columns.append('null::' ~ type ~ ' as ' ~ adapter.quote(name)) -%}
-  {%- endfor -%}
-  {{ return('select ' ~ columns | join(', ') ~ ' where false') }}
 {% endmacro %}
 
 {#- Columns and types from the YAML. -#}
@@ -241,12 +225,6 @@ dbtObj.rewritten_range = {{ in_rewritten_range(config.get('meta')) | tojson }}
   {%- endif %}
 {% endmacro %}
 
-{#- Whether the model has a key. PostgreSQL refuses to delete from or to update a published table whose rows it cannot
-    name: by a key, or else by all of their columns (replica identity full). -#}
-{% macro has_key() %}
-  {{ return(model.constraints | selectattr('type', 'equalto', 'primary_key') | list | length > 0) }}
-{% endmacro %}
-
 {#- SQL that adds the key. On a cluster it must include the distribution column. -#}
 {% macro make_key(table) %}
   {%- for constraint in model.constraints if constraint.type == 'primary_key' -%}
@@ -258,51 +236,32 @@ dbtObj.rewritten_range = {{ in_rewritten_range(config.get('meta')) | tojson }}
 {#- SQL that adds the columns and rules that an earlier version's table lacks: null in older rows, and rules that older
     rows need not keep. A column that the model no longer has is null in newer rows. -#}
 {% macro bring_up_to_date(table) %}
-  {%- set found = tables_as_found().get((table.schema, table.identifier), {'columns': [], 'rules': [], 'names_rows': true}) -%}
-  {%- set changes = [] -%}
-  {%- for name, type in columns_of_model().items() if name not in found.columns -%}
+  {%- set row = run_query("
+    select
+      array(select a.attname::text from pg_attribute as a
+        where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped) as columns,
+      array(select a.attname || ' not null' from pg_attribute as a
+        where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped and a.attnotnull)
+      || array(select k.conname::text from pg_constraint as k where k.conrelid = c.oid) as rules,
+      c.relreplident <> 'd' or exists (
+        select 1 from pg_index as i where i.indrelid = c.oid and i.indisprimary
+      ) as names_rows
+    from pg_class as c
+    where c.oid = to_regclass(" ~ literal(table) ~ ")")[0] -%}
+  {%- set columns, rules, changes = fromjson(row['columns']), fromjson(row['rules']), [] -%}
+  {%- for name, type in columns_of_model().items() if name not in columns -%}
     {%- do changes.append('add column ' ~ adapter.quote(name) ~ ' ' ~ type) -%}
   {%- endfor -%}
-  {%- for name in found.columns if name not in columns_of_model() and name ~ ' not null' in found.rules -%}
+  {%- for name in columns if name not in columns_of_model() and name ~ ' not null' in rules -%}
     {%- do changes.append('alter ' ~ adapter.quote(name) ~ ' drop not null') -%}
   {%- endfor -%}
-  {%- for rule in rules_of_model() if rule.name not in found.rules -%}
+  {%- for rule in rules_of_model() if rule.name not in rules -%}
     {%- do changes.append('add constraint "' ~ rule.name ~ '" check (' ~ rule.condition ~ ') not valid') -%}
   {%- endfor -%}
-  {%- if not found.names_rows -%}
+  {%- if not row['names_rows'] -%}
     {%- do changes.append('replica identity full') -%}
   {%- endif -%}
   {%- if changes %}
   {{ in_short_attempts(table, 'alter table ' ~ table ~ ' ' ~ changes | join(', ') ~ ';') }}
   {%- endif %}
-{% endmacro %}
-
-{#- The columns and rules of every table in our models' schemas, and whether its rows have a key or a replica identity, looked up once per invocation. -#}
-{% macro tables_as_found() %}
-  {%- if graph.get('tables_as_found', {}).get('invocation_id') != invocation_id -%}
-    {%- set tables = {'invocation_id': invocation_id} -%}
-    {%- set schemas = [] -%}
-    {%- for schema in graph.nodes.values() | selectattr('package_name', 'equalto', 'ciris_scoring')
-        | selectattr('resource_type', 'equalto', 'model') | map(attribute='schema') | unique -%}
-      {%- do schemas.append(literal(schema)) -%}
-    {%- endfor -%}
-    {%- for row in run_query("
-        select
-          n.nspname, c.relname,
-          array(select a.attname::text from pg_attribute as a
-            where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped) as columns,
-          array(select a.attname || ' not null' from pg_attribute as a
-            where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped and a.attnotnull)
-          || array(select k.conname::text from pg_constraint as k where k.conrelid = c.oid) as rules,
-          c.relreplident <> 'd' or exists (
-            select 1 from pg_index as i where i.indrelid = c.oid and i.indisprimary
-          ) as names_rows
-        from pg_class as c
-        inner join pg_namespace as n on c.relnamespace = n.oid
-        where c.relkind in ('r', 'p') and n.nspname in (" ~ schemas | join(', ') ~ ")") -%}
-      {%- do tables.update({(row[0], row[1]): {'columns': fromjson(row[2]), 'rules': fromjson(row[3]), 'names_rows': row[4]}}) -%}
-    {%- endfor -%}
-    {%- do graph.update({'tables_as_found': tables}) -%}
-  {%- endif -%}
-  {{ return(graph['tables_as_found']) }}
 {% endmacro %}

@@ -6,9 +6,7 @@
   {%- for constraint in node.constraints if constraint.type == 'primary_key' -%}
     {%- do columns.extend(constraint.columns) -%}
   {%- endfor -%}
-  {%- if node.config.meta.get('rewritten') == 'anew' -%}
-    analyze {{ table }};
-  {%- elif columns -%}
+  {%- if columns -%}
     {{ set_local({'default_statistics_target': 10 if is_increment else 100}) }}
     analyze {{ '(skip_locked)' if is_increment }} {{ table }} ({{ columns | unique | join(', ') }});
   {%- endif -%}

@@ -1,27 +1,13 @@
-{#- For tests: the rows that this run wrote, so that no test scans years of history. They lie in the model's
-    meta.scored_range or meta.judged_range, or have a null there; all rows, if the model has no range or the run scored
-    everything. Literals show the planner how few they are. -#}
+{#- For tests: the rows that this run wrote, so that no test scans years of history. They lie in the range of the column
+    meta.range of the model, or have a null there; all rows, if the model has no range. -#}
 {% macro in_increment(relation, alias=none) %}
   {%- set scoring_run = ref('int_scoring_run') -%}
-  {%- if not execute or load_cached_relation(scoring_run) is none -%} {{ return('true') }} {%- endif -%}
+  {%- if not execute -%} {{ return('true') }} {%- endif -%}
   {%- set model = graph.nodes.values() | selectattr('resource_type', 'equalto', 'model')
       | selectattr('package_name', 'equalto', 'ciris_scoring')
       | selectattr('alias', 'equalto', relation.identifier) | first -%}
-  {%- set meta = model['config']['meta'] -%}
-  {%- set is_scored = 'scored_range' in meta -%}
-  {%- if not is_scored and 'judged_range' not in meta -%} {{ return('true') }} {%- endif -%}
-  {%- set rows = run_query(
-      "select " ~ utc_text('cutoff' if is_scored else 'rejudged_from') ~ " as since, " ~ utc_text('as_of') ~ " as until from " ~ scoring_run
-      ~ " where isfinite(rejudged_from)") -%}
-  {%- if rows | length == 0 -%} {{ return('true') }} {%- endif -%}
-  {%- set since, until = utc_literal(rows[0]['since']), utc_literal(rows[0]['until']) -%}
-  {%- set prefix = '' if alias is none else alias ~ '.' -%}
-  {%- if is_scored -%}
-    {%- set column = prefix ~ meta['scored_range'] -%}
-    {%- set in_range = '(' ~ column ~ ' > ' ~ since ~ ' and ' ~ column ~ ' <= ' ~ until ~ ')' -%}
-  {%- else -%}
-    {%- set column = prefix ~ meta['judged_range'] -%}
-    {%- set in_range = '(' ~ column ~ ' >= ' ~ since ~ ' and ' ~ column ~ ' < ' ~ until ~ ')' -%}
-  {%- endif -%}
-  {{ return('(' ~ in_range ~ ' or ' ~ column ~ ' is null)') }}
+  {%- set range = model['config']['meta'].get('range') -%}
+  {%- if range in [none, 'last_event_at', 'run_id'] -%} {{ return('true') }} {%- endif -%}
+  {%- set column = range if alias is none else alias ~ '.' ~ range -%}
+  {{ return('(' ~ (in_scored_range(column) if range == 'as_of' else in_judged_range(column)) ~ ' or ' ~ column ~ ' is null)') }}
 {% endmacro %}

@@ -23,7 +23,7 @@
 {#- A column of int_scoring_run, or -infinity for a model that is built from nothing. -#}
 {% macro bound_of_run(column) %}
   {%- set bounds = bounds_of_run() -%}
-  {%- set is_from_nothing = config.get('materialized') == 'replace_range' and not is_incremental() and config.get('meta').get('rewritten') != 'anew' -%}
+  {%- set is_from_nothing = config.get('materialized') == 'replace_range' and not is_incremental() -%}
   {{ return("timestamptz '-infinity'" if is_from_nothing else bounds.get(column, "timestamptz '-infinity'")) }}
 {% endmacro %}
 

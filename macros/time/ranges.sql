@@ -8,20 +8,18 @@
   ({{ column }} >= {{ rejudged_from() }} and {{ column }} < {{ run_as_of() }})
 {%- endmacro %}
 
-{#- The rows of a model that a run rewrites; meta names the column: scored_range (as-ofs) or judged_range (times). Rows
-    after the as-of are leftovers of a dead run and are deleted, except during a backfill. event_range: times of rows that
-    are found before the run knows its bounds. own_row: the run's row in the log. -#}
-{% macro in_rewritten_range(meta) -%}
-  {%- if meta.get('rewritten') == 'own_row' -%}
+{#- The rows of a model that a run rewrites, by the column that meta.range names: as_of, last_event_at (of rows that are
+    found before the run knows its bounds), run_id (the run's row in the log), or a time of traces. Rows after the as-of
+    are leftovers of a dead run and are deleted, except during a backfill. -#}
+{% macro in_rewritten_range(column) -%}
+  {%- if column == 'run_id' -%}
     run_id = '{{ run_id() }}'
-  {%- elif 'event_range' in meta -%}
-    {{ 'true' if events_from() is none else meta['event_range'] ~ ' >= ' ~ events_from() }}
+  {%- elif column == 'last_event_at' -%}
+    {{ 'true' if events_from() is none else column ~ ' >= ' ~ events_from() }}
   {%- elif bounds_of_run().get('backfill_first') -%}
-    {{ in_scored_range(meta['scored_range']) if 'scored_range' in meta else in_judged_range(meta['judged_range']) }}
-  {%- elif 'scored_range' in meta -%}
-    {{ meta['scored_range'] }} > {{ cutoff() }}
+    {{ in_scored_range(column) if column == 'as_of' else in_judged_range(column) }}
   {%- else -%}
-    {{ meta['judged_range'] }} >= {{ rejudged_from() }}
+    {{ column ~ ' > ' ~ cutoff() if column == 'as_of' else column ~ ' >= ' ~ rejudged_from() }}
   {%- endif -%}
 {%- endmacro %}
 

@@ -26,7 +26,7 @@
   {%- if not execute -%} {{ return('') }} {%- endif -%}
   {%- set codes = [] -%}
   {%- for node in graph.nodes.values() if node.package_name == 'ciris_scoring' and node.resource_type in ['model', 'seed'] -%}
-    {%- if node.resource_type == 'seed' or 'staging' in node.fqn or 'judged_range' in node.config.meta -%}
+    {%- if node.resource_type == 'seed' or 'staging' in node.fqn or node.config.meta.get('range', 'as_of') not in ['as_of', 'run_id'] -%}
       {%- do codes.append(node.unique_id ~ ' ' ~ node.checksum.checksum ~ ' ' ~ node.config.meta.get('package_version')) -%}
     {%- endif -%}
   {%- endfor -%}

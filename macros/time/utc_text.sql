@@ -11,11 +11,6 @@
   {{ return("timestamptz '" ~ text ~ "+00'") }}
 {% endmacro %}
 
-{#- A time in ISO 8601, for people. -#}
-{% macro iso_text(moment) -%}
-  to_char({{ moment }} at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"')
-{%- endmacro %}
-
 {#- A text of utc_text in ISO 8601. -#}
 {% macro shown_time(text) %}
   {{ return(none if text is none else text[:10] ~ 'T' ~ text[11:19] ~ 'Z') }}

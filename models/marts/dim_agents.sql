@@ -1,7 +1,6 @@
 {{
   config(
     materialized='replace_range',
-    meta={'rewritten': 'whole'},
     indexes=[{'columns': ['agent_label'], 'unique': true}],
   )
 }}

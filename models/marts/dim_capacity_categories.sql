@@ -1,4 +1,4 @@
-{{ config(materialized='replace_range', meta={'rewritten': 'constant'}) }}
+{{ config(materialized='replace_range', tags='ciris_static') }}
 {#- A category holds the scores with lower_bound <= capacity_score < upper_bound (scoring.md §8); insufficient_data
     holds those without a score. Waits for the scores. Grain and key: category. A bound is null where there is none. -#}
 -- depends_on: {{ ref('fct_capacity_scores') }}

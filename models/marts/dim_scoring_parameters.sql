@@ -1,4 +1,4 @@
-{{ config(materialized='replace_range', meta={'rewritten': 'constant'}) }}
+{{ config(materialized='replace_range', tags='ciris_static') }}
 {#- The parameters in force (scoring.md §8). Waits for the scores. Grain and key: parameter_name.
     parameter_value is null for the sampling salt. -#}
 -- depends_on: {{ ref('fct_capacity_scores') }}

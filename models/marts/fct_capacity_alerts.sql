@@ -1,7 +1,7 @@
 {{
   config(
     materialized='replace_range',
-    meta={'scored_range': 'as_of'},
+    meta={'range': 'as_of'},
     indexes=[{'columns': ['as_of', 'window_days']}, {'columns': ['agent_id_hash']}],
   )
 }}

@@ -1,7 +1,7 @@
 {{
   config(
     materialized='replace_range',
-    meta={'scored_range': 'as_of'},
+    meta={'range': 'as_of'},
     pre_hook="{{ set_for_heavy_work() }}",
     indexes=[{'columns': ['as_of', 'window_days']}, {'columns': ['scored_at']}],
   )

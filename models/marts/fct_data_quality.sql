@@ -1,7 +1,6 @@
 {{
   config(
     materialized='replace_range',
-    meta={'rewritten': 'whole', 'only_differences': true},
     indexes=[{'columns': ['agent_id_hash', 'period_start']}],
     pre_hook="{{ set_for_heavy_work() }}",
   )

@@ -1,4 +1,4 @@
-{{ config(materialized='replace_range', meta={'scored_range': 'as_of'}) }}
+{{ config(materialized='replace_range', meta={'range': 'as_of'}) }}
 {#- Mean, median and minimum of capacity_score over the agents of an as-of, and how many of them stand in each
     category (scoring.md §8); the median of capacity_score_steady, and of how many agents its interval says that they
     are healthy, or that they are not (certainty.md §4b). Grain and key: as-of, window. Mean, medians and minimum are null where no agent has enough

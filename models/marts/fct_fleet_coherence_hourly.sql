@@ -1,4 +1,4 @@
-{{ config(materialized='replace_range', meta={'judged_range': 'hour_start'}) }}
+{{ config(materialized='replace_range', meta={'range': 'hour_start'}) }}
 {#- fleet_coherence = mean, cross_agent_divergence = sample standard deviation, over the agents of an hour, of each
     one's mean coherence level in it (scoring.md §7). Waits for the scores. Grain and key: hour_start (UTC), where an
     agent recorded a level. The divergence is null with one agent. -#}

@@ -1,4 +1,4 @@
-{{ config(materialized='replace_range', meta={'scored_range': 'as_of'}) }}
+{{ config(materialized='replace_range', meta={'range': 'as_of'}) }}
 {#- What the limits at an as-of take from the fleet: the day-to-day correlation of each quantity, and the coefficient
     of variation of episodes (certainty.md §3). Waits for the scores. Grain and key: as-of, window, where scores have
     limits. Nothing is null. -#}

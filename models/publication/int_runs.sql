@@ -1,7 +1,7 @@
 {{
   config(
     materialized='replace_range',
-    meta={'rewritten': 'own_row'},
+    meta={'range': 'run_id'},
     full_refresh=false,
     pre_hook="{{ publish() }}",
   )
@@ -10,7 +10,6 @@
     (macros/checks/run_log.sql), so that refused, failed and killed runs have one too; a full refresh keeps them all. This
     model comes after the last mart. It publishes what the run has staged, all marts in its transaction, and writes the row
     of the run anew, with what was published; in a backfill, each step does. -#}
-{%- set entered = entered_row() %}
 -- depends_on: {{ ref('fct_capacity_alerts') }}
 -- depends_on: {{ ref('fct_fleet_capacity') }}
 -- depends_on: {{ ref('fct_fleet_coherence_hourly') }}
@@ -37,6 +36,19 @@ with scoring_run as (
 
 ),
 
+entered as (
+
+    select
+        run_id,
+        started_at,
+        command,
+        as_of,
+        version
+    from {{ this }}
+    where run_id = '{{ run_id() }}'
+
+),
+
 scores as (
 
     select max(as_of) as newest_as_of
@@ -45,13 +57,13 @@ scores as (
 )
 
 select
-    '{{ run_id() }}'::uuid as run_id,
-    {{ utc_literal(entered['started_at']) }} as started_at,
+    entered.run_id,
+    entered.started_at,
     null::timestamptz as ended_at,
-    {{ literal(entered['command']) }} as command,
+    entered.command,
     case
         when scoring_run.backfill_first is null then scoring_run.as_of
-        else {{ utc_literal(entered['as_of']) }}
+        else entered.as_of
     end as as_of,
     null::text as outcome,
     null::integer as exit_code,
@@ -59,7 +71,7 @@ select
     null::text as remedy,
     null::bigint as n_scores,
     null::bigint as n_late_traces,
-    {{ literal(entered['version']) }} as version,
+    entered.version,
     null::text as state_digest,
     now() as published_at,
     scoring_run.latest_as_of as published_until,
@@ -77,3 +89,4 @@ select
     case when scoring_run.backfill_first is not null then scoring_run.as_of end as backfill_reached
 from scoring_run
 cross join scores
+left join entered on true

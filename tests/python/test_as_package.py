@@ -283,7 +283,7 @@ REFUSED = [
     ("models", "+column_types", {"n": "text"}),
     ("models", "+quoting", {"identifier": True}),
     ("models", "+full_refresh", True),
-    ("models", "+meta", {"rewritten": "whole"}),
+    ("models", "+meta", {"range": "as_of"}),
     ("seeds", "+enabled", False),
     ("seeds", "+post-hook", "select 1"),
     ("seeds", "+delimiter", ";"),

@@ -136,7 +136,7 @@ LOCKED = {
         f"alter view {SCHEMA}_intermediate.int_core_identity rename to elsewhere;"
         f"create table {SCHEMA}_intermediate.int_core_identity as table {SCHEMA}_intermediate.elsewhere",
     ),
-    "table that every run recreates": ("int_source_periods", "select"),
+    "full refresh of a table": ("int_source_periods", "select"),
     "full refresh of a seed": ("deferral_outcomes", "select"),
 }
 """What takes a lock that excludes readers, but for a view that has changed: relation, and what to do before."""
@@ -154,11 +154,12 @@ def test_locked_relation_names_the_session_in_the_way(database: Database, case: 
         ).fetchall()[0]
     with open_transaction(database, f"select count(*) from {relation}") as (_, pid):
         options = ["--full-refresh"] if case.startswith("full") else []
+        selected = "+int_scoring_run" if name == "int_source_periods" else name
         outcome = plain_dbt(
             database,
             "build",
             "--select",
-            name,
+            selected,
             *options,
             ciris_lock_wait_seconds=1,
             ciris_allow_rescoring=True,

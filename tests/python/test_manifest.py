@@ -22,22 +22,13 @@ BLOCKING_FROM_A_THRESHOLD_ON = {
 TABLES_WITHOUT_KEY = {
     "stg_cirislens__odd_event_traces": "a trace stands there as often as it was found with later events",
 }
-REWRITTEN = {
-    # Runs enter themselves.
-    "own_row": {"int_runs"},
+REPLACED_WHOLE = {
     # What follows from code, seeds and variables alone.
-    "constant": {
-        *[
-            "int_scoring_parameters",
-            "dim_scoring_parameters",
-            "dim_scoring_windows",
-            "dim_capacity_categories",
-        ],
-    },
+    *["int_scoring_parameters", "dim_scoring_parameters", "dim_scoring_windows", "dim_capacity_categories"],
     # As many rows as agents or deferrals, each of which a run may change.
-    "whole": {"int_agents", "dim_agents", "fct_data_quality", "int_deferral_verdicts"},
+    *["int_agents", "dim_agents", "fct_data_quality", "int_deferral_verdicts"],
     # What describes one run.
-    "anew": {"int_scoring_run", "int_source_periods"},
+    *["int_scoring_run", "int_source_periods"],
 }
 
 
@@ -127,24 +118,20 @@ def test_every_table_has_a_key_and_columns_with_types(manifest: Manifest) -> Non
 
 
 def test_every_increment_finds_its_rows_by_index(manifest: Manifest) -> None:
-    by_rewriting: dict[str | None, set[str]] = {}
+    ranges = {model.name: model.config.meta.get("range") for model in tables(manifest)}
+    assert {name for name, column in ranges.items() if column is None} == REPLACED_WHOLE
     for model in tables(manifest):
-        by_rewriting.setdefault(model.config.meta.get("rewritten"), set()).add(model.name)
-    assert {how: names for how, names in by_rewriting.items() if how} == REWRITTEN
-    for model in tables(manifest):
-        kinds = ("scored_range", "judged_range", "event_range")
-        ranges = [model.config.meta[kind] for kind in kinds if kind in model.config.meta]
-        assert len(ranges) == (model.name in by_rewriting[None]), model.name
-        for column in ranges:
-            first = [columns[0] for columns in index_columns(model) if columns]
-            assert column in first, f"no index of {model.name} begins with {column}"
+        assert model.config.meta.keys() <= {"range", "package_version"}, model.name
+        column = ranges[model.name]
+        first = [columns[0] for columns in index_columns(model) if columns]
+        assert column is None or column in first, f"no index of {model.name} begins with {column}"
 
 
-def test_no_view_reads_what_each_run_makes_anew(manifest: Manifest) -> None:
-    """It would go with its table, and a run skips unchanged views. An ephemeral model may read such a table."""
-    gone = [m.unique_id for m in models(manifest) if m.name in REWRITTEN["anew"] or m.is_ephemeral_model]
+def test_no_view_reads_an_ephemeral_model(manifest: Manifest) -> None:
+    """An ephemeral model may hold the times of a run, and a run skips unchanged views."""
+    ephemeral = {model.unique_id for model in models(manifest) if model.is_ephemeral_model}
     views = [model for model in models(manifest) if model.config.materialized == "replace_view"]
-    assert [view.name for view in views if set(gone) & set(view.depends_on.nodes)] == []
+    assert [view.name for view in views if ephemeral & set(view.depends_on.nodes)] == []
 
 
 def test_what_dbt_writes_down_is_ascii() -> None:

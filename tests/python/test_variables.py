@@ -44,10 +44,6 @@ WRONG: dict[str, tuple[str, list[Any]]] = {
     "ciris_backfill": ("set by ciris-scoring alone", ["", False, {"first": NEWEST}, ["x"], "x"]),
     "ciris_attempt": ("set by ciris-scoring alone", ["", False, {"id": "x"}, ["x"], "x"]),
     "ciris_lock_holder_pid": ("set by ciris-scoring alone", ["", False, "123", ["x"]]),
-    "ciris_unchanged_nodes": (
-        "set by ciris-scoring alone",
-        ["", False, "x", ["seed.ciris_scoring.components"]],
-    ),
 }
 CHECKED_ELSEWHERE = {"ciris_verdict_threshold"}
 REFUSED_ALONE = {

@@ -1,7 +1,7 @@
 {{
   config(
     materialized='replace_range',
-    meta={'judged_range': 'hour_start', 'keeps_views': true},
+    meta={'range': 'hour_start'},
     pre_hook="{{ set_for_heavy_work() }}",
   )
 }}

@@ -1,7 +1,7 @@
 {{
   config(
     materialized='replace_range',
-    meta={'judged_range': 'period_start'},
+    meta={'range': 'period_start'},
     indexes=[{'columns': ['period_start']}],
     pre_hook="{{ set_for_heavy_work() }}",
   )

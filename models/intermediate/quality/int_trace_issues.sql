@@ -1,4 +1,4 @@
-{{ config(materialized='replace_range', meta={'judged_range': 'period_start'}) }}
+{{ config(materialized='replace_range', meta={'range': 'period_start'}) }}
 {#- Grain: one row per agent, period and issue: repairs of traces, and traces set aside (scoring.md §8). A trace whose
     agent is missing, blank or oversized is counted once, as that, whatever else is wrong with it. An outcome that came
     too late is no duplicate; int_late_arrivals counts it. -#}

@@ -1,4 +1,4 @@
-{{ config(materialized='replace_range', meta={'rewritten': 'constant'}) }}
+{{ config(materialized='replace_range', tags='ciris_static') }}
 {#- Grain: one row per parameter, from the definitions, so that Python and people read what SQL used. -#}
 {% for name, definition in scoring_parameter_definitions().items() %}
 {%- set default_text = scoring_parameter_text(name, definition['default']) %}

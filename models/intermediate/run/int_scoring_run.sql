@@ -1,8 +1,7 @@
 {{
   config(
     materialized='replace_range',
-    meta={'rewritten': 'anew'},
-    post_hook=["{{ refuse_other_parameters(this) }}", "{{ refuse_larger_lookback(this) }}"],
+    post_hook="{{ refuse_rescoring(this) }}",
   )
 }}
 {#- Grain: one row, the run at work or the last one. Everything incremental descends from it, so one as-of and one

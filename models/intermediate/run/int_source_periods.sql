@@ -1,4 +1,4 @@
-{{ config(materialized='replace_range', meta={'rewritten': 'anew'}) }}
+{{ config(materialized='replace_range') }}
 {#- Which periods of the lookback have changed since the last whole run judged them; the others need not be judged again
     (scoring.md §9). Read before anything is judged, so that rows that arrive meanwhile are a change for the next run.
     Grain and key: period of the lookback, also without traces, since its last one may be gone. row_versions is null

@@ -1,7 +1,7 @@
 {{
   config(
     materialized='replace_range',
-    meta={'judged_range': 'traced_at'},
+    meta={'range': 'traced_at'},
     indexes=[{'columns': ['agent_id_hash', 'traced_at']}, {'columns': ['kind', 'traced_at']}],
     pre_hook="{{ set_for_heavy_work() }}",
   )

@@ -1,4 +1,4 @@
-{{ config(materialized='replace_range', meta={'rewritten': 'whole', 'keeps_views': true}) }}
+{{ config(materialized='replace_range') }}
 {#- Every agent with a trace that counts (scoring.md §1), and a label of its own that stays: the name of its first trace
     and the beginning of its hash. Of agents that share both, all but the first have the whole hash and a number. Grain
     and key: agent. Nothing is null. -#}

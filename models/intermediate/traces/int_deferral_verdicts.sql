@@ -1,7 +1,6 @@
 {{
   config(
     materialized='replace_range',
-    meta={'rewritten': 'whole', 'keeps_views': true, 'in_parallel': true, 'only_differences': true},
     indexes=[{'columns': ['agent_id_hash']}],
     pre_hook="{{ set_for_heavy_work() }}",
   )

@@ -1,7 +1,7 @@
 {{
   config(
     materialized='replace_range',
-    meta={'judged_range': 'traced_at', 'keeps_views': true, 'in_parallel': true},
+    meta={'range': 'traced_at'},
     pre_hook="{{ set_for_heavy_work(costly_rows=true) }}",
   )
 }}

@@ -1,7 +1,7 @@
 {{
   config(
     materialized='replace_range',
-    meta={'judged_range': 'traced_at', 'keeps_views': true, 'in_parallel': true},
+    meta={'range': 'traced_at'},
     indexes=[{'columns': ['agent_id_hash', 'traced_at']}, {'columns': ['delivery_hash', 'traced_at']}],
     pre_hook=["{{ forget_other_readings(ref('int_source_periods')) }}", "{{ set_for_heavy_work(costly_rows=true) }}"],
   )

@@ -1,7 +1,7 @@
 {{
   config(
     materialized='replace_range',
-    meta={'event_range': 'last_event_at'},
+    meta={'range': 'last_event_at'},
     indexes=[{'columns': ['last_event_at']}],
     pre_hook="{{ set_for_heavy_work() }}",
   )

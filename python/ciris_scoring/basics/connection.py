@@ -130,23 +130,29 @@ def connect(project: Project, *, writes: bool = False) -> Iterator[psycopg.Conne
         connection = psycopg.connect(**options, autocommit=True)
     except psycopg.OperationalError as error:
         raise _login_error(project, error) from error
-    with connection:
-        try:
-            refuse_shared_sessions(
-                connection, lambda: psycopg.connect(**options, autocommit=True), where(project)
+    with connection, errors_in_words(project):
+        refuse_shared_sessions(
+            connection, lambda: psycopg.connect(**options, autocommit=True), where(project)
+        )
+        if connection.info.server_version < OLDEST_POSTGRESQL * 10_000:
+            raise DatabaseError(
+                f"{where(project)} is PostgreSQL {connection.info.parameter_status('server_version')}; "
+                f"the project needs {OLDEST_POSTGRESQL} or newer."
             )
-            if connection.info.server_version < OLDEST_POSTGRESQL * 10_000:
-                raise DatabaseError(
-                    f"{where(project)} is PostgreSQL {connection.info.parameter_status('server_version')}; "
-                    f"the project needs {OLDEST_POSTGRESQL} or newer."
-                )
-            prepare_session(connection, project)
-            if writes:
-                _refuse_standby(connection, project)
-            _check_encoding(connection, project)
-            yield connection
-        except psycopg.Error as error:
-            raise _database_error(project, error) from error
+        prepare_session(connection, project)
+        if writes:
+            _refuse_standby(connection, project)
+        _check_encoding(connection, project)
+        yield connection
+
+
+@contextlib.contextmanager
+def errors_in_words(project: Project) -> Iterator[None]:
+    """Turn whatever the database refuses inside the block into a DatabaseError."""
+    try:
+        yield
+    except psycopg.Error as error:
+        raise _database_error(project, error) from error
 
 
 def connection_options(credentials: Any) -> dict[str, Any]:

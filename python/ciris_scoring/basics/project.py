@@ -34,9 +34,7 @@ PARSED_VARIABLES = frozenset(
 )
 """Our variables that decide how dbt parses the project; the others only change its SQL."""
 
-SET_BY_US = frozenset(
-    f"{PREFIX}{name}" for name in ("attempt", "backfill", "lock_holder_pid", "unchanged_nodes")
-)
+SET_BY_US = frozenset(f"{PREFIX}{name}" for name in ("attempt", "backfill", "lock_holder_pid"))
 """Variables that the command line sets, and nobody else."""
 
 

@@ -12,9 +12,7 @@ from pathlib import Path
 import click
 import psycopg
 
-from ciris_scoring.basics.connection import connect
 from ciris_scoring.basics.errors import CommandFailed, InputError
-from ciris_scoring.basics.project import Project
 from ciris_scoring.basics.relations import Relations
 from ciris_scoring.basics.terminal import say
 from ciris_scoring.job.run_log import Attempt
@@ -89,7 +87,7 @@ class AfterRun:
         if tables is not None:
             click.echo(tables)
 
-    def hand_on(self, project: Project, relations: Relations) -> None:
+    def hand_on(self, connection: psycopg.Connection, relations: Relations) -> None:
         """Write the report, and start the command where there are new alerts.
 
         :raises CirisError: one of them failed; the scores are published.
@@ -97,9 +95,7 @@ class AfterRun:
         if self.report_file is not None:
             from ciris_scoring.serve import report
 
-            with connect(project) as connection:
-                text = report.read_report(connection, relations, None, json=False)
-            report.write(text, self.report_file)
+            report.write(report.read_report(connection, relations, None, json=False), self.report_file)
             say(f"The report is in {self.report_file}.")
         if self.alert_command is not None and self.new_alerts:
             self._start(self.alert_command)

@@ -1,7 +1,7 @@
 """A run as a build of a parsed project, with a line of progress for each finished node."""
 
 import gc
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping, Sequence
 from threading import Lock
 from typing import Any
 
@@ -12,7 +12,6 @@ from ciris_scoring.basics.project import PREFIX, Project
 from ciris_scoring.basics.relations import PACKAGE, relations_of
 from ciris_scoring.basics.terminal import coloured, printable, say
 
-_UNCHANGED = "ciris_unchanged"
 _SHOWN = {
     "success": "ok",
     "pass": "ok",
@@ -40,37 +39,28 @@ class DbtBuild:
         gc.set_threshold(20_000)
 
     def build(
-        self, run_variables: Mapping[str, Any], full_refresh: bool = False, unchanged: Collection[str] = ()
+        self, run_variables: Mapping[str, Any], full_refresh: bool = False, left_out: Sequence[str] = ()
     ) -> None:
         """Build and test the project, without unit tests, which no data can break.
 
         :param run_variables: variables of this run alone, without their prefix, beside those of the command line.
         :param full_refresh: rebuild incremental models from nothing.
-        :param unchanged: unique ids of nodes to skip. Their tests of data still run.
+        :param left_out: nodes to skip, in dbt's words.
         :raises DbtFailed: names the first node that failed, dbt's message, and what to do.
         """
-        if unchanged:
-            self._mark(unchanged)
         command = [
             *("build", "--select", f"package:{PACKAGE}"),
-            # By a mark, because dbt looks through all nodes for each name that it is given.
-            *(("--exclude", f"tag:{_UNCHANGED}") if unchanged else ()),
+            *(("--exclude", *left_out) if left_out else ()),
             # Tests of this package only, those of skipped nodes too; other projects' tests on the marts stay out.
             *("--indirect-selection", "empty"),
             *("--exclude-resource-type", "unit_test", "--exclude-resource-type", "exposure"),
             *(["--full-refresh"] if full_refresh else ()),
         ]
-        of_this_run = {**run_variables, "unchanged_nodes": list(unchanged)}
         variables = {
             **self.project.cli_vars,
-            **{f"{PREFIX}{name}": value for name, value in of_this_run.items()},
+            **{f"{PREFIX}{name}": value for name, value in run_variables.items()},
         }
         invoke(self.project, command, variables, manifest=self.manifest, callbacks=[_Progress()])
-
-    def _mark(self, unchanged: Collection[str]) -> None:
-        for node in self.manifest.nodes.values():
-            others = [tag for tag in node.tags if tag != _UNCHANGED]
-            node.tags = [*others, _UNCHANGED] if node.unique_id in unchanged else others
 
 
 class _Progress:

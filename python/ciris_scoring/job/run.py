@@ -1,6 +1,7 @@
 """A run: one dbt build under the lock, then the fleet table."""
 
 import time
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
@@ -18,9 +19,9 @@ from ciris_scoring.basics.terminal import say as report
 from ciris_scoring.job.after_run import AfterRun
 from ciris_scoring.job.backfill import plan_backfill, unfinished_run
 from ciris_scoring.job.dbt_build import DbtBuild
-from ciris_scoring.job.leave_out import state_digest, unchanged_digest, unchanged_nodes
 from ciris_scoring.job.rights import check_rights
 from ciris_scoring.job.run_log import Attempt, logged
+from ciris_scoring.job.static import SELECTION, digest_to_skip_by, state_digest
 from ciris_scoring.job.waits import waits_are_said
 
 
@@ -42,33 +43,54 @@ def run(
     :returns: the as-of that was scored, and where the project's models are.
     :raises CirisError: something expected went wrong; what was published before is as it was.
     """
-    started = time.monotonic()
     after_run = after_run or AfterRun(Attempt("full_refresh" if full_refresh else "run"))
-    attempt = after_run.attempt
-    attempt.as_of = moment = resolve_as_of(project, as_of)
+    moment = resolve_as_of(project, as_of)
+
+    def score(connection: psycopg.Connection, build: DbtBuild, pid: int) -> datetime:
+        place = build.relations.marts_schema
+        report(f"Scoring {project.source_schema} into {place} as of {as_of_time.text(moment)}.")
+        variables = run_variables(moment, pid, after_run.attempt)
+        if allow_rescoring:
+            variables["allow_rescoring"] = True
+        _build(connection, build, variables, after_run.attempt, full_refresh)
+        return moment
+
+    def remarks(connection: psycopg.Connection, relations: Relations) -> list[str]:
+        return empty_sources(connection, project, moment) + _late_remarks(connection, relations)
+
+    return moment, _run(project, moment, after_run, score, remarks)
+
+
+def _run(
+    project: Project,
+    as_of: datetime,
+    after_run: AfterRun,
+    score: Callable[[psycopg.Connection, DbtBuild, int], datetime],
+    remarks: Callable[[psycopg.Connection, Relations], list[str]] = lambda *_: [],
+) -> Relations:
+    """Score on one connection, which holds the lock, and do what is to be done at the end.
+
+    :param as_of: up to which the run is to score.
+    :param score: gets the connection, the parsed project and the pid that holds the lock; returns the as-of to show.
+    :param remarks: lines to say after the fleet table.
+    :returns: where the project's models are.
+    """
+    started = time.monotonic()
+    after_run.attempt.as_of = as_of
     build = DbtBuild(project)
-    with (
-        waits_are_said(project),
-        logged(project, build.relations, attempt),
-        connect(project) as connection,
-    ):
-        after_run.read_alerts(connection, build.relations)
-        check_rights(connection, project, build.relations)
-        with run_lock(connection, project.schema, report) as pid:
-            place = build.relations.marts_schema
-            report(f"Scoring {project.source_schema} into {place} as of {as_of_time.text(moment)}.")
-            variables = run_variables(moment, pid, attempt)
-            if allow_rescoring:
-                variables["allow_rescoring"] = True
-            _build(connection, build, variables, attempt, full_refresh)
-    with connect(project) as connection:
-        after_run.show_fleet(connection, build.relations, moment)
-        remarks = empty_sources(connection, project, moment) + _late_remarks(connection, build.relations)
-        for line in remarks:
+    relations = build.relations
+    with waits_are_said(project), connect(project, writes=True) as connection:
+        with logged(connection, project, relations, after_run.attempt):
+            after_run.read_alerts(connection, relations)
+            check_rights(connection, project, relations)
+            with run_lock(connection, project.schema, report) as pid:
+                moment = score(connection, build, pid)
+        after_run.show_fleet(connection, relations, moment)
+        for line in remarks(connection, relations):
             report(line)
-    after_run.hand_on(project, build.relations)
+        after_run.hand_on(connection, relations)
     report(f"Done in {time.monotonic() - started:.0f} s.")
-    return moment, build.relations
+    return relations
 
 
 def run_variables(moment: datetime, pid: int, attempt: Attempt) -> dict[str, Any]:
@@ -84,10 +106,10 @@ def _build(
     attempt: Attempt,
     full_refresh: bool = False,
 ) -> None:
-    """Build once, without unchanged nodes. If the server has gone away, the hint says so."""
-    digest = None if full_refresh else unchanged_digest(connection, build, attempt)
+    """Build once, without static nodes that are unchanged. If the server has gone away, the hint says so."""
+    before = None if full_refresh else digest_to_skip_by(connection, build, attempt)
     try:
-        build.build(variables, full_refresh, [] if digest is None else unchanged_nodes(build.manifest))
+        build.build(variables, full_refresh, SELECTION if before else ())
     except DbtFailed as error:
         try:
             connection.execute("select")
@@ -95,7 +117,7 @@ def _build(
             raise DbtFailed(error.message, LOST_HINT) from error
         raise
     # The old digest, if nodes were skipped: a later change of them must not go unseen.
-    attempt.state_digest = digest or state_digest(connection, build)
+    attempt.state_digest = before or state_digest(connection, build)
 
 
 def run_backfill(
@@ -119,7 +141,6 @@ def run_backfill(
     :param after_run: what to do at the end. [default: print the fleet table]
     :raises CirisError: something expected went wrong; the steps before are published, the same command goes on.
     """
-    started = time.monotonic()
     if project.variables.get("as_of") is not None:
         raise InputError(
             "--from and --to name the as-ofs, so the variable ciris_as_of has no meaning here.",
@@ -133,45 +154,34 @@ def run_backfill(
         as_of_time.resolve(last, period, now, "--to", earliest),
     )
     after_run = after_run or AfterRun(Attempt("backfill"))
-    attempt = after_run.attempt
-    attempt.as_of = range_[1]
-    build = DbtBuild(project)
-    with (
-        waits_are_said(project),
-        logged(project, build.relations, attempt),
-        connect(project) as connection,
-    ):
-        after_run.read_alerts(connection, build.relations)
-        check_rights(connection, project, build.relations)
-        with run_lock(connection, project.schema, report) as pid:
-            unfinished = unfinished_run(connection, build.relations)
-            if unfinished is not None:
-                moment = as_of_time.text(unfinished)
-                report(f"The run as of {moment} did not end: it comes first.")
-                variables = run_variables(unfinished, pid, attempt)
-                _build(connection, build, variables, attempt)
-            backfill = plan_backfill(
-                connection,
-                project,
-                build.relations,
-                *range_,
-                step_days=step_days,
-                allow_rescoring=allow_rescoring,
-                restart=restart,
-            )
-            n_steps = len(backfill.steps)
-            verb = "Going on with" if backfill.is_resumed else "Scoring"
-            first_text, last_text = as_of_time.text(backfill.first), as_of_time.text(backfill.last)
-            report(f"{verb} the as-ofs from {first_text} to {last_text}: {n_steps} steps.")
-            for number, step in enumerate(backfill.steps, 1):
-                report(f"Step {number} of {n_steps}: {step}.")
-                variables = run_variables(step.as_of, pid, attempt) | backfill.variables(step)
-                full_refresh = backfill.is_from_nothing and number == 1
-                _build(connection, build, variables, attempt, full_refresh)
-    with connect(project) as connection:
-        after_run.show_fleet(connection, build.relations, backfill.last)
-    after_run.hand_on(project, build.relations)
-    report(f"Done in {time.monotonic() - started:.0f} s.")
+
+    def score(connection: psycopg.Connection, build: DbtBuild, pid: int) -> datetime:
+        attempt = after_run.attempt
+        unfinished = unfinished_run(connection, build.relations)
+        if unfinished is not None:
+            moment = as_of_time.text(unfinished)
+            report(f"The run as of {moment} did not end: it comes first.")
+            _build(connection, build, run_variables(unfinished, pid, attempt), attempt)
+        backfill = plan_backfill(
+            connection,
+            project,
+            build.relations,
+            *range_,
+            step_days=step_days,
+            allow_rescoring=allow_rescoring,
+            restart=restart,
+        )
+        n_steps = len(backfill.steps)
+        verb = "Going on with" if backfill.is_resumed else "Scoring"
+        first_text, last_text = as_of_time.text(backfill.first), as_of_time.text(backfill.last)
+        report(f"{verb} the as-ofs from {first_text} to {last_text}: {n_steps} steps.")
+        for number, step in enumerate(backfill.steps, 1):
+            report(f"Step {number} of {n_steps}: {step}.")
+            variables = run_variables(step.as_of, pid, attempt) | backfill.variables(step)
+            _build(connection, build, variables, attempt, backfill.is_from_nothing and number == 1)
+        return backfill.last
+
+    _run(project, range_[1], after_run, score)
 
 
 def resolve_as_of(project: Project, given: str | None) -> datetime:

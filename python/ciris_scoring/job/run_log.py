@@ -1,10 +1,11 @@
-"""The log of runs; its mart is fct_scoring_runs.
+"""The one writer of the log of runs; its mart is fct_scoring_runs.
 
-A run logs its beginning and end on its own connection, so that refused, failed and killed runs are known too.
+A run logs its beginning and its end, so that refused, failed and killed runs are known too. Plain dbt does so in its
+own session: macros/checks/run_log.sql gets the statement from here.
 """
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from importlib.metadata import version
@@ -14,7 +15,7 @@ from uuid import UUID, uuid4
 import psycopg
 from psycopg import sql
 
-from ciris_scoring.basics.connection import connect, has_right, one_row
+from ciris_scoring.basics.connection import connect, errors_in_words, has_right, one_row
 from ciris_scoring.basics.errors import (
     INTERRUPTED,
     CirisError,
@@ -61,64 +62,76 @@ class Attempt:
 
 
 @contextlib.contextmanager
-def logged(project: Project, relations: Relations, attempt: Attempt) -> Iterator[None]:
+def logged(
+    connection: psycopg.Connection, project: Project, relations: Relations, attempt: Attempt
+) -> Iterator[None]:
     """Log a run, and at the end its outcome. Without a log, or the right to write it, the run goes on.
 
-    :raises CirisError: what the block raises, and what :func:`connect` does.
+    :raises CirisError: what the block raises.
     """
-    with connect(project, writes=True) as connection:
-        check_ownership(connection, relations)
-        [attempt.started_at] = one_row(connection.execute("select now()"))
-        _enter(connection, relations, attempt)
+    check_ownership(connection, relations)
+    [attempt.started_at] = one_row(connection.execute("select now()"))
+    _enter(connection, relations, attempt)
     try:
-        yield
+        with errors_in_words(project):
+            yield
         attempt.outcome, attempt.exit_code = "published", 0
     except BaseException as error:
         attempt.end_with(error)
         raise
     finally:
-        _enter_the_end(project, relations, attempt)
-
-
-def _enter_the_end(project: Project, relations: Relations, attempt: Attempt) -> None:
-    try:
-        with connect(project) as connection:
-            [attempt.ended_at] = one_row(connection.execute("select now()"))
-            if attempt.outcome == "published":
-                attempt.n_scores, attempt.n_late_traces = _published(connection, relations, attempt)
-            _enter(connection, relations, attempt)
-    except DatabaseError as error:
-        say(f"The log of runs could not be written: {one_line(error.message)}")
-
-
-def _published(connection: psycopg.Connection, relations: Relations, attempt: Attempt) -> tuple[int, int]:
-    """Count the scores that the run wrote, and the traces after it that came, or got an outcome, too late."""
-    query = sql.SQL(
-        """
-        select
-            (select count(*) from {} where scored_at >= %s),
-            (select coalesce(sum(n), 0)::bigint from {} where issue in ('late_trace', 'late_outcome'))
-        """
-    ).format(relations["fct_capacity_scores"], relations["fct_data_quality"])
-    n_scores, n_late_traces = one_row(connection.execute(query, [attempt.started_at]))
-    return n_scores, n_late_traces
+        try:
+            # Where the server has cut the connection off, another one may succeed.
+            with (
+                connect(project) if connection.closed else contextlib.nullcontext(connection) as alive,
+                errors_in_words(project),
+            ):
+                [attempt.ended_at] = one_row(alive.execute("select now()"))
+                _enter(alive, relations, attempt)
+        except DatabaseError as error:
+            say(f"The log of runs could not be written: {one_line(error.message)}")
 
 
 def _enter(connection: psycopg.Connection, relations: Relations, attempt: Attempt) -> None:
     """Write the known columns of the run's row; the first run makes the table."""
-    if not has_right(connection, *relations.places["int_runs"], "insert"):
-        return
-    row: dict[str, Any] = {name: value for name, value in asdict(attempt).items() if value is not None}
-    for name in row.keys() & {"message", "remedy"}:
-        row[name] = one_line(row[name]).replace("\0", "")
-    columns = [sql.Identifier(name) for name in row]
-    query = sql.SQL(
-        "insert into {} ({}) values ({}) on conflict (run_id) do update set ({}) = row({})"
+    if has_right(connection, *relations.places["int_runs"], "insert"):
+        names = ("int_runs", "fct_capacity_scores", "fct_data_quality")
+        statement = entry(asdict(attempt), *(relations[name] for name in names))
+        for counts in connection.execute(statement).fetchall():
+            attempt.n_scores, attempt.n_late_traces = counts
+
+
+def entry(
+    row: Mapping[str, Any], log: sql.Composable, scores: sql.Composable, quality: sql.Composable
+) -> sql.Composed:
+    """Return the statement that writes the known columns of a run's row, unless it has its outcome.
+
+    A run that published gets the number of scores that it wrote, and that of traces after it that came, or got an
+    outcome, too late; the statement returns both.
+
+    :param row: values by column; null ones are unknown.
+    :param log: relation of ``int_runs``; then ``fct_capacity_scores`` and ``fct_data_quality``.
+    """
+    values: dict[str, sql.Composable] = {
+        name: sql.Literal(one_line(value).replace("\0", "") if name in ("message", "remedy") else value)
+        for name, value in row.items()
+        if value is not None
+    }
+    if row.get("outcome") == "published":
+        values["n_scores"] = sql.SQL(
+            "(select count(*) from {} where scored_at >= (select started_at from {} where run_id = {}))"
+        ).format(scores, log, values["run_id"])
+        values["n_late_traces"] = sql.SQL(
+            "(select coalesce(sum(n), 0)::bigint from {} where issue in ('late_trace', 'late_outcome'))"
+        ).format(quality)
+    columns = [sql.Identifier(name) for name in values]
+    return sql.SQL(
+        "insert into {} as entered ({}) values ({}) on conflict (run_id) do update set ({}) = row({})"
+        " where entered.outcome is null returning n_scores, n_late_traces"
     ).format(
-        relations["int_runs"],
+        log,
         sql.SQL(", ").join(columns),
-        sql.SQL(", ").join(map(sql.Placeholder, row)),
+        sql.SQL(", ").join(values.values()),
         sql.SQL(", ").join(columns),
         sql.SQL(", ").join(sql.SQL("excluded.{}").format(column) for column in columns),
     )
-    connection.execute(query, row)

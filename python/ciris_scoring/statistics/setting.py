@@ -1,7 +1,8 @@
 """What limits are computed with, whatever the data."""
 
+import json
 from datetime import datetime, timedelta
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from psycopg import sql
 
@@ -40,12 +41,11 @@ def read_setting(session: Session, parameters: sql.SQL, windows: sql.SQL, run: s
     :raises StepError: a parameter is missing or not what it should be.
     """
     texts = dict(session.rows(sql.SQL("select parameter_name, parameter_value from {}").format(parameters)))
-    values: dict[str, float | int | bool] = {}
-    for name, default in Parameters._field_defaults.items():
-        text = texts.get(name) or ""
+    values: dict[str, Any] = {}
+    for name in Parameters._fields:
         try:
-            values[name] = _is_true(text) if isinstance(default, bool) else type(default)(text)
-        except ValueError as error:
+            values[name] = json.loads(texts[name] or "")
+        except (KeyError, ValueError) as error:
             raise StepError(
                 f"int_scoring_parameters: {name} is {texts.get(name, 'missing')!r}, which the statistics cannot "
                 "use. Build it again: dbt build --select int_scoring_parameters"
@@ -61,15 +61,9 @@ def read_setting(session: Session, parameters: sql.SQL, windows: sql.SQL, run: s
         )
     )
     return Setting(
-        Parameters(**values),  # type: ignore[arg-type]
+        Parameters(**values),
         tuple(Window(*row) for row in rows),
         PERIODS[scoring_period],
         as_of,
         cutoff,
     )
-
-
-def _is_true(text: str) -> bool:
-    if text not in ("true", "false"):
-        raise ValueError(text)
-    return text == "true"

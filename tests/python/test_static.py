@@ -1,4 +1,4 @@
-"""What a daily run leaves as the last one built it, and what makes it build all again."""
+"""Which static nodes a daily run skips, and what makes it build all again."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from dbt.contracts.graph.nodes import ParsedNode
 from ciris_scoring.basics.connection import connect
 from ciris_scoring.basics.project import load_project
 from ciris_scoring.job.dbt_build import DbtBuild
-from ciris_scoring.job.leave_out import lasting_nodes, state_digest, unchanged_digest
 from ciris_scoring.job.run_log import Attempt
+from ciris_scoring.job.static import digest_to_skip_by, is_static, state_digest
 from ciris_scoring.lab.embedded import SCHEMA, Server
 from ciris_scoring.project_files import copy_project
 from conftest import REPOSITORY, Database
@@ -25,7 +25,7 @@ from test_gate import NO_TRIGGER, RUN_TIMES, trigger
 
 BEFORE, NEWEST = "2026-06-14T00:00:00Z", "2026-06-15T00:00:00Z"
 INTERMEDIATE = f"{SCHEMA}_intermediate"
-LEFT = {
+SKIPPED = {
     *["scoring_windows", "capacity_categories", "deferral_outcomes", "components"],
     *["nulls_and_ranges_of_scoring_windows", "nulls_and_ranges_of_capacity_categories"],
     *["nulls_and_ranges_of_deferral_outcomes", "nulls_and_ranges_of_components"],
@@ -39,7 +39,7 @@ LEFT = {
     *["fct_trace_verdicts", "fct_factor_components", "fct_score_attribution", "fct_score_comparisons"],
     *["fct_score_changes", "fct_scoring_runs", "fct_deferral_verdicts"],
 }
-"""What a second run leaves out: the nodes of dbt, tests among them."""
+"""What a second run skips: the nodes of dbt, tests among them."""
 
 
 @dataclass
@@ -85,24 +85,24 @@ def executed(result: Result) -> set[str]:
     return {found[1] for found in re.finditer(r"^ +\d+ of \d+ .* s  .*?(\w+)$", result.stderr, re.MULTILINE)}
 
 
-def is_left(connection: psycopg.Connection, build: DbtBuild) -> bool:
-    """Whether a run would leave what is unchanged."""
-    return unchanged_digest(connection, build, Attempt("run")) is not None
+def skips(connection: psycopg.Connection, build: DbtBuild) -> bool:
+    """Whether a run would skip static nodes."""
+    return digest_to_skip_by(connection, build, Attempt("run")) is not None
 
 
-def test_a_second_run_leaves_what_cannot_have_changed_and_publishes_the_same(states, database):
+def test_a_second_run_skips_static_nodes_and_publishes_the_same(states, database):
     before = {row[:2]: row for row in built(database)}
-    assert executed(run(database, as_of=NEWEST)) == states.nodes - LEFT
+    assert executed(run(database, as_of=NEWEST)) == states.nodes - SKIPPED
     assert marts(database, without=RUN_TIMES) == states.expected
     after = {row[:2]: row for row in built(database)}
     assert {
-        name for schema, name in before if name in LEFT and after[schema, name] != before[schema, name]
+        name for schema, name in before if name in SKIPPED and after[schema, name] != before[schema, name]
     } == set()
 
 
-def test_what_is_left_says_nothing_of_a_run(database, build, monkeypatch):
+def test_static_nodes_say_nothing_of_a_run(database, build, monkeypatch):
     """Its SQL is the same whatever the as-of, and whatever the run before it has left."""
-    names = [build.manifest.nodes[node].name for node in lasting_nodes(build.manifest)]
+    names = [node.name for node in build.manifest.nodes.values() if is_static(node)]
 
     def compiled(as_of: str) -> dict[str, str]:
         written: dict[str, str] = {}
@@ -131,8 +131,6 @@ CHANGES = {
     "a table that was renamed below a view": f"""
         alter table {INTERMEDIATE}.int_windows rename to elsewhere;
         create table {INTERMEDIATE}.int_windows (like {INTERMEDIATE}.elsewhere including all)""",
-    "a constant table": f"update {SCHEMA}.dim_capacity_categories set label = 'well'",
-    "a seed": f"delete from {INTERMEDIATE}.deferral_outcomes",
     "a column of the log of runs": f"alter table {INTERMEDIATE}.int_runs drop column remedy cascade",
     "a right": f"grant select on {SCHEMA}.fct_score_changes to public",
     "another column of a source": "alter table cirislens.covenant_traces add column further text",
@@ -148,23 +146,21 @@ CHANGES = {
     "a publication of plain dbt": f"""
         insert into {INTERMEDIATE}.int_runs (run_id, started_at, command, outcome, published_at)
         values (gen_random_uuid(), now(), 'dbt', 'published', now())""",
+    "a run that was refused, which may have written parameters": f"""
+        insert into {INTERMEDIATE}.int_runs (run_id, started_at, command, outcome)
+        values (gen_random_uuid(), now(), 'run', 'refused')""",
     "no log": f"drop table {INTERMEDIATE}.int_runs cascade",
 }
 
 
 def test_a_change_in_the_database_has_all_built(build):
     with connect(build.project) as connection:
-        assert is_left(connection, build)
+        assert skips(connection, build)
         for name, change in CHANGES.items():
             with connection.transaction(force_rollback=True):
                 connection.execute(change)
-                assert not is_left(connection, build), name
-        assert is_left(connection, build)
-        connection.execute(
-            f"insert into {INTERMEDIATE}.int_runs (run_id, started_at, command, outcome)"
-            " values (gen_random_uuid(), now(), 'run', 'refused')"
-        )
-        assert is_left(connection, build), "a run that was refused has changed nothing"
+                assert not skips(connection, build), name
+        assert skips(connection, build)
 
 
 def test_a_change_of_code_or_variables_has_all_built(database, tmp_path, monkeypatch):
@@ -207,18 +203,18 @@ def test_a_run_that_dies_after_a_view_was_dropped_is_healed_by_the_next(states, 
 
 
 def test_a_view_that_goes_while_a_run_is_at_work_is_there_after_the_next(states, database):
-    """After all tests of it: it was left out, and its absence is not taken for what the run has left."""
+    """After all tests of it: it was skipped, and its absence is not taken for what the run has left."""
     drop = f"""
         if new.published_at is not null then drop view if exists {SCHEMA}.fct_factor_components; end if; return new;"""
     with database.connect() as connection:
         connection.execute(trigger("_intermediate.int_runs", drop))
-        assert executed(run(database, as_of=NEWEST)) == states.nodes - LEFT
+        assert executed(run(database, as_of=NEWEST)) == states.nodes - SKIPPED
         connection.execute(NO_TRIGGER)
     assert executed(run(database, as_of=NEWEST)) == states.nodes
     assert marts(database, without=RUN_TIMES) == states.expected
 
 
-def test_plain_dbt_may_go_on_after_a_run_that_left_something(states, database):
+def test_plain_dbt_may_go_on_after_a_run_that_skipped_static_nodes(states, database):
     """The Python model dies, and somebody brings the run to its end by hand, with all that is after it."""
     with database.connect() as connection:
         connection.execute(trigger("_intermediate.int_windows", "raise exception 'the disk is full';"))

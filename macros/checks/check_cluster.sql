@@ -1,10 +1,4 @@
-{#- Before anything is built: is the cluster fit? -#}
-{% macro check_distribution() %}
-  {%- if is_distributed() -%} {%- do check_cluster() -%} {%- endif -%}
-  {%- do check_places() -%}
-{% endmacro %}
-
-{#- The extension, and sources that our tables can be placed beside. -#}
+{#- Before anything is built: is the cluster fit? The extension, and sources that our tables can be placed beside. -#}
 {% macro check_cluster() %}
   {%- if run_query("select to_regproc('create_distributed_table')")[0][0] is none -%}
     {{ refuse(

@@ -1,0 +1,118 @@
+"""Skips static nodes, which no data change, while the project and they are as the last run left them.
+
+Static are seeds, views, and whatever has the tag ciris_static.
+"""
+
+import json
+from hashlib import md5
+from importlib.metadata import version
+from typing import Any
+
+import psycopg
+from psycopg import sql
+
+from ciris_scoring.basics.connection import has_right
+from ciris_scoring.basics.project import PREFIX, SET_BY_US
+from ciris_scoring.basics.relations import PACKAGE, Relations
+from ciris_scoring.basics.source_schema import ENGINE_TABLES
+from ciris_scoring.job.dbt_build import DbtBuild
+from ciris_scoring.job.for_macros import CONSTANTS
+from ciris_scoring.job.run_log import Attempt
+
+TAG = "ciris_static"
+SELECTION = (f"tag:{TAG}", "config.materialized:replace_view", "resource_type:seed")
+"""Static nodes, in dbt's words."""
+VARIABLES_OF_ONE_RUN = SET_BY_US | {f"{PREFIX}allow_rescoring", f"{PREFIX}as_of"}
+"""Variables that differ from run to run; no static node depends on them."""
+
+_RELATIONS = """
+select
+    n.nspname,
+    c.relname,
+    c.relkind,
+    c.relacl::text,
+    case when c.relkind = 'v' then pg_get_viewdef(c.oid) end,
+    array(
+        select format('%%s %%s %%s', a.attname, format_type(a.atttypid, a.atttypmod), a.attnotnull)
+        from pg_attribute as a
+        where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped
+        order by a.attnum
+    ),
+    array(select p.relkind from pg_partition_tree(c.oid) as t join pg_class as p on p.oid = t.relid order by 1)
+from unnest(%s::text[], %s::text[]) as wanted (schema_name, relation_name)
+join pg_namespace as n on n.nspname = wanted.schema_name
+join pg_class as c on c.relnamespace = n.oid and c.relname = wanted.relation_name
+order by 1, 2
+"""
+
+
+def digest_to_skip_by(connection: psycopg.Connection, build: DbtBuild, attempt: Attempt) -> str | None:
+    """Return the digest of the last run if that published and it still holds: then the next one may skip static nodes.
+
+    :param attempt: the next run; in a backfill, its previous step was the last run.
+    """
+    known = attempt.state_digest or _digest_of_last_run(connection, build.relations, attempt)
+    return known if known is not None and known == state_digest(connection, build) else None
+
+
+def state_digest(connection: psycopg.Connection, build: DbtBuild) -> str | None:
+    """Return a digest of the static relations and of what decides them; None if one does not exist.
+
+    That is files, target, environment variables, versions, constants, variables and columns of the sources.
+    """
+    project, manifest = build.project, build.manifest
+    nodes = [node for node in manifest.nodes.values() if is_static(node)]
+    static = _described(connection, [node.schema for node in nodes], [node.alias for node in nodes])
+    if len(static) < len(nodes):
+        return None
+    tables = sorted({*project.source_tables.values(), *ENGINE_TABLES})
+    state = [
+        sorted((name, file.checksum.checksum) for name, file in manifest.files.items()),
+        manifest.state_check.to_dict(),
+        manifest.env_vars,
+        version("ciris-scoring"),
+        repr(CONSTANTS),
+        sorted(
+            (name, value)
+            for name, value in {
+                **project.cli_vars,
+                **{f"{PREFIX}{name}": value for name, value in project.variables.items()},
+            }.items()
+            if name not in VARIABLES_OF_ONE_RUN
+        ),
+        _described(connection, [project.source_schema] * len(tables), tables),
+        static,
+    ]
+    return md5(json.dumps(state, default=str).encode()).hexdigest()
+
+
+def is_static(node: Any) -> bool:
+    """Whether a node of the manifest is a static relation."""
+    return node.package_name == PACKAGE and (
+        node.resource_type == "seed"
+        or (
+            node.resource_type == "model" and (TAG in node.tags or node.config.materialized == "replace_view")
+        )
+    )
+
+
+def _digest_of_last_run(connection: psycopg.Connection, relations: Relations, attempt: Attempt) -> str | None:
+    """The digest that the last run left; None if it did not publish, or was one of plain dbt."""
+    if not has_right(connection, *relations.places["int_runs"]):
+        return None
+    query = sql.SQL(
+        """
+        select case when outcome = 'published' then state_digest end
+        from {}
+        where run_id <> %s
+        order by started_at desc
+        limit 1
+        """
+    ).format(relations["int_runs"])
+    row = connection.execute(query, [attempt.run_id]).fetchone()
+    return None if row is None else row[0]
+
+
+def _described(connection: psycopg.Connection, schemas: list[str], names: list[str]) -> list[Any]:
+    """The definition of each relation that exists; every name has its schema, which is not on the search path."""
+    return connection.execute(_RELATIONS, [schemas, names]).fetchall()
