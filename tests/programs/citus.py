@@ -45,11 +45,10 @@ HOSTILE = {
 }
 """What sessions on the workers inherit."""
 
-JUDGING = ("int_trace_verdicts", "int_agent_events")
 WINDOWS = ("int_windows",)
 SCORES = ("fct_capacity_scores", "fct_record_signs")
-ON_WORKERS = (*JUDGING, *WINDOWS, *SCORES)
-"""Models whose rows no coordinator sees."""
+ON_WORKERS = ("int_trace_verdicts", *WINDOWS, *SCORES)
+"""Models whose rows no coordinator sees. It sees those of int_agent_events, which are few."""
 WITH_SMALL_SUMS = ("int_agent_hours", "int_agent_periods")
 """The same, but for a row per hour of the whole fleet, and a row per agent and key."""
 TESTS_OF_SCORES = ("assert_scores_follow_from_their_parts",)
