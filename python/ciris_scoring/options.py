@@ -143,16 +143,14 @@ def database_options(command: Command) -> Command:
     return _PLACE_OPTIONS(with_place)
 
 
-def fleet_options(
-    *, agents: int, days: int | None, days_help: str, traces_per_day: float
-) -> Callable[[Command], Command]:
+def fleet_options(*, agents: int, days: int, traces_per_day: float) -> Callable[[Command], Command]:
     """Add the options that say which fleet is simulated, with these defaults."""
     at_least_one = click.IntRange(min=1)
     return with_options(
         click.option(
             "--agents", type=at_least_one, default=agents, show_default=True, help="Number of agents."
         ),
-        click.option("--days", type=at_least_one, default=days, show_default=True, help=days_help),
+        click.option("--days", type=at_least_one, default=days, show_default=True, help="Days of traces."),
         click.option(
             "--traces-per-day",
             type=Number(min=0, min_open=True),

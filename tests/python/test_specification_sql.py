@@ -17,8 +17,8 @@ import psycopg
 import pytest
 from psycopg.rows import dict_row
 
-from benchmarks.reads import specification_query
-from conftest import REPOSITORY, Database, copy_of
+from benchmarks.measure import specification_query
+from conftest import Database, copy_of
 
 # Heading of the example, its column (as PostgreSQL folds it), the component of fct_factor_components.
 EXAMPLES = [
@@ -93,7 +93,7 @@ def comparable(connection: psycopg.Connection) -> dict:
 
 @pytest.mark.parametrize(("heading", "column", "component"), EXAMPLES)
 def test_the_specifications_sql_gives_the_same(connection, comparable, heading, column, component):
-    query = specification_query(REPOSITORY, f"### SQL Example: {heading}")
+    query = specification_query(f"### SQL Example: {heading}")
     published = {
         (row["agent_id_hash"], row["as_of"]): row["component_value"]
         for row in connection.execute(
