@@ -105,7 +105,7 @@ def measure(fleet: FleetOptions, days: int, increments: int) -> Measurements:
     with throw_away_project(default_settings=True) as project, connect(project) as connection:
         say(f"Simulating {fleet.agents:,} agents and {days} days.")
         history_of_traces = replace(stream, traces=islice(a_day_each, days))
-        load_fleet(connection, history_of_traces, progress=every_second("traces written"))
+        load_fleet(connection, history_of_traces, progress=every_second())
         # Bring the sources to where autovacuum and checkpoints keep a table that has grown slowly.
         for table in SOURCE_TABLES:
             connection.execute(sql.SQL("vacuum (analyze) cirislens.{}").format(sql.Identifier(table)))

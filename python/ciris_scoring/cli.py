@@ -647,7 +647,7 @@ def simulate(
             fleet,
             project.source_schema,
             project.source_tables,
-            every_second("traces written"),
+            every_second(),
             distributed=project.is_distributed,
             as_events=project.variables.get("source") == "events",
         )

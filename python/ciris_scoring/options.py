@@ -164,14 +164,14 @@ def fleet_options(*, agents: int, days: int, traces_per_day: float) -> Callable[
     )
 
 
-def every_second(what: str) -> Callable[[int, int], None]:
-    """Progress on stderr, a line a second at most, and one at the end."""
+def every_second() -> Callable[[int, int], None]:
+    """Report the progress of writing traces on stderr, a line a second at most, and one at the end."""
     last = time.monotonic()
 
     def progress(done: int, expected: int) -> None:
         nonlocal last
         if done == expected or time.monotonic() - last > 1:
             last = time.monotonic()
-            click.echo(f"{done:,} of {expected:,} {what}", err=True)
+            click.echo(f"{done:,} of {expected:,} traces written", err=True)
 
     return progress
