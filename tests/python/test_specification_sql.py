@@ -18,7 +18,7 @@ import pytest
 from psycopg.rows import dict_row
 
 from benchmarks.measure import specification_query
-from conftest import Database, copy_of
+from conftest import Database
 
 # Heading of the example, its column (as PostgreSQL folds it), the component of fct_factor_components.
 EXAMPLES = [
@@ -65,14 +65,9 @@ having
 
 
 @pytest.fixture(scope="module")
-def connection(
-    scored_sample: Database, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[psycopg.Connection]:
+def connection(sample_copy: Database) -> Iterator[psycopg.Connection]:
     """The scored sample, its source in schema lens; cirislens.covenant_traces shows it up to the setting lens.as_of."""
-    with (
-        copy_of(scored_sample, tmp_path_factory.mktemp("specification")) as database,
-        database.connect() as connection,
-    ):
+    with sample_copy.connect() as connection:
         connection.execute("alter schema cirislens rename to lens; create schema cirislens")
         connection.execute(
             "create view cirislens.covenant_traces as select * from lens.covenant_traces"
