@@ -8,12 +8,11 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 FOR_TESTS := $(VENV)/.installed-for-tests
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
-SUPERSET := .bi/venv/.installed
 # Runs a command with a throw-away PostgreSQL and a dbt profile for it.
 WITH_DATABASE := $(BIN)/python -m ciris_scoring.lab.embedded exec --
 
 .DEFAULT_GOAL := help
-.PHONY: help run serve stop test test-citus lint format parse pytest soak bi bench clean
+.PHONY: help run serve stop test test-citus lint format parse pytest soak bench clean
 
 help: ## Show the targets.
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 12
@@ -82,18 +81,9 @@ soak: $(FOR_TESTS) ## Mutants, replays, killed and unfinished runs, long and odd
 	ODD_TRACES=10000 $(BIN)/pytest -q tests/python/test_odd_rows.py
 	FUZZ_CASES=100000 $(BIN)/pytest -q tests/python/test_signatures.py
 
-bi: $(FOR_TESTS) $(SUPERSET) ## Compare the Superset dashboard with SQL, in a real Superset (about 5 minutes, 825 MB for .bi).
-	$(BIN)/python tests/programs/superset_check.py
-
-$(SUPERSET):
-	$(PYTHON) -m venv .bi/venv
-	.bi/venv/bin/python -m pip install --quiet --disable-pip-version-check 'apache-superset>=6.1,<6.2' psycopg2-binary \
-		flask-caching==2.3.1 cachetools rich # it needs these and does not name them
-	@touch $@
-
 bench: $(FOR_TESTS) ## Measure a million traces on a throw-away PostgreSQL (about 5 minutes, 5 GB of disk).
 	$(BIN)/python -m benchmarks $(if $(filter coverage signs,$(firstword $(BENCH))),,speed) $(BENCH)
 
 clean: ## Stop the embedded PostgreSQL and delete everything made here, the environment too.
 	@test ! -x $(BIN)/ciris-scoring || $(BIN)/ciris-scoring stop --delete
-	rm -rf .bi .ciris target logs $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .ciris target logs $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis

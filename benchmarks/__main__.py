@@ -9,8 +9,7 @@ from benchmarks.coverage.command import PARTS
 from benchmarks.coverage.signs import MEASURES
 from benchmarks.measure import FleetOptions, measure
 from benchmarks.table import show_speed
-from benchmarks.verdicts import GROWTH_LENGTHS, Verdict, announce, judge
-from ciris_scoring.basics.errors import InputError
+from benchmarks.verdicts import Verdict, announce, judge
 from ciris_scoring.cli import Commands
 from ciris_scoring.options import Command, fleet_options
 
@@ -33,7 +32,7 @@ def main() -> None:
 
 
 @main.command()
-@fleet_options(agents=200, days=None, days_help="Days of history.  [default: 60]", traces_per_day=90.0)
+@fleet_options(agents=200, days=60, traces_per_day=90.0)
 @click.option(
     "--increments",
     type=click.IntRange(min=1),
@@ -41,25 +40,16 @@ def main() -> None:
     show_default=True,
     help="Days that arrive after the history, each scored by an increment; the median one is shown.",
 )
-@click.option("--growth", is_flag=True, help="Measure after 30, 60 and 120 days of history, and compare.")
-def speed(
-    agents: int, days: int | None, traces_per_day: float, seed: int, increments: int, growth: bool
-) -> None:
+def speed(agents: int, days: int, traces_per_day: float, seed: int, increments: int) -> None:
     """Measure scoring on a simulated fleet, beside the specification's own SQL.
 
     It works on an embedded PostgreSQL with default settings, which it throws away. Without options it simulates a
     million traces, which takes a few minutes and 5 GB of disk. Targets are stated for 200 agents and 60 days of a
     million traces, and for 10,000 agents and 90 days of ten million.
     """
-    if growth and days:
-        raise InputError(
-            "--growth chooses the days of history itself.", "Leave out either --growth or --days."
-        )
-    lengths = GROWTH_LENGTHS if growth else (days or 60,)
-    fleet = FleetOptions(agents, traces_per_day, seed)
-    measured = [measure(fleet, length, increments) for length in lengths]
+    measured = measure(FleetOptions(agents, traces_per_day, seed), days, increments)
     show_speed(measured)
-    _end(judge(measured))
+    _end(list(judge(measured)))
 
 
 @main.command()

@@ -10,7 +10,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -22,12 +22,9 @@ from typing import NamedTuple
 import psycopg
 from psycopg import sql
 
-from benchmarks import reads
 from benchmarks.activity import Activity, watched
-from benchmarks.reads import REPOSITORY, Read, Size
 from ciris_scoring.basics.as_of import text
 from ciris_scoring.basics.connection import connect, one_row
-from ciris_scoring.basics.dbt import read_relations
 from ciris_scoring.basics.project import Project, load_project
 from ciris_scoring.basics.source_schema import SOURCE_TABLES
 from ciris_scoring.basics.terminal import say
@@ -36,6 +33,9 @@ from ciris_scoring.lab.simulation import stream_fleet
 from ciris_scoring.lab.simulation.load import append_traces, load_fleet
 from ciris_scoring.lab.simulation.sample import SAMPLE
 from ciris_scoring.options import every_second
+
+REPOSITORY = Path(__file__).parents[1]
+YARDSTICK_RUNS = 5
 
 END = datetime.fromisoformat(SAMPLE["as_of"])
 """When the simulated traces end; fixed, so that every benchmark of the same options has the same traces."""
@@ -58,25 +58,19 @@ class RunCost:
     """From the start of its process to its end."""
     peak_bytes: int | None
     """Largest memory of its process; None where there is no Linux to tell."""
-    temporary_bytes: int
-    """Written to the server's temporary files."""
 
 
 @dataclass(frozen=True)
 class Measurements:
-    """What was measured at one length of history."""
+    """Times of the yardstick, of the full history and of the increments."""
 
     fleet: FleetOptions
     days: int
     """Days of history, and as-ofs of the first run."""
     n_traces: int
-    pass_seconds: float
     specification_seconds: float
     history: RunCost
     increments: tuple[RunCost, ...]
-    reads: Mapping[str, Read]
-    source_size: Size
-    sizes: tuple[Size, ...]
 
     @property
     def increment(self) -> RunCost:
@@ -111,40 +105,43 @@ def measure(fleet: FleetOptions, days: int, increments: int) -> Measurements:
     with throw_away_project(default_settings=True) as project, connect(project) as connection:
         say(f"Simulating {fleet.agents:,} agents and {days} days.")
         history_of_traces = replace(stream, traces=islice(a_day_each, days))
-        load_fleet(connection, history_of_traces, progress=every_second("traces written"))
+        load_fleet(connection, history_of_traces, progress=every_second())
         # Bring the sources to where autovacuum and checkpoints keep a table that has grown slowly.
         for table in SOURCE_TABLES:
             connection.execute(sql.SQL("vacuum (analyze) cirislens.{}").format(sql.Identifier(table)))
         connection.execute("checkpoint")
 
-        say("Measuring one pass over the source, and the specification's SQL.")
+        say("Measuring the specification's SQL.")
         [n_traces] = one_row(connection.execute("select count(*) from cirislens.covenant_traces"))
-        pass_seconds = reads.pass_seconds(connection)
-        specification_seconds = reads.specification_seconds(connection, as_of)
+        yardstick_seconds = specification_seconds(connection, as_of)
 
         say("Full history.")
-        history = _run(connection, project, as_of)
+        history = _run(project, as_of)
         runs = []
         for number, traces in enumerate(a_day_each, start=1):
             say(f"Daily increment {number} of {increments}.")
             append_traces(connection, [traces])
-            runs.append(_run(connection, project, as_of + timedelta(days=number)))
+            runs.append(_run(project, as_of + timedelta(days=number)))
+        return Measurements(fleet, days, n_traces, yardstick_seconds, history, tuple(runs))
 
-        say("Reading the marts.")
-        relations = read_relations(project)
-        source_size, *_ = reads.sizes(connection, ["cirislens"])
-        return Measurements(
-            fleet=fleet,
-            days=days,
-            n_traces=n_traces,
-            pass_seconds=pass_seconds,
-            specification_seconds=specification_seconds,
-            history=history,
-            increments=tuple(runs),
-            reads=reads.reads(connection, relations),
-            source_size=source_size,
-            sizes=tuple(reads.sizes(connection, list(relations.schemas))),
-        )
+
+def specification_query(heading: str = "## Composite Score Calculation") -> str:
+    """Return the SQL under a heading of the specification."""
+    document = (REPOSITORY / "docs/ciris_scoring_specification.md").read_text("utf-8")
+    _, _, section = document.partition(f"{heading}\n")
+    return section.split("```sql\n")[1].split("```")[0]
+
+
+def specification_seconds(connection: psycopg.Connection, as_of: datetime) -> float:
+    """Return the median time of the specification's complete composite at an as-of, with warm caches."""
+    query = specification_query().replace("NOW()", sql.Literal(as_of).as_string(connection)).encode()
+    connection.execute(query)
+    seconds = []
+    for _ in range(YARDSTICK_RUNS):
+        started = time.perf_counter()
+        connection.execute(query)
+        seconds.append(time.perf_counter() - started)
+    return statistics.median(seconds)
 
 
 # The command writes the memory of its process when it ends; getrusage would count this one's too.
@@ -168,8 +165,7 @@ def score(project: Project, as_of: datetime, status: str = os.devnull) -> None:
     subprocess.run(command, stdout=subprocess.DEVNULL, check=True)
 
 
-def _run(connection: psycopg.Connection, project: Project, as_of: datetime) -> RunCost:
-    before = reads.temporary_bytes(connection)
+def _run(project: Project, as_of: datetime) -> RunCost:
     with TemporaryDirectory() as folder, watched(project) as activity:
         status = Path(folder, "status")
         started = time.monotonic()
@@ -177,4 +173,4 @@ def _run(connection: psycopg.Connection, project: Project, as_of: datetime) -> R
         seconds = time.monotonic() - started
         found = re.search(r"VmHWM:\s+(\d+)", status.read_text()) if status.exists() else None
     peak_bytes = None if found is None else int(found[1]) * 1024
-    return RunCost(activity, seconds, peak_bytes, reads.temporary_bytes(connection) - before)
+    return RunCost(activity, seconds, peak_bytes)

@@ -6,10 +6,6 @@ from typing import NamedTuple
 import click
 
 from benchmarks.measure import Measurements
-from benchmarks.reads import HISTORY, LATEST
-
-GROWTH_LENGTHS = (30, 60, 120)
-"""Days of history at which an increment must cost the same."""
 
 TOLERANCE = 0.1
 """How far the number of traces may be from a stated size, as a share of it."""
@@ -52,19 +48,10 @@ def announce(verdicts: Sequence[Verdict]) -> bool:
     return not missed
 
 
-def judge(measured: list[Measurements]) -> list[Verdict]:
+def judge(one: Measurements) -> Iterator[Verdict]:
     """Judge every target of speed that is stated for what was measured."""
-    verdicts = [verdict for one in measured for verdict in _of_size(one)]
-    if tuple(one.days for one in measured) == GROWTH_LENGTHS and any(map(_is_million, measured)):
-        seconds = [one.increment.activity.building_seconds for one in measured]
-        what = f"dearest increment over {', '.join(map(str, GROWTH_LENGTHS))} days of history"
-        verdicts.append(at_most(what, max(seconds) / min(seconds), 1.2, " x the cheapest"))
-    return verdicts
-
-
-def _of_size(one: Measurements) -> Iterator[Verdict]:
     history, increment, yardstick = one.history, one.increment, one.specification_seconds
-    if _is_million(one):
+    if _has_size(one, 200, 60, 1_000_000):
         in_database = [run.activity.building_seconds / yardstick for run in (history, increment)]
         yield at_most("full history, database time", in_database[0], 16, " x (b)")
         yield at_most("daily increment, database time", in_database[1], 2, " x (b)")
@@ -74,16 +61,6 @@ def _of_size(one: Measurements) -> Iterator[Verdict]:
         yield at_most("full history, wall time", history.wall_seconds / 60, 30, " min")
         yield at_most("full history, memory", memory, 1, " GiB")
         yield at_most("daily increment, wall time", one.increment_wall_seconds, 60, " s")
-    else:
-        return
-    for name, milliseconds in ((LATEST, 2), (HISTORY, 5)):
-        read = one.reads[name]
-        yield at_most(name, read.seconds * 1000, milliseconds, " ms")
-        yield Verdict(f"{name}, plan", "by index", "by index" if read.by_index else "a scan", read.by_index)
-
-
-def _is_million(one: Measurements) -> bool:
-    return _has_size(one, 200, 60, 1_000_000)
 
 
 def _has_size(one: Measurements, agents: int, days: int, n_traces: int) -> bool:

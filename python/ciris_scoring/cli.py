@@ -607,7 +607,7 @@ def stop(delete: bool, project_dir: Path | None) -> None:
 
 
 @main.command()
-@fleet_options(agents=20, days=45, days_help="Days of traces.", traces_per_day=25.0)
+@fleet_options(agents=20, days=45, traces_per_day=25.0)
 @click.option(
     "--end", metavar="TIME", help="When the traces end, a whole UTC hour. [default: today 00:00 UTC]"
 )
@@ -647,7 +647,7 @@ def simulate(
             fleet,
             project.source_schema,
             project.source_tables,
-            every_second("traces written"),
+            every_second(),
             distributed=project.is_distributed,
             as_events=project.variables.get("source") == "events",
         )

@@ -45,7 +45,7 @@ The project is in {folder}. What to do next:
 
 
 def init(folder: Path) -> None:
-    """Write the dbt project and the dashboards into a folder, with a profile to fill in and an example of a schedule.
+    """Write the dbt project and the dashboard into a folder, with a profile to fill in and an example of a schedule.
 
     :raises InputError: something of it is there already, or the folder cannot be written to; it is as it was then.
     """

@@ -143,16 +143,14 @@ def database_options(command: Command) -> Command:
     return _PLACE_OPTIONS(with_place)
 
 
-def fleet_options(
-    *, agents: int, days: int | None, days_help: str, traces_per_day: float
-) -> Callable[[Command], Command]:
+def fleet_options(*, agents: int, days: int, traces_per_day: float) -> Callable[[Command], Command]:
     """Add the options that say which fleet is simulated, with these defaults."""
     at_least_one = click.IntRange(min=1)
     return with_options(
         click.option(
             "--agents", type=at_least_one, default=agents, show_default=True, help="Number of agents."
         ),
-        click.option("--days", type=at_least_one, default=days, show_default=True, help=days_help),
+        click.option("--days", type=at_least_one, default=days, show_default=True, help="Days of traces."),
         click.option(
             "--traces-per-day",
             type=Number(min=0, min_open=True),
@@ -166,14 +164,14 @@ def fleet_options(
     )
 
 
-def every_second(what: str) -> Callable[[int, int], None]:
-    """Progress on stderr, a line a second at most, and one at the end."""
+def every_second() -> Callable[[int, int], None]:
+    """Report the progress of writing traces on stderr, a line a second at most, and one at the end."""
     last = time.monotonic()
 
     def progress(done: int, expected: int) -> None:
         nonlocal last
         if done == expected or time.monotonic() - last > 1:
             last = time.monotonic()
-            click.echo(f"{done:,} of {expected:,} {what}", err=True)
+            click.echo(f"{done:,} of {expected:,} traces written", err=True)
 
     return progress

@@ -29,9 +29,7 @@ from ciris_scoring.lab.embedded import Server
 from mutant_list import MUTANTS, Mutant
 
 PROJECT = Path(__file__).parents[2]
-NOT_COPIED = shutil.ignore_patterns(
-    ".git", ".venv*", ".ciris", ".bi", "target", "logs", "__pycache__", ".*_cache"
-)
+NOT_COPIED = shutil.ignore_patterns(".git", ".venv*", ".ciris", "target", "logs", "__pycache__", ".*_cache")
 
 
 def main() -> int:

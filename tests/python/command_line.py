@@ -1,8 +1,10 @@
-"""Commands as a user gives them, in this process."""
+"""Commands as a user gives them, in this process or in one of their own."""
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
+from typing import Any
 
 import click
 from click.testing import CliRunner, Result
@@ -16,6 +18,13 @@ def invoke(*arguments: str | Path, command: click.Command = main) -> Result:
     result = CliRunner().invoke(command, list(map(str, arguments)))
     assert result.exception is None or isinstance(result.exception, SystemExit), result.exc_info
     return result
+
+
+def printed(*command: str | Path, **options: Any) -> str:
+    """Run a program that must succeed; return what it prints."""
+    done = subprocess.run(command, capture_output=True, text=True, check=False, **options)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
 
 
 def at(database: Database, project: Path = REPOSITORY) -> list[str]:

@@ -237,6 +237,42 @@ def scored_sample(embedded_postgres: Server, tmp_path_factory: pytest.TempPathFa
 
 
 @pytest.fixture(scope="module")
+def sample_copy(scored_sample: Database, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
+    """A copy of the scored sample, which the tests of a module may change."""
+    with copy_of(scored_sample, tmp_path_factory.mktemp("copy")) as database:
+        yield database
+
+
+@pytest.fixture(scope="module")
+def module_database(
+    embedded_postgres: Server, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Database]:
+    """A fresh database on the embedded server, for all tests of a module."""
+    with fresh_database(embedded_postgres, tmp_path_factory.mktemp("database")) as database:
+        yield database
+
+
+@pytest.fixture(scope="module")
+def small_fleet(embedded_postgres: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
+    """A small fleet that is not scored yet, for all tests of a module."""
+    from test_bad_input import fleet_database
+
+    with fleet_database(embedded_postgres, tmp_path_factory.mktemp("fleet")) as database:
+        yield database
+
+
+@pytest.fixture(scope="module")
+def saved_fleet(request: pytest.FixtureRequest, small_fleet: Database) -> Iterator[tuple[Database, str]]:
+    """The small fleet, scored up to the as-of SCORED_UNTIL of the module, and its saved state."""
+    from test_bad_input import run, saved
+
+    result = run(small_fleet, as_of=request.module.SCORED_UNTIL)
+    assert result.exit_code == 0, result.output
+    with saved(small_fleet) as state:
+        yield small_fleet, state
+
+
+@pytest.fixture(scope="module")
 def served(scored_sample: Database) -> Iterator[Any]:
     """What a server reads the scored sample through."""
     from ciris_scoring.basics.project import load_project

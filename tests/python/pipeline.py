@@ -208,10 +208,9 @@ def differences_from_brute_force(
     period: str = "day",
     as_ofs: Iterable[datetime] | None = None,
     parameters: Mapping[str, Any] | None = None,
-    source_schema: str = "cirislens",
 ) -> list[str]:
     """Everything in which the published marts differ from the brute-force implementation; as_ofs: all by default."""
-    traces, deferrals, keys = read_sources(connection, source_schema)
+    traces, deferrals, keys = read_sources(connection)
     wanted = sorted(_all_as_ofs(connection, schema) if as_ofs is None else set(as_ofs))
     rows = _query(
         connection,
@@ -223,18 +222,16 @@ def differences_from_brute_force(
         [wanted],
     )
     found = {(row["agent_id_hash"], row["as_of"], row["window_days"]): row for row in rows}
-    expected = brute_force.score_fleet(
-        traces, deferrals, keys, as_ofs=wanted, run_as_of=run_as_of, period=period, parameters=parameters
-    )
+    fleet = brute_force.Fleet(traces, deferrals, keys, run_as_of, parameters, period)
+    expected = brute_force.score_fleet(fleet, wanted)
     assert expected, "nothing to compare"
     wrong = [f"missing {key}" for key in expected.keys() - found.keys()]
     wrong += [f"unexpected {key}" for key in found.keys() - expected.keys()]
     for key in expected.keys() & found.keys():
         wrong += [f"{key} {line}" for line in _unequal(expected[key], found[key])]
-    common = {"run_as_of": run_as_of, "period": period, "parameters": parameters}
-    wrong += _wrong_counts(connection, schema, brute_force.data_quality(traces, deferrals, keys, **common))
+    counts = brute_force.data_quality(traces, deferrals, run_as_of, period)
+    wrong += _wrong_counts(connection, schema, counts)
     alert = itemgetter("agent_id_hash", "as_of", "window_days", "kind", "severity")
-    fleet = brute_force.Fleet(traces, deferrals, keys, run_as_of, parameters, period, None)
     limits = FleetLimits(fleet)
     alerts = {alert(a) for a in brute_force.alerts(limits, wanted)}
     query = "select * from {schema}.fct_capacity_alerts where as_of = any(%s)"
@@ -257,7 +254,7 @@ def differences_from_brute_force(
 
 
 def _wrong_verdicts(
-    connection: psycopg.Connection, schema: str, rows: Iterable[Mapping[str, Any]], threshold: float = 0.6
+    connection: psycopg.Connection, schema: str, rows: Iterable[Mapping[str, Any]]
 ) -> list[str]:
     """Verdicts that are not what certainty.md §4b makes of the limits, alerts and signs that are published."""
     key = itemgetter("agent_id_hash", "as_of", "window_days")
@@ -274,12 +271,12 @@ def _wrong_verdicts(
         low, high = row["capacity_score_steady_low"], row["capacity_score_steady_high"]
         if row["score_status"] != "final" or low is None:
             verdict = "wait"
-        elif high < threshold:
+        elif high < 0.6:
             verdict = "withhold"
         else:
-            verdict = "review" if reviews else "grant" if low >= threshold else "keep"
+            verdict = "review" if reviews else "grant" if low >= 0.6 else "keep"
         found = row["verdict"], row["verdict_threshold"], row["review_for"]
-        if found != (expected := (verdict, threshold, reviews)):
+        if found != (expected := (verdict, 0.6, reviews)):
             wrong.append(f"{key(row)}: {found}, expected {expected}")
     return wrong
 
@@ -474,10 +471,8 @@ def wrong_counts(
     connection: psycopg.Connection, schema: str, run_as_of: datetime, source_schema: str = "cirislens"
 ) -> list[str]:
     """Every count of fct_data_quality that the brute-force implementation has otherwise."""
-    traces, deferrals, keys = read_sources(connection, source_schema)
-    return _wrong_counts(
-        connection, schema, brute_force.data_quality(traces, deferrals, keys, run_as_of=run_as_of)
-    )
+    traces, deferrals, _ = read_sources(connection, source_schema)
+    return _wrong_counts(connection, schema, brute_force.data_quality(traces, deferrals, run_as_of))
 
 
 def _wrong_counts(connection: psycopg.Connection, schema: str, expected: Mapping[tuple, int]) -> list[str]:

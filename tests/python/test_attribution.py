@@ -23,7 +23,7 @@ from brute_force.scoring import DEFAULT_PARAMETERS
 from ciris_scoring.lab.embedded import SCHEMA
 from ciris_scoring.statistics.attribution import Components, losses
 from ciris_scoring.statistics.inputs import Parameters
-from conftest import Database, copy_of
+from conftest import Database
 from nasty_fleet import START
 from pipeline import attribution_differences
 
@@ -151,15 +151,12 @@ def random_states(
 
 
 @pytest.fixture(scope="module")
-def published(scored_sample: Database, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+def published(sample_copy: Database) -> Iterator[Any]:
     """Random states in the place of the sample's scores: a connection, and what is published there.
 
     PostgreSQL 15 attributes the sample's scores.
     """
-    with (
-        copy_of(scored_sample, tmp_path_factory.mktemp("published")) as database,
-        database.connect() as connection,
-    ):
+    with sample_copy.connect() as connection:
         connection.execute(
             f"""
             create schema template;

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +10,7 @@ import pytest
 
 from ciris_scoring.audit import compare
 from ciris_scoring.basics.errors import InputError
-from ciris_scoring.lab.embedded import Server
-from conftest import Database, copy_of, fresh_database
+from conftest import Database, copy_of
 from signed_batches import GENERATIONS, MIDDLE, Agent, batch
 from test_load import command, write, write_keys
 
@@ -31,12 +29,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def loaded(
-    embedded_postgres: Server, folder: Path, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Database]:
-    with fresh_database(embedded_postgres, tmp_path_factory.mktemp("loaded")) as database:
-        assert command(database, "load", folder, "--keys", folder / "keys.json").exit_code == 0
-        yield database
+def loaded(module_database: Database, folder: Path) -> Database:
+    assert command(module_database, "load", folder, "--keys", folder / "keys.json").exit_code == 0
+    return module_database
 
 
 def audit(database: Database, folder: Path, *options: str) -> tuple[int, dict[str, Any]]:

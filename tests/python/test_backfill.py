@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import datetime, timedelta
-from pathlib import Path
 from typing import Any
 
-import psycopg
 import pytest
 
 from ciris_scoring.basics.errors import CirisError, DbtFailed, InputError
@@ -15,7 +12,7 @@ from ciris_scoring.basics.project import load_project
 from ciris_scoring.job.backfill import Step, plan_steps
 from ciris_scoring.job.run import run_backfill
 from ciris_scoring.lab import embedded
-from conftest import REPOSITORY, fresh_database
+from conftest import REPOSITORY, Database
 from nasty_fleet import START, nasty_fleet
 from pipeline import MARTS, insert_rows, kept_parsed, load_rows, score, table_differences
 from unfinished_runs import DIES, LIVES, WRITING_DIES
@@ -57,13 +54,15 @@ def test_steps_go_on_in_the_middle() -> None:
 class Backfilled:
     """A fleet whose scores are published up to NEWEST, without the traces that then arrived late."""
 
-    def __init__(self, server: embedded.Server, database: str, folder: Path):
+    def __init__(self, database: Database):
         self.profiles = {}
         for schema in (INCREMENTAL, REFRESHED, FROM_NOTHING):
-            self.profiles[schema] = folder / schema
+            self.profiles[schema] = database.profiles_dir / schema
             self.profiles[schema].mkdir()
-            embedded.write_profile(self.profiles[schema], server, database=database, schema=schema)
-        self.conninfo = server.conninfo(database)
+            embedded.write_profile(
+                self.profiles[schema], database.server, database=database.name, schema=schema
+            )
+        self.connect = database.connect
         fleet = nasty_fleet(21, agents=5, days=DAYS, traces_per_day=2)
         traces = fleet.pop("covenant_traces")
         late = [row for row in traces if LATE_FROM <= row["timestamp"] < LATE_UNTIL][::2]
@@ -73,9 +72,6 @@ class Backfilled:
             score(self.profiles[INCREMENTAL], NEWEST)
             insert_rows(connection, "covenant_traces", late)
             score(self.profiles[REFRESHED], NEWEST)
-
-    def connect(self) -> psycopg.Connection:
-        return psycopg.connect(self.conninfo, autocommit=True, options="-c timezone=UTC")
 
     def scores(self, schema: str) -> dict[tuple, Any]:
         with self.connect() as connection:
@@ -116,12 +112,8 @@ class Backfilled:
 
 
 @pytest.fixture(scope="module")
-def fleet(
-    embedded_postgres: embedded.Server, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Backfilled]:
-    folder = tmp_path_factory.mktemp("profiles")
-    with fresh_database(embedded_postgres, folder) as database:
-        yield Backfilled(embedded_postgres, database.name, folder)
+def fleet(module_database: Database) -> Backfilled:
+    return Backfilled(module_database)
 
 
 def test_a_range_then_all_that_is_after_it(fleet: Backfilled) -> None:

@@ -61,16 +61,6 @@ def saved(database: Database) -> Iterator[str]:
             connection.execute(f"drop database {copy}")
 
 
-@contextmanager
-def scored_fleet(server: Server, folder: Path, as_of: str) -> Iterator[tuple[Database, str]]:
-    """A database that holds a small fleet, scored up to an as-of, and its saved state."""
-    with fleet_database(server, folder) as database:
-        result = run(database, as_of=as_of)
-        assert result.exit_code == 0, result.output
-        with saved(database) as state:
-            yield database, state
-
-
 def restore(database: Database, copy: str) -> None:
     """Bring a database back to a saved state. Its name stays, for dbt would parse a project anew for another one."""
     with administration(database) as connection:
@@ -139,10 +129,9 @@ def built(database: Database) -> list[tuple]:
 
 
 @pytest.fixture(scope="module")
-def fleet(embedded_postgres: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
+def fleet(small_fleet: Database) -> Database:
     """The fleet, for one test after the other to spoil."""
-    with fleet_database(embedded_postgres, tmp_path_factory.mktemp("fleet")) as database:
-        yield database
+    return small_fleet
 
 
 @dataclass

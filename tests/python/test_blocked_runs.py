@@ -4,37 +4,27 @@ from __future__ import annotations
 
 import contextlib
 import json
-import time
 from collections.abc import Iterator
 
 import psycopg
 import pytest
 
-from ciris_scoring.lab.embedded import SCHEMA, Server
+from ciris_scoring.lab.embedded import SCHEMA
 from command_line import at
 from conftest import Database
 from kills import PATIENCE_SECONDS, PROGRAMS, Command
-from test_bad_input import Dbt, dbt, restore, scored_fleet
+from test_bad_input import Dbt, dbt, restore
+from test_robust_runs import wait_until_one_waits
 
-NEWEST = "2026-06-15T00:00:00Z"
+NEWEST = SCORED_UNTIL = "2026-06-15T00:00:00Z"
 VIEW = f"{SCHEMA}.fct_factor_components"
-CHANGED_VIEW = f"create or replace view {VIEW} as select * from (table {VIEW}_as_it_was) as rows where false"
-
-
-@pytest.fixture(scope="module")
-def published(
-    embedded_postgres: Server, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[tuple[Database, str]]:
-    with scored_fleet(embedded_postgres, tmp_path_factory.mktemp("fleet"), NEWEST) as published:
-        yield published
 
 
 @pytest.fixture
-def database(published: tuple[Database, str]) -> Database:
+def database(saved_fleet: tuple[Database, str]) -> Database:
     """A fleet, scored and published."""
-    database, state = published
-    restore(database, state)
-    return database
+    restore(*saved_fleet)
+    return saved_fleet[0]
 
 
 @contextlib.contextmanager
@@ -66,14 +56,6 @@ def real_dbt(database: Database, *command: str, **variables: object) -> Command:
     return Command(
         "sh", "-c", 'exec "$@" >&2', "dbt", PROGRAMS / "dbt", *command, *at(database), "--vars", given
     )
-
-
-def wait_until_one_waits(blocker: psycopg.Connection) -> None:
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    query = "select from pg_locks where not granted and pg_backend_pid() = any(pg_blocking_pids(pid))"
-    while blocker.execute(query).fetchone() is None:
-        assert time.monotonic() < deadline, "nobody waits"
-        time.sleep(0.05)
 
 
 # --- readers and what replaces views ----------------------------------------------------------------------------------

@@ -20,7 +20,7 @@ from ciris_scoring.basics.run_lock import run_lock
 from ciris_scoring.basics.source_schema import create_source_tables
 from ciris_scoring.lab import data_folder, embedded
 from ciris_scoring.lab.simulation.sample import sample_info
-from command_line import at, invoke, refused
+from command_line import at, invoke, printed, refused
 from conftest import REPOSITORY, Database
 
 
@@ -621,10 +621,7 @@ def test_embedded_scores_the_sample_and_says_how_to_go_on(small_project):
             assert expected in first.stdout
         [psql] = re.findall(r"  psql +(.+)", first.stdout)
         query = f"select count(*) from cirislens.covenant_traces where timestamp < '{as_of}'"
-        counted = subprocess.run(
-            [*shlex.split(psql), "-Atc", query], capture_output=True, text=True, check=True
-        )
-        assert int(counted.stdout) > 1000
+        assert int(printed(*shlex.split(psql), "-Atc", query)) > 1000
 
         second = invoke("run", "--embedded", "--project-dir", small_project)
         assert second.stdout == first.stdout
@@ -666,10 +663,7 @@ def test_embedded_works_in_a_folder_of_any_name(small_project, tmp_path, monkeyp
         result = invoke("run", "--embedded", "--project-dir", project)
         assert result.exit_code == 0, result.output
         [psql] = re.findall(r"  psql +(.+)", result.stdout)
-        counted = subprocess.run(
-            [*shlex.split(psql), "-Atc", "select 6 * 7"], capture_output=True, text=True, check=True
-        )
-        assert counted.stdout == "42\n"
+        assert printed(*shlex.split(psql), "-Atc", "select 6 * 7") == "42\n"
         [profiles] = re.findall(r"--profiles-dir (.+) --vars", result.stdout)
         assert shlex.split(profiles) == [str(state)]
     finally:

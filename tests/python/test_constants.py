@@ -19,6 +19,7 @@ PACKAGE = REPOSITORY / "python/ciris_scoring"
 MADE_BY_OTHERS = ("lab/simulation", "audit")
 """Rooms whose lists are formats of others: what agents send, and how they sign it."""
 ALLOWED = {
+    "capacity_score, capacity_score_steady": "the two composites, and a part of the list of scores with bounds",
     "agent_id_hash, agent_name": "columns of a key",
     "agent_id_hash, trace_id": "columns of a key",
     "as_of, window_days": "columns of a key",

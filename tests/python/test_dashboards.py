@@ -1,16 +1,11 @@
-"""The dashboards on the scored sample: each query of Grafana's, with its macros and variables filled in, and the bundle
-for Superset."""
+"""Grafana's dashboard on the scored sample: each query, with its macros and variables filled in."""
 
 from __future__ import annotations
 
 import json
 import re
-import subprocess
-import sys
-import zipfile
 from collections.abc import Iterator
 from datetime import datetime
-from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -18,15 +13,13 @@ import pytest
 import yaml
 from psycopg.rows import dict_row, tuple_row
 
-from ciris_scoring.basics.dbt import parse
-from ciris_scoring.basics.project import load_project
 from ciris_scoring.lab.embedded import SCHEMA
 from ciris_scoring.lab.simulation.sample import sample_info
 from ciris_scoring.reading import fleet
 from ciris_scoring.reading.marts import Marts
 from ciris_scoring.reading.words import PART_WORDS, named
 from conftest import REPOSITORY, Database
-from pipeline import MARTS, kept_parsed
+from pipeline import MARTS
 
 DASHBOARD = json.loads((REPOSITORY / "dashboards/grafana/ciris_capacity.json").read_text())
 VARIABLES = {variable["name"]: variable for variable in DASHBOARD["templating"]["list"]}
@@ -185,79 +178,3 @@ def test_panels_have_ids_and_places_of_their_own():
         }
         assert not cells & taken and place["x"] + place["w"] <= 24
         taken |= cells
-
-
-# --- Superset; what it shows is held against SQL by `make bi` --------------------------------------------------------
-
-BUNDLE = REPOSITORY / "dashboards/superset/bundle.py"
-
-
-@pytest.fixture(scope="module")
-def manifest(scored_sample: Database, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """dbt's manifest of the project, as `dbt parse` writes it."""
-    file = tmp_path_factory.mktemp("manifest") / "manifest.json"
-    with kept_parsed(scored_sample.profiles_dir):
-        parse(load_project(REPOSITORY, scored_sample.profiles_dir)).writable_manifest().write(str(file))
-    return file
-
-
-def bundled(folder: Path, *arguments: str | Path) -> dict[str, Any]:
-    """The documents of a bundle, by their names in it."""
-    file = folder / "ciris.zip"
-    subprocess.run([sys.executable, BUNDLE, file, *arguments], check=True)
-    with zipfile.ZipFile(file) as bundle:
-        return {name: yaml.safe_load(bundle.read(name)) for name in bundle.namelist()}
-
-
-@pytest.fixture(scope="module")
-def datasets(manifest: Path) -> dict[str, dict[str, Any]]:
-    found = bundled(manifest.parent, "--manifest", manifest)
-    return {text["table_name"]: text for name, text in found.items() if "/datasets/" in name}
-
-
-def test_the_superset_bundle_is_for_any_database_and_schema(manifest, datasets, tmp_path):
-    uri = "postgresql+psycopg2://bi@it's/ciris"
-    texts = bundled(tmp_path, "--manifest", manifest, "--uri", uri, "--schema", "Trust")
-    [database] = [text for name, text in texts.items() if "/databases/" in name]
-    of_other = [text for name, text in texts.items() if "/datasets/" in name]
-    assert database["sqlalchemy_uri"] == uri
-    assert of_other and {dataset["schema"] for dataset in of_other} == {"Trust"}
-    assert {dataset["schema"] for dataset in datasets.values()} == {SCHEMA}
-    assert {dataset["database_uuid"] for dataset in of_other} == {database["uuid"]}
-
-
-def test_every_chart_of_superset_has_its_dataset(datasets):
-    charts = [
-        yaml.safe_load(path.read_text("utf-8"))
-        for path in (BUNDLE.parent / "ciris_capacity/charts").glob("*")
-    ]
-    assert {chart["dataset_uuid"] for chart in charts} == {dataset["uuid"] for dataset in datasets.values()}
-
-
-def test_superset_knows_the_columns_of_the_marts(marts, datasets):
-    marts.execute(f"set search_path = {SCHEMA}")
-    for dataset in datasets.values():
-        columns = marts.execute(dataset["sql"] or f"select * from {dataset['table_name']}").description
-        assert [column["column_name"] for column in dataset["columns"]] == [column.name for column in columns]
-        types = [column["type"].lower() for column in dataset["columns"]]
-        oids = [column.type_code for column in columns]
-        of_query = marts.execute("select format_type(unnest(%s::oid[]), null) as type", [oids])
-        assert [row["type"] for row in of_query] == types
-        assert all(column["description"] for column in dataset["columns"])
-
-
-def test_superset_names_parts_in_words(marts, datasets):
-    marts.execute(f"set search_path = {SCHEMA}")
-    rows_ = marts.execute(datasets["newest_points_lost"]["sql"])
-    assert {row["part"] for row in rows_} == {named(part) for part in PART_WORDS}
-
-
-def test_a_bundle_without_a_manifest_says_how_to_make_one(tmp_path):
-    done = subprocess.run(
-        [sys.executable, BUNDLE, tmp_path / "ciris.zip"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 1 and "run dbt parse first" in done.stderr

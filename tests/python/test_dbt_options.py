@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
-from ciris_scoring.lab.embedded import Server
 from conftest import Database
 from pipeline import RUN_TIMES
-from test_bad_input import NEWEST, built, dbt, fleet_database, marts, refusal, run
+from test_bad_input import NEWEST, built, dbt, marts, refusal, run
 
 AS_OF = {"ciris_as_of": NEWEST}
 TESTS_LEFT_OUT = "This dbt build would leave out tests that stop a run"
 
 
 @pytest.fixture(scope="module")
-def published(embedded_postgres: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
-    with fleet_database(embedded_postgres, tmp_path_factory.mktemp("fleet")) as database:
-        assert run(database).exit_code == 0
-        yield database
+def published(small_fleet: Database) -> Database:
+    assert run(small_fleet).exit_code == 0
+    return small_fleet
 
 
 REFUSED = [

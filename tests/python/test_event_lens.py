@@ -319,14 +319,13 @@ CHANGES = {
 
 
 @pytest.fixture(scope="module")
-def fleet(embedded_postgres: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
+def fleet(module_database: Database) -> Database:
     """A fleet that the simulation wrote as events, scored."""
-    with fresh_database(embedded_postgres, tmp_path_factory.mktemp("fleet")) as database:
-        with database.connect() as connection:
-            end = datetime.fromisoformat(NEWEST)
-            load_fleet(connection, simulate_fleet(6, 20, 20.0, 3, end), as_events=True)
-        score(database.profiles_dir, NEWEST)
-        yield database
+    with module_database.connect() as connection:
+        end = datetime.fromisoformat(NEWEST)
+        load_fleet(connection, simulate_fleet(6, 20, 20.0, 3, end), as_events=True)
+    score(module_database.profiles_dir, NEWEST)
+    return module_database
 
 
 @pytest.fixture(scope="module")

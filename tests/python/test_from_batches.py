@@ -102,13 +102,9 @@ def test_without_traces_there_is_nothing_to_score(own_server, tmp_path):
 
 
 @pytest.fixture(scope="module")
-def loaded(
-    embedded_postgres: Server, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[tuple[Database, Summary]]:
-    with fresh_database(embedded_postgres, tmp_path_factory.mktemp("real")) as database:
-        project = load_project(REPOSITORY, database.profiles_dir)
-        summary = load(project, [REAL], sorted(REAL.rglob("public_keys.json")))
-        yield database, summary
+def loaded(module_database: Database) -> tuple[Database, Summary]:
+    project = load_project(REPOSITORY, module_database.profiles_dir)
+    return module_database, load(project, [REAL], sorted(REAL.rglob("public_keys.json")))
 
 
 def test_every_real_trace_verifies(loaded):

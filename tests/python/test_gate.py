@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import pytest
 
-from ciris_scoring.lab.embedded import SCHEMA, Server
+from ciris_scoring.lab.embedded import SCHEMA
 from conftest import Database
 from pipeline import RUN_TIMES
-from test_bad_input import dbt, fleet_database, marts, refusal, restore, run, saved
+from test_bad_input import dbt, marts, refusal, restore, run, saved
 
 BEFORE, NEWEST = "2026-06-14T00:00:00Z", "2026-06-15T00:00:00Z"
 EVIDENCE = (f"{SCHEMA}.fct_trace_verdicts", f"{SCHEMA}.fct_deferral_verdicts")
@@ -39,11 +39,9 @@ class States:
 
 
 @pytest.fixture(scope="module")
-def states(embedded_postgres: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[States]:
-    with (
-        fleet_database(embedded_postgres, tmp_path_factory.mktemp("fleet")) as database,
-        saved(database) as unscored,
-    ):
+def states(small_fleet: Database) -> Iterator[States]:
+    database = small_fleet
+    with saved(database) as unscored:
         assert run(database, as_of=BEFORE).exit_code == 0
         with database.connect() as connection:
             connection.execute(VERDICTS_LEFT_OUT)

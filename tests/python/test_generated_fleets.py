@@ -162,7 +162,7 @@ def verdict_differences(
     connection: psycopg.Connection, fleet: dict[str, list[dict[str, Any]]], period: str
 ) -> list[str]:
     """Every trace that counts whose verdicts are others than those of the independent implementation."""
-    expected = brute_force.Fleet(*fleet.values(), T, PARAMETERS, period, None)
+    expected = brute_force.Fleet(*fleet.values(), T, PARAMETERS, period)
     names = ("number", "is_renamed", "is_registered", "is_link_valid", "link", "fields")
     found = connection.execute(
         f"""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import subprocess
 import sys
 import zipfile
 from pathlib import Path
@@ -17,6 +16,7 @@ from ciris_scoring import init as init_module
 from ciris_scoring.basics.project import load_project
 from ciris_scoring.cli import main
 from ciris_scoring.project_files import PARTS
+from command_line import printed
 from conftest import REPOSITORY
 
 
@@ -25,16 +25,11 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The package as others install it."""
     folder = tmp_path_factory.mktemp("wheel")
     sources = folder / "sources"
-    tracked = subprocess.run(
-        ["git", "ls-files", "-z"], cwd=REPOSITORY, capture_output=True, text=True, check=True
-    )
-    for name in filter(None, tracked.stdout.split("\0")):
+    for name in filter(None, printed("git", "ls-files", "-z", cwd=REPOSITORY).split("\0")):
         (sources / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(REPOSITORY / name, sources / name)
     options = ["--quiet", "--no-deps", "--no-build-isolation", "--wheel-dir", str(folder)]
-    command = [sys.executable, "-m", "pip", "wheel", *options, "."]
-    done = subprocess.run(command, cwd=sources, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+    printed(sys.executable, "-m", "pip", "wheel", *options, ".", cwd=sources)
     [file] = folder.glob("*.whl")
     return file
 
@@ -88,8 +83,7 @@ def test_make_run_installs_no_tools_of_developers(tmp_path):
         shutil.copyfile(REPOSITORY / name, tmp_path / name)
 
     def planned(target: str) -> str:
-        command = ["make", "--dry-run", target]
-        return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True).stdout
+        return printed("make", "--dry-run", target, cwd=tmp_path)
 
     assert "[api]" in planned("run") and "[dev]" not in planned("run")
     assert "[dev]" in planned("pytest")
@@ -163,22 +157,15 @@ def test_from_the_wheel_to_a_fleet_table(wheel, tmp_path):
     """As README has it, without a checkout: the embedded server, the sample, the fleet on screen."""
     packages, folder = tmp_path / "packages", tmp_path / "scores"
     install = ["--quiet", "--no-deps", "--target", str(packages), str(wheel)]
-    subprocess.run([sys.executable, "-m", "pip", "install", *install], check=True, capture_output=True)
+    printed(sys.executable, "-m", "pip", "install", *install)
 
     def command(*arguments: str) -> str:
         code = (
             f"import sys; sys.path.insert(0, {str(packages)!r}); from ciris_scoring.cli import main; main()"
         )
-        done = subprocess.run(
-            [sys.executable, "-c", code, *arguments],
-            cwd=folder if folder.exists() else tmp_path,
-            env={name: value for name, value in os.environ.items() if not name.startswith("DBT_")},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert done.returncode == 0, done.stderr
-        return done.stdout
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("DBT_")}
+        place = folder if folder.exists() else tmp_path
+        return printed(sys.executable, "-c", code, *arguments, cwd=place, env=environment)
 
     assert "ciris-scoring run --embedded" in command("init", str(folder))
     try:

@@ -15,7 +15,7 @@ from ciris_scoring.lab import embedded
 from ciris_scoring.lab.embedded import SCHEMA
 from ciris_scoring.lab.simulation.sample import sample_info
 from command_line import at, invoke, refused
-from conftest import Database, copy_of
+from conftest import Database
 from pipeline import relation_differences, score
 
 ROLE = "scorer"
@@ -126,31 +126,28 @@ def build_lens(connection: psycopg.Connection) -> None:
 
 
 @pytest.fixture(scope="module")
-def lens(scored_sample: Database, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
+def lens(sample_copy: Database) -> Iterator[Database]:
     """The sample, scored, and its rows in the tables of a lens; the profile is that of a role with the rights of
     docs/installing.md, which scores into a schema of its own."""
-    folder = tmp_path_factory.mktemp("lens")
-    with copy_of(scored_sample, folder) as database:
-        with database.connect() as connection:
-            build_lens(connection)
-            connection.execute(
-                f"create role {ROLE} login;"
-                f"grant connect, create, temporary on database {database.name} to {ROLE};"
-                f"grant usage on schema cirislens to {ROLE};"
-                f"grant select on all tables in schema cirislens to {ROLE}"
-            )
-        embedded.write_profile(
-            database.profiles_dir, database.server, database=database.name, schema="of_lens"
+    database = sample_copy
+    with database.connect() as connection:
+        build_lens(connection)
+        connection.execute(
+            f"create role {ROLE} login;"
+            f"grant connect, create, temporary on database {database.name} to {ROLE};"
+            f"grant usage on schema cirislens to {ROLE};"
+            f"grant select on all tables in schema cirislens to {ROLE}"
         )
-        path = database.profiles_dir / "profiles.yml"
-        profile = yaml.safe_load(path.read_text())
-        profile["ciris_scoring"]["outputs"]["dev"]["user"] = ROLE
-        path.write_text(yaml.safe_dump(profile))
-        try:
-            yield database
-        finally:
-            with database.connect() as connection:
-                connection.execute(f"drop owned by {ROLE}; drop role {ROLE}")
+    embedded.write_profile(database.profiles_dir, database.server, database=database.name, schema="of_lens")
+    path = database.profiles_dir / "profiles.yml"
+    profile = yaml.safe_load(path.read_text())
+    profile["ciris_scoring"]["outputs"]["dev"]["user"] = ROLE
+    path.write_text(yaml.safe_dump(profile))
+    try:
+        yield database
+    finally:
+        with database.connect() as connection:
+            connection.execute(f"drop owned by {ROLE}; drop role {ROLE}")
 
 
 def scores(database: Database, schema: str) -> list[str]:

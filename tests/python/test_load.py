@@ -33,7 +33,7 @@ from ciris_scoring.basics.errors import DatabaseError, InputError
 from ciris_scoring.basics.project import Project, load_project
 from ciris_scoring.basics.source_schema import SOURCE_TABLES, TRACE_COLUMNS
 from ciris_scoring.cli import main
-from command_line import at
+from command_line import at, printed
 from conftest import REPOSITORY, Database
 from signed_batches import (
     GENERATIONS,
@@ -980,7 +980,7 @@ def test_memory_does_not_grow(database, tmp_path):
 
     def peak(*paths: Path) -> int:
         arguments = [sys.executable, "-c", MEMORY, REPOSITORY, database.profiles_dir, *paths]
-        return int(subprocess.run(arguments, capture_output=True, text=True, check=True).stdout)
+        return int(printed(*arguments))
 
     base = peak(few)
     assert peak(many) < base + 20

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -18,7 +17,7 @@ from psycopg import sql
 
 from ciris_scoring.lab.embedded import SCHEMA, Server
 from ciris_scoring.serve.fleet_table import fleet_tables
-from command_line import at, invoke
+from command_line import at, invoke, printed
 from conftest import REPOSITORY, Database, fresh_database
 from nasty_fleet import START, nasty_fleet
 from pipeline import LOG_OF_RUNS, MARTS, RUN_TIMES, differences_from_brute_force, load_rows, score
@@ -195,15 +194,7 @@ def test_a_column_that_holds_different_texts_for_equal_is_refused(
 def test_a_page_is_made_where_the_locale_is_not_utf8() -> None:
     program = "from ciris_scoring.serve.pages.render import _asset; print(ascii(_asset('style.css')))"
     ascii_alone = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        env={**os.environ, **ascii_alone},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    assert r"\u2713" in done.stdout
+    assert r"\u2713" in printed(sys.executable, "-c", program, env={**os.environ, **ascii_alone})
 
 
 # --- What is written -------------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ import yaml
 from psycopg.rows import dict_row
 
 from ciris_scoring.lab.embedded import SCHEMA
-from conftest import REPOSITORY, Database, copy_of
+from conftest import REPOSITORY, Database
 
 KEY = ("agent_id_hash", "as_of", "window_days")
 
@@ -57,14 +57,9 @@ group by s.agent_id_hash, s.as_of, s.window_days
 
 
 @pytest.fixture(scope="module")
-def connection(
-    scored_sample: Database, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[psycopg.Connection]:
+def connection(sample_copy: Database) -> Iterator[psycopg.Connection]:
     """The sample, scored; unqualified names are those of the marts."""
-    with (
-        copy_of(scored_sample, tmp_path_factory.mktemp("marts")) as database,
-        database.connect() as connection,
-    ):
+    with sample_copy.connect() as connection:
         connection.execute(f"set search_path to {SCHEMA}")
         connection.row_factory = dict_row
         yield connection

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from ciris_scoring.lab.embedded import SCHEMA, Server
+from ciris_scoring.lab.embedded import SCHEMA
 from conftest import Database
 from pipeline import MARTS, RUN_TIMES
-from test_bad_input import dbt, fleet_database, marts, restore, run, saved
+from test_bad_input import dbt, marts, restore, run, saved
 
 BEFORE, NEWEST = "2026-06-14T00:00:00Z", "2026-06-15T00:00:00Z"
 EVENING, MORNING = (
@@ -52,15 +52,15 @@ def clock(moment: datetime) -> Iterator[None]:
 
 
 @pytest.fixture(scope="module")
-def states(embedded_postgres: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[States]:
-    with fleet_database(embedded_postgres, tmp_path_factory.mktemp("fleet")) as database:
-        assert run(database, as_of="2026-06-13T00:00:00Z").exit_code == 0
-        with saved(database) as scored:
-            expected = {}
-            for as_of in (BEFORE, NEWEST):
-                assert run(database, as_of=as_of).exit_code == 0
-                expected[as_of] = marts(database, without=RUN_TIMES)
-            yield States(database, scored, expected)
+def states(small_fleet: Database) -> Iterator[States]:
+    database = small_fleet
+    assert run(database, as_of="2026-06-13T00:00:00Z").exit_code == 0
+    with saved(database) as scored:
+        expected = {}
+        for as_of in (BEFORE, NEWEST):
+            assert run(database, as_of=as_of).exit_code == 0
+            expected[as_of] = marts(database, without=RUN_TIMES)
+        yield States(database, scored, expected)
 
 
 @pytest.fixture

@@ -24,8 +24,7 @@ from psycopg import sql
 
 from ciris_scoring.basics.source_schema import SOURCE_TABLES, create_source_tables
 from ciris_scoring.lab import embedded
-from ciris_scoring.lab.embedded import Server
-from conftest import Database, fresh_database
+from conftest import Database
 from nasty_fleet import START, Row, nasty_fleet
 from pipeline import insert_rows, score, wrong_counts
 
@@ -388,19 +387,18 @@ def refused_counts(connection: psycopg.Connection, schema: str) -> dict[str, int
 
 
 @pytest.fixture(scope="module")
-def fleet_database(embedded_postgres: Server, tmp_path_factory: pytest.TempPathFactory) -> Any:
+def fleet_database(module_database: Database) -> Database:
     """The fleet without odd rows, scored."""
-    with fresh_database(embedded_postgres, tmp_path_factory.mktemp("odd")) as database:
-        with database.connect() as connection:
-            create_source_tables(connection)
-            for table, rows in fleet_without_neighbours().items():
-                insert_rows(connection, table, rows)
-            connection.execute(
-                "create table public.agents as select distinct agent_id_hash from cirislens.covenant_traces"
-                " where agent_id_hash <> ' '"
-            )
-        score(database.profiles_dir, AS_OF)
-        yield database
+    with module_database.connect() as connection:
+        create_source_tables(connection)
+        for table, rows in fleet_without_neighbours().items():
+            insert_rows(connection, table, rows)
+        connection.execute(
+            "create table public.agents as select distinct agent_id_hash from cirislens.covenant_traces"
+            " where agent_id_hash <> ' '"
+        )
+    score(module_database.profiles_dir, AS_OF)
+    return module_database
 
 
 @pytest.mark.parametrize("types_of", [production_types, loose_types])

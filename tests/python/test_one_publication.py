@@ -18,7 +18,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from ciris_scoring.basics.project import load_project
-from ciris_scoring.lab.embedded import SCHEMA, Server
+from ciris_scoring.lab.embedded import SCHEMA
 from ciris_scoring.serve.api.settings import Settings
 from ciris_scoring.serve.explain import explain
 from ciris_scoring.serve.report import report
@@ -27,7 +27,7 @@ from conftest import REPOSITORY, Database
 from kills import PATIENCE_SECONDS, PROGRAMS, Command
 from pipeline import RUN_TIMES
 from serving import SCORING, asking, opened
-from test_bad_input import fleet_database, marts, run
+from test_bad_input import marts, run
 from test_gate import BEFORE, NEWEST, VERDICTS_LEFT_OUT, published
 
 LOCK = 4711
@@ -99,13 +99,12 @@ def readers(database: Database) -> Iterator[Readers]:
 
 
 @pytest.fixture(scope="module")
-def database(embedded_postgres: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
+def database(small_fleet: Database) -> Database:
     """A small fleet, scored up to the day before its last."""
-    with fleet_database(embedded_postgres, tmp_path_factory.mktemp("fleet")) as database:
-        assert run(database, as_of=BEFORE).exit_code == 0
-        with database.connect() as connection:
-            connection.execute(VERDICTS_LEFT_OUT)
-        yield database
+    assert run(small_fleet, as_of=BEFORE).exit_code == 0
+    with small_fleet.connect() as connection:
+        connection.execute(VERDICTS_LEFT_OUT)
+    return small_fleet
 
 
 @contextmanager

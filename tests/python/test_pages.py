@@ -36,7 +36,7 @@ from ciris_scoring.serve import report
 from ciris_scoring.serve.fleet_table import fleet_tables
 from ciris_scoring.serve.pages import charts, pages, words
 from ciris_scoring.serve.pages.links import ReportLinks, ServedLinks
-from conftest import Database, copy_of
+from conftest import Database
 from html_text import Parsed
 from pipeline import MARTS
 from serving import LINK, read, visited
@@ -68,14 +68,11 @@ class Scored:
 
 
 @pytest.fixture(scope="module")
-def scored(scored_sample: Database, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scored]:
-    folder = tmp_path_factory.mktemp("pages")
-    with copy_of(scored_sample, folder) as database:
-        file = folder / "fleet.html"
-        arguments = ["--as-of", sample_info()["as_of"], "--report", file]
-        result = invoke("run", database, *arguments)
-        assert result.exit_code == 0, result.output
-        yield Scored(database, file, result.output)
+def scored(sample_copy: Database, tmp_path_factory: pytest.TempPathFactory) -> Scored:
+    file = tmp_path_factory.mktemp("pages") / "fleet.html"
+    result = invoke("run", sample_copy, "--as-of", sample_info()["as_of"], "--report", file)
+    assert result.exit_code == 0, result.output
+    return Scored(sample_copy, file, result.output)
 
 
 @pytest.fixture

@@ -21,9 +21,9 @@ from command_line import at, invoke, refused
 from conftest import REPOSITORY, Database
 from kills import PATIENCE_SECONDS
 from serving import opened
-from test_bad_input import built, dbt, marts, restore, run, scored_fleet
+from test_bad_input import built, dbt, marts, restore, run
 
-BEFORE, NEWEST = "2026-06-14T00:00:00Z", "2026-06-15T00:00:00Z"
+SCORED_UNTIL, NEWEST = "2026-06-14T00:00:00Z", "2026-06-15T00:00:00Z"
 PGBOUNCER = shutil.which("pgbouncer", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
 PORT = 6432
 pytestmark = pytest.mark.skipif(
@@ -31,20 +31,11 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-@pytest.fixture(scope="module")
-def published(
-    embedded_postgres: Server, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[tuple[Database, str]]:
-    with scored_fleet(embedded_postgres, tmp_path_factory.mktemp("fleet"), BEFORE) as published:
-        yield published
-
-
 @pytest.fixture
-def database(published: tuple[Database, str]) -> Database:
+def database(saved_fleet: tuple[Database, str]) -> Database:
     """A fleet, scored up to the day before its last."""
-    database, state = published
-    restore(database, state)
-    return database
+    restore(*saved_fleet)
+    return saved_fleet[0]
 
 
 @contextlib.contextmanager

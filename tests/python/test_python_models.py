@@ -16,10 +16,10 @@ import pytest
 from dbt.adapters.postgres import PostgresAdapter
 
 from ciris_scoring.lab.embedded import SCHEMA
-from command_line import at
+from command_line import at, printed
 from conftest import REPOSITORY, Database
 from pipeline import RUN_TIMES
-from test_bad_input import NEWEST, built, dbt, fleet_database, marts, restore, run, saved
+from test_bad_input import NEWEST, built, dbt, marts, restore, run, saved
 
 DBT = """
 import sys
@@ -42,16 +42,13 @@ def dbt_in_process(plugin: str, *arguments: str | Path) -> subprocess.CompletedP
 
 
 @pytest.fixture(scope="module")
-def fleet(embedded_postgres, tmp_path_factory) -> Iterator[tuple[Database, str]]:
+def fleet(small_fleet: Database) -> Iterator[tuple[Database, str]]:
     """A small fleet that is not scored yet, and its saved state once it is."""
-    with (
-        fleet_database(embedded_postgres, tmp_path_factory.mktemp("fleet")) as database,
-        saved(database) as arrived,
-    ):
-        assert run(database).exit_code == 0
-        with saved(database) as scored:
-            restore(database, arrived)
-            yield database, scored
+    with saved(small_fleet) as arrived:
+        assert run(small_fleet).exit_code == 0
+        with saved(small_fleet) as scored:
+            restore(small_fleet, arrived)
+            yield small_fleet, scored
 
 
 # --- an environment without the package, or with another version of it -----------------------------------------------
@@ -98,8 +95,7 @@ print(json.dumps(sorted(set(sys.modules) - before)))
 
 
 def test_the_plugin_imports_nothing_but_dbt():
-    done = subprocess.run([sys.executable, "-c", IMPORTED], capture_output=True, text=True, check=True)
-    assert json.loads(done.stdout) == ["dbt_postgres_python"]
+    assert json.loads(printed(sys.executable, "-c", IMPORTED)) == ["dbt_postgres_python"]
 
 
 def write_project(folder: Path, files: Mapping[str, str]) -> list[str]:

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from ciris_scoring.lab.embedded import SCHEMA, Server
+from ciris_scoring.lab.embedded import SCHEMA
 from conftest import Database
-from test_bad_input import built, dbt, fleet_database, run
+from test_bad_input import built, dbt, run
 
 NEWEST = "2026-06-15T00:00:00Z"
 MARTS = ("fct_scoring_runs", "dim_scoring_windows", "fct_fleet_capacity")
@@ -17,11 +17,10 @@ NAMES = ("bi-team", "BI", "bi", "two words", 'a "quoted" one', "Ærlig")
 
 
 @pytest.fixture(scope="module")
-def database(embedded_postgres: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
-    with fleet_database(embedded_postgres, tmp_path_factory.mktemp("fleet")) as database:
-        result = run(database, as_of=NEWEST)
-        assert result.exit_code == 0, result.output
-        yield database
+def database(small_fleet: Database) -> Database:
+    result = run(small_fleet, as_of=NEWEST)
+    assert result.exit_code == 0, result.output
+    return small_fleet
 
 
 @pytest.fixture(scope="module")

@@ -86,11 +86,11 @@ def somebody_in_the_way(database: Database, table: str) -> Iterator[psycopg.Conn
 
 
 def wait_until_one_waits(blocker: psycopg.Connection) -> None:
-    """Until a run has come to the table."""
+    """Wait until a session waits for a lock that the blocker holds."""
     deadline = time.monotonic() + PATIENCE_SECONDS
     query = "select from pg_locks where not granted and pg_backend_pid() = any(pg_blocking_pids(pid))"
     while blocker.execute(query).fetchone() is None:
-        assert time.monotonic() < deadline, "no run came to the table"
+        assert time.monotonic() < deadline, "nobody waits"
         time.sleep(0.05)
 
 

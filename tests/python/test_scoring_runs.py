@@ -24,7 +24,7 @@ from ciris_scoring.job.after_run import AfterRun
 from ciris_scoring.lab.embedded import SCHEMA
 from ciris_scoring.lab.simulation.sample import sample_info
 from ciris_scoring.serve.pages import pages
-from conftest import Database, copy_of
+from conftest import Database
 from kills import PROGRAMS, Command
 from pipeline import MARTS, score
 from test_bad_input import NEWEST, dbt, fleet_database
@@ -36,9 +36,8 @@ AS_OF = sample_info()["as_of"]
 
 
 @pytest.fixture(scope="module")
-def sample(scored_sample: Database, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
-    with copy_of(scored_sample, tmp_path_factory.mktemp("runs")) as database:
-        yield database
+def sample(sample_copy: Database) -> Database:
+    return sample_copy
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import os
-import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -17,7 +16,8 @@ import pytest
 from ciris_scoring.lab.embedded import SCHEMA
 from ciris_scoring.lab.simulation.sample import sample_info
 from ciris_scoring.project_files import copy_project
-from conftest import REPOSITORY, Database, copy_of
+from command_line import printed
+from conftest import REPOSITORY, Database
 
 AS_OF = datetime.fromisoformat(sample_info()["as_of"])
 SCORES = f"{SCHEMA}.fct_capacity_scores"
@@ -86,35 +86,26 @@ class Metrics:
             "DBT_TARGET_PATH": "target",
             **environment,
         }
-        done = subprocess.run(
-            [Path(sys.executable).parent / program, *arguments],
-            cwd=self.folder,
-            env={**os.environ, **here},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert done.returncode == 0, done.stdout + done.stderr
-        return done.stdout
+        program_file = Path(sys.executable).parent / program
+        return printed(program_file, *arguments, cwd=self.folder, env={**os.environ, **here})
 
 
 @pytest.fixture(scope="module")
-def sample(scored_sample: Database, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Metrics]:
+def sample(sample_copy: Database, tmp_path_factory: pytest.TempPathFactory) -> Metrics:
     """The sample; one agent has fallen silent: its rows come to lack a score, and then there are none."""
     folder = tmp_path_factory.mktemp("project")
     copy_project(REPOSITORY, folder)
-    with copy_of(scored_sample, tmp_path_factory.mktemp("metrics")) as database:
-        with database.connect() as connection:
-            silent = f"agent_id_hash = (select min(agent_id_hash) from {SCORES})"
-            since = [AS_OF - timedelta(days=3)]
-            connection.execute(f"delete from {SCORES} where as_of > %s and {silent}", since)
-            connection.execute(
-                f"update {SCORES} set capacity_score = null where as_of > %s - interval '2 days' and {silent}",
-                since,
-            )
-        metrics = Metrics(folder, database)
-        metrics.said_by_dbt = metrics.run("dbt", "parse")
-        yield metrics
+    with sample_copy.connect() as connection:
+        silent = f"agent_id_hash = (select min(agent_id_hash) from {SCORES})"
+        since = [AS_OF - timedelta(days=3)]
+        connection.execute(f"delete from {SCORES} where as_of > %s and {silent}", since)
+        connection.execute(
+            f"update {SCORES} set capacity_score = null where as_of > %s - interval '2 days' and {silent}",
+            since,
+        )
+    metrics = Metrics(folder, sample_copy)
+    metrics.said_by_dbt = metrics.run("dbt", "parse")
+    return metrics
 
 
 @pytest.fixture

@@ -20,12 +20,12 @@ from psycopg.rows import dict_row
 
 from benchmarks.coverage.polished import MANIPULATIONS
 from benchmarks.coverage.signs import END
-from ciris_scoring.lab.embedded import SCHEMA, Server
+from ciris_scoring.lab.embedded import SCHEMA
 from ciris_scoring.lab.simulation import PATHOLOGIES, fleet_roster, simulate_fleet
 from ciris_scoring.lab.simulation.load import load_fleet
 from ciris_scoring.statistics.sign_rows import COLUMNS
 from ciris_scoring.statistics.signs import FIELDS, raised_signs
-from conftest import fresh_database
+from conftest import Database
 from pipeline import score
 
 SEED = 7
@@ -60,20 +60,15 @@ def agents() -> dict[str, str]:
 
 
 @pytest.fixture(scope="module")
-def connection(
-    embedded_postgres: Server, tmp_path_factory: pytest.TempPathFactory, agents: dict[str, str]
-) -> Iterator[psycopg.Connection]:
+def connection(module_database: Database, agents: dict[str, str]) -> Iterator[psycopg.Connection]:
     """A fleet at 600 traces per 7 days, most of it polished."""
     fleet = simulate_fleet(len(PATHOLOGIES), 33, 600 / 7, SEED, END)
     for manipulation in MANIPULATIONS:
         agent = agents[POLISHED[manipulation.name]]
         fleet = manipulation.polish(fleet, agent, BEGUN[manipulation.lasts])
-    with (
-        fresh_database(embedded_postgres, tmp_path_factory.mktemp("signs")) as database,
-        database.connect() as connection,
-    ):
+    with module_database.connect() as connection:
         load_fleet(connection, fleet)
-        score(database.profiles_dir, END)
+        score(module_database.profiles_dir, END)
         connection.execute(f"set search_path to {SCHEMA}")
         connection.row_factory = dict_row
         yield connection

@@ -5,7 +5,7 @@ That increments equal a full refresh while traces arrive late and are edited is 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -13,11 +13,11 @@ import psycopg
 import pytest
 
 from ciris_scoring.basics.connection import one_row
-from ciris_scoring.lab.embedded import SCHEMA, Server
+from ciris_scoring.lab.embedded import SCHEMA
 from ciris_scoring.project_files import copy_project
 from command_line import at, invoke
 from conftest import REPOSITORY, Database
-from test_bad_input import NEWEST, dbt, restore, run, scored_fleet
+from test_bad_input import NEWEST, dbt, restore, run
 
 PUBLISHED = "2026-06-14T00:00:00Z"
 LOOKBACK = "2026-06-11T00:00:00+00:00"
@@ -33,19 +33,11 @@ DAY_OF_TRACE = "2026-06-12T00:00:00+00:00"
 AGAIN = "create table public.kept as select * from {traces} {where}; delete from {traces} {where};"
 
 
-@pytest.fixture(scope="module")
-def scored(
-    embedded_postgres: Server, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[tuple[Database, str]]:
-    with scored_fleet(embedded_postgres, tmp_path_factory.mktemp("fleet"), PUBLISHED) as scored:
-        yield scored
-
-
 @pytest.fixture
-def published(scored: tuple[Database, str]) -> Database:
+def published(saved_fleet: tuple[Database, str]) -> Database:
     """Scored the day before the run that is looked at."""
-    restore(*scored)
-    return scored[0]
+    restore(*saved_fleet)
+    return saved_fleet[0]
 
 
 def judged_from(database: Database, *, as_of: str = NEWEST, **variables: str) -> str:

@@ -17,8 +17,8 @@ import psycopg
 import pytest
 from psycopg.rows import dict_row
 
-from benchmarks.reads import specification_query
-from conftest import REPOSITORY, Database, copy_of
+from benchmarks.measure import specification_query
+from conftest import Database
 
 # Heading of the example, its column (as PostgreSQL folds it), the component of fct_factor_components.
 EXAMPLES = [
@@ -65,14 +65,9 @@ having
 
 
 @pytest.fixture(scope="module")
-def connection(
-    scored_sample: Database, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[psycopg.Connection]:
+def connection(sample_copy: Database) -> Iterator[psycopg.Connection]:
     """The scored sample, its source in schema lens; cirislens.covenant_traces shows it up to the setting lens.as_of."""
-    with (
-        copy_of(scored_sample, tmp_path_factory.mktemp("specification")) as database,
-        database.connect() as connection,
-    ):
+    with sample_copy.connect() as connection:
         connection.execute("alter schema cirislens rename to lens; create schema cirislens")
         connection.execute(
             "create view cirislens.covenant_traces as select * from lens.covenant_traces"
@@ -93,7 +88,7 @@ def comparable(connection: psycopg.Connection) -> dict:
 
 @pytest.mark.parametrize(("heading", "column", "component"), EXAMPLES)
 def test_the_specifications_sql_gives_the_same(connection, comparable, heading, column, component):
-    query = specification_query(REPOSITORY, f"### SQL Example: {heading}")
+    query = specification_query(f"### SQL Example: {heading}")
     published = {
         (row["agent_id_hash"], row["as_of"]): row["component_value"]
         for row in connection.execute(

@@ -16,11 +16,11 @@ from ciris_scoring.basics.project import load_project
 from ciris_scoring.job.dbt_build import DbtBuild
 from ciris_scoring.job.run_log import Attempt
 from ciris_scoring.job.static import digest_to_skip_by, is_static, state_digest
-from ciris_scoring.lab.embedded import SCHEMA, Server
+from ciris_scoring.lab.embedded import SCHEMA
 from ciris_scoring.project_files import copy_project
 from conftest import REPOSITORY, Database
 from pipeline import kept_parsed
-from test_bad_input import built, dbt, fleet_database, marts, restore, run, saved
+from test_bad_input import built, dbt, marts, restore, run, saved
 from test_gate import NO_TRIGGER, RUN_TIMES, trigger
 
 BEFORE, NEWEST = "2026-06-14T00:00:00Z", "2026-06-15T00:00:00Z"
@@ -56,14 +56,14 @@ class States:
 
 
 @pytest.fixture(scope="module")
-def states(embedded_postgres: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[States]:
-    with fleet_database(embedded_postgres, tmp_path_factory.mktemp("fleet")) as database:
-        nodes = executed(run(database, as_of=BEFORE))
-        with saved(database) as scored:
-            with database.connect() as connection:
-                connection.execute(f"update {INTERMEDIATE}.int_runs set state_digest = null")
-            assert executed(run(database, as_of=NEWEST)) == nodes
-            yield States(database, scored, nodes, marts(database, without=RUN_TIMES))
+def states(small_fleet: Database) -> Iterator[States]:
+    database = small_fleet
+    nodes = executed(run(database, as_of=BEFORE))
+    with saved(database) as scored:
+        with database.connect() as connection:
+            connection.execute(f"update {INTERMEDIATE}.int_runs set state_digest = null")
+        assert executed(run(database, as_of=NEWEST)) == nodes
+        yield States(database, scored, nodes, marts(database, without=RUN_TIMES))
 
 
 @pytest.fixture

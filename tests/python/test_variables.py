@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,9 +11,8 @@ import yaml
 from ciris_scoring.basics.errors import shown
 from ciris_scoring.basics.project import SET_BY_US
 from ciris_scoring.basics.root_project import unknown_variables
-from ciris_scoring.lab.embedded import Server
 from conftest import REPOSITORY, Database
-from test_bad_input import NEWEST, built, dbt, fleet_database, marts, refusal, run
+from test_bad_input import NEWEST, built, dbt, marts, refusal, run
 
 VARIABLES = yaml.safe_load((REPOSITORY / "dbt_project.yml").read_text())["vars"]
 BOOLEAN = (
@@ -58,10 +56,9 @@ AT_PARSE_TIME = {"ciris_time_spine"}
 
 
 @pytest.fixture(scope="module")
-def published(embedded_postgres: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
-    with fleet_database(embedded_postgres, tmp_path_factory.mktemp("fleet")) as database:
-        assert run(database).exit_code == 0
-        yield database
+def published(small_fleet: Database) -> Database:
+    assert run(small_fleet).exit_code == 0
+    return small_fleet
 
 
 def test_every_variable_of_the_project_is_in_this_list():

@@ -23,7 +23,7 @@ from ciris_scoring.serve.fleet_table import fleet_tables
 from ciris_scoring.serve.pages import pages
 from ciris_scoring.serve.pages.words import VERDICTS
 from command_line import at, invoke
-from conftest import REPOSITORY, Database, copy_of
+from conftest import REPOSITORY, Database
 from pipeline import MARTS, score
 from serving import opened
 
@@ -34,11 +34,10 @@ OLD, NEW = 0.6, 0.8
 
 
 @pytest.fixture(scope="module")
-def rethought(scored_sample: Database, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
+def rethought(sample_copy: Database) -> Database:
     """The sample, published with one threshold, and run again with another."""
-    with copy_of(scored_sample, tmp_path_factory.mktemp("threshold")) as database:
-        score(database.profiles_dir, AS_OF, {"ciris_verdict_threshold": NEW})
-        yield database
+    score(sample_copy.profiles_dir, AS_OF, {"ciris_verdict_threshold": NEW})
+    return sample_copy
 
 
 @pytest.fixture(scope="module")

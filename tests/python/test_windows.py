@@ -12,7 +12,7 @@ import psycopg
 import pytest
 from psycopg import sql
 
-from ciris_scoring.lab.embedded import Server, write_profile
+from ciris_scoring.lab.embedded import write_profile
 from ciris_scoring.statistics.blocks import blocks
 from ciris_scoring.statistics.factors import Components, components
 from ciris_scoring.statistics.inputs import Parameters, Window
@@ -21,7 +21,7 @@ from ciris_scoring.statistics.windows import COUNTS, REAL_SUMS
 from conftest import Database
 from nasty_fleet import START, nasty_fleet
 from pipeline import load_rows
-from test_bad_input import Dbt, dbt, fleet_database, restore, run, saved
+from test_bad_input import Dbt, dbt, restore, run, saved
 
 DAYS = 10
 AS_OF = START + timedelta(days=DAYS)
@@ -33,19 +33,16 @@ COMPUTED_AT = "select max(computed_at) from int_windows"
 
 
 @pytest.fixture(scope="module")
-def scored(
-    embedded_postgres: Server, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[tuple[Database, str]]:
+def scored(module_database: Database) -> Iterator[tuple[Database, str]]:
     """A nasty fleet, scored, and its saved state."""
-    with fleet_database(embedded_postgres, tmp_path_factory.mktemp("fleet")) as database:
-        write_profile(database.profiles_dir, database.server, database=database.name, schema=SCHEMA)
-        with database.connect() as connection:
-            connection.execute("drop schema if exists cirislens cascade")
-            load_rows(connection, nasty_fleet(3, agents=5, days=DAYS))
-        result = run(database, as_of=AS_OF.isoformat())
-        assert result.exit_code == 0, result.output
-        with saved(database) as state:
-            yield database, state
+    database = module_database
+    write_profile(database.profiles_dir, database.server, database=database.name, schema=SCHEMA)
+    with database.connect() as connection:
+        load_rows(connection, nasty_fleet(3, agents=5, days=DAYS))
+    result = run(database, as_of=AS_OF.isoformat())
+    assert result.exit_code == 0, result.output
+    with saved(database) as state:
+        yield database, state
 
 
 @pytest.fixture

@@ -2,11 +2,11 @@
 
 import json
 import os
-import subprocess
 import sys
 
 import pytest
 
+from command_line import printed
 from conftest import REPOSITORY, Database
 
 WITHOUT_EXTRA = """
@@ -47,11 +47,8 @@ for command in commands:
 def test_the_core_does_without_the_extra(
     database: Database, extra: str, room: str, missing: list[str], commands: list[list[str]]
 ) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", WITHOUT_EXTRA, json.dumps([room, missing, commands])],
-        capture_output=True, text=True, check=False, cwd=REPOSITORY,
-        env={**os.environ, "DBT_PROFILES_DIR": str(database.profiles_dir)},
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
+    given = json.dumps([room, missing, commands])
+    environment = {**os.environ, "DBT_PROFILES_DIR": str(database.profiles_dir)}
+    told = printed(sys.executable, "-c", WITHOUT_EXTRA, given, cwd=REPOSITORY, env=environment)
     hint = f"Hint: Install the extra {extra}, in a checkout of the repository: pip install '.[{extra}]'"
-    assert done.stdout.count(hint) == len(commands)
+    assert told.count(hint) == len(commands)

@@ -30,7 +30,6 @@ hours as {{ inlined() }}(
         {{ hour_start('traced_at') }} as hour_start,
         count(*) filter (where is_signal)::integer as n_signals,
         count(*) filter (where is_coherent_signal)::integer as n_coherent_signals,
-        count(coherence_level)::integer as n_coherence_levels,
         round(sum(coherence_level), 30) / nullif(count(coherence_level), 0) as mean_coherence_level
     from verdicts
     group by
@@ -70,7 +69,6 @@ select
     {{ period_start('hour_start') }} as period_start,
     n_signals,
     n_coherent_signals,
-    n_coherence_levels,
     mean_coherence_level,
     n_other_agents,
     mean_of_others,

@@ -19,6 +19,7 @@ from brute_force.scoring import (
     Agent,
     Fleet,
     Window,
+    _category,
     _corroborated,
     _cut_down,
     _datetime,
@@ -169,22 +170,14 @@ def _lengths(window: Window) -> tuple[int, int, int]:
     return window.window_days, window.baseline_days, window.coherence_days
 
 
-def _category(score: float) -> str:
-    if score < 0.3:
-        return "high_fragility"
-    if score < 0.6:
-        return "moderate"
-    return "healthy" if score < 0.85 else "high_capacity"
-
-
 def limit_fleet(
-    limits: FleetLimits, as_ofs: list[datetime], windows=REFERENCE_WINDOWS
+    limits: FleetLimits, as_ofs: list[datetime]
 ) -> tuple[dict[tuple[str, datetime, int], dict[str, Any]], dict[tuple[datetime, int], dict[str, float]]]:
     """Limits of all rows at the as-ofs under the names of the marts, and the fleets' values."""
     fleet = limits.fleet
     rows, values = {}, {}
     for end in sorted({_us(as_of) for as_of in as_ofs}):
-        for window in windows:
+        for window in REFERENCE_WINDOWS:
             for name in fleet.agents:
                 score = fleet.score(name, end, window)
                 if score is None or end not in fleet.period_ends(name):

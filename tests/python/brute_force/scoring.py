@@ -96,7 +96,7 @@ PARAMETER_RANGES = {
 }
 
 # scoring.md §6, the published table by status: how correct a judged deferral was; None: not judged.
-DEFAULT_DEFERRAL_OUTCOMES: dict[str, Any] = {
+DEFERRAL_OUTCOMES: dict[str, int | None] = {
     "RESOLVED": 1,
     "ESCALATED": 1,
     "REJECTED": 0,
@@ -120,15 +120,6 @@ def _parameters(overrides: Mapping[str, Any] | None) -> dict[str, Any]:
     if abs(total - 1) > Fraction(1, 10**9):
         raise ValueError(f"parameters weight_*: their sum is {float(total)}, not 1 (tolerance 1e-9)")
     return parameters
-
-
-def _outcomes(outcomes: Mapping[str, Any] | None) -> dict[str, Fraction | None]:
-    """scoring.md §6: the table by status, its statuses in upper case and trimmed."""
-    table = DEFAULT_DEFERRAL_OUTCOMES if outcomes is None else outcomes
-    return {
-        _upper(status.strip()): None if correctness is None else _exact(correctness)
-        for status, correctness in table.items()
-    }
 
 
 # --------------------------------------------------------------------------------------------------------
@@ -978,18 +969,14 @@ def _calibration_error(traces: list[Trace]) -> Fraction | None:
 
 
 def _deferral_quality(
-    deferrals: list[Deferral],
-    outcomes: Mapping[str, Fraction | None],
-    start: int,
-    end: int,
-    known_by: int | None = None,
+    deferrals: list[Deferral], start: int, end: int, known_by: int | None = None
 ) -> tuple[Fraction, int]:
     """scoring.md §6, Q_deferral over one agent's deferrals, and how many were judged by T (``known_by``)."""
     worth, known_by = [], end if known_by is None else known_by
     for deferral in deferrals:
         if deferral.created is None or not start <= deferral.created < end:
             continue
-        correctness = None if deferral.status is None else outcomes.get(deferral.status)
+        correctness = DEFERRAL_OUTCOMES.get(deferral.status or "")
         if correctness is None:
             continue  # not judged, or not in the table
         if deferral.resolved is not None and deferral.resolved >= known_by:
@@ -999,19 +986,14 @@ def _deferral_quality(
 
 
 def _incompleteness(
-    traces: list[Trace],
-    deferrals: list[Deferral],
-    outcomes: Mapping[str, Fraction | None],
-    start: int,
-    end: int,
-    steady_days: int,
+    traces: list[Trace], deferrals: list[Deferral], start: int, end: int, steady_days: int
 ) -> dict[str, Any]:
     """scoring.md §6: I_inc = (1 - ECE) Q (1 - U) (an unmeasured ECE is 0, scoring.md §7); certainty.md §4b likewise."""
     measured = _calibration_error(traces)
     ece = Fraction(0) if measured is None else measured
-    q_deferral, n_judged = _deferral_quality(deferrals, outcomes, start, end)
+    q_deferral, n_judged = _deferral_quality(deferrals, start, end)
     steady_start = min(start, end - steady_days * _DAY)
-    q_steady, n_steady = _deferral_quality(deferrals, outcomes, steady_start, end)
+    q_steady, n_steady = _deferral_quality(deferrals, steady_start, end)
     chance = _chance(n_steady, end - steady_start, end - start)
     worth = 1 - chance + chance * float(q_steady)
     unsafe = sum(
@@ -1207,9 +1189,8 @@ def _steady_minus_weekly(weekly: float, steady: float, values: Mapping[str, Any]
 class Fleet:
     """Everything that one run read, ready to be scored at any period end."""
 
-    def __init__(self, traces, deferrals, keys, run_as_of, parameters, period, deferral_outcomes) -> None:
+    def __init__(self, traces, deferrals, keys, run_as_of, parameters, period) -> None:
         self.parameters = _parameters(parameters)
-        self.outcomes = _outcomes(deferral_outcomes)
         self.period_us = _PERIODS[period]
         self.run_end = _run_end(run_as_of, period)
         self.source = _read(traces or [], self.run_end)
@@ -1253,7 +1234,7 @@ class Fleet:
             **_core_identity(agent, positions, p),
             **_integrity(agent, positions, start, end, p),
             **_resilience(agent, positions, baseline, start, end, p),
-            **_incompleteness(traces, self.deferrals_of[name], self.outcomes, start, end, p["steady_days"]),
+            **_incompleteness(traces, self.deferrals_of[name], start, end, p["steady_days"]),
             "sigma": coherence.state(end, window.coherence_days)[0],
             "sigma_max": coherence.state(end, window.coherence_days)[1],
             "n_signals": sum(trace.coherence_passed is not None for trace in traces),
@@ -1325,33 +1306,20 @@ class Fleet:
 # --------------------------------------------------------------------------------------------------------
 
 
-def score_fleet(
-    traces,
-    deferrals,
-    keys,
-    *,
-    as_ofs: list[datetime] | None,
-    run_as_of: datetime,
-    windows=REFERENCE_WINDOWS,
-    parameters=None,
-    period: str = "day",
-    deferral_outcomes=None,
-) -> dict[tuple[str, datetime, int], dict]:
+def score_fleet(fleet: Fleet, as_ofs: list[datetime]) -> dict[tuple[str, datetime, int], dict]:
     """scoring.md §1 to 8: the score rows, by (agent_id_hash, as_of, window_days).
 
-    ``as_ofs=None``: every as-of time that exists; else only these, which must be period ends (those later than
-    the run's as-of have no row). ``deferral_outcomes``: status -> correctness, None for a status not judged.
+    The as-ofs must be period ends; those later than the run's as-of have no row.
     """
-    fleet = Fleet(traces, deferrals, keys, run_as_of, parameters, period, deferral_outcomes)
-    wanted = None if as_ofs is None else sorted({_us(as_of) for as_of in as_ofs})
-    for end in wanted or []:
+    wanted = sorted({_us(as_of) for as_of in as_ofs})
+    for end in wanted:
         if end % fleet.period_us:
-            raise ValueError(f"as-of {_datetime(end)} is not the end of a {period}")
+            raise ValueError(f"as-of {_datetime(end)} is not the end of a period")
     rows = {}
     for name in fleet.agents:
         period_ends = fleet.period_ends(name)
-        for end in period_ends if wanted is None else (end for end in wanted if end in period_ends):
-            for window in windows:
+        for end in (end for end in wanted if end in period_ends):
+            for window in REFERENCE_WINDOWS:
                 row = fleet.score(name, end, window)
                 if row is not None:
                     rows[name, _datetime(end), window.window_days] = row
@@ -1437,9 +1405,7 @@ def _worse_events(
         fewer = sum(math.comb(total, k) * share**k * (1 - share) ** (total - k) for k in range(n))
         if 1 - fewer <= _exact(p["episode_chance"]):
             return n
-    quality, n_quality = _deferral_quality(
-        fleet.deferrals_of[name], fleet.outcomes, first, start, known_by=end
-    )
+    quality, n_quality = _deferral_quality(fleet.deferrals_of[name], first, start, known_by=end)
     share, n_judged = 1 - parts["q_deferral"], parts["n_judged_deferrals"]
     if _rose(share, n_judged, 1 - float(quality), n_quality, float(p["episode_z"])):
         return parts["q_deferral"]
@@ -1518,26 +1484,15 @@ def alerts(fleet_limits: FleetLimits, as_ofs: list[datetime], windows=REFERENCE_
 
 
 def data_quality(
-    traces,
-    deferrals,
-    keys,
-    *,
-    run_as_of: datetime,
-    as_ofs: list[datetime] | None = None,
-    windows=REFERENCE_WINDOWS,
-    parameters=None,
-    period: str = "day",
-    deferral_outcomes=None,
+    traces, deferrals, run_as_of: datetime, period: str = "day"
 ) -> dict[tuple[str | None, datetime | None, str], int]:
     """scoring.md §8, data quality: counts by (agent or None, start of the period or None, issue).
 
     Reading: a row with a missing, blank or oversized agent_id_hash is counted as such, once, whatever else is wrong
     with it; a deferral without a status has an unknown one.
-    (``as_ofs``, ``windows`` and ``keys`` are not used.)
     """
     period_us, run_end = _PERIODS[period], _run_end(run_as_of, period)
     source = _read(traces or [], run_end)
-    outcomes = _outcomes(deferral_outcomes)
     counts: Counter = Counter()
 
     def count(agent: str | None, at: int | None, issue: str) -> None:
@@ -1562,19 +1517,19 @@ def data_quality(
         at = None if deferral.created_infinite else created
         if deferral.agent is None:
             count(None, at, "unattributed_deferral")
-        if deferral.status is None or deferral.status not in outcomes:
+        if deferral.status is None or deferral.status not in DEFERRAL_OUTCOMES:
             count(deferral.agent, at, "unknown_status")
     return dict(counts)
 
 
-def fleet_coherence_hourly(traces, run_as_of: datetime, *, period: str = "hour") -> dict[datetime, dict]:
+def fleet_coherence_hourly(traces, run_as_of: datetime) -> dict[datetime, dict]:
     """scoring.md §7, the fleet view: per UTC hour with at least one coherence_level, mean and sample standard
     deviation over agents of their mean coherence_level, and the number of agents that have one.
 
-    ``run_as_of`` is cut down to a whole hour; with ``period="day"`` to a whole day.
+    ``run_as_of`` is cut down to a whole hour.
     """
     view = {}
-    for hour, means in sorted(_hourly_means(_read(traces or [], _run_end(run_as_of, period)).traces).items()):
+    for hour, means in sorted(_hourly_means(_read(traces or [], _run_end(run_as_of, "hour")).traces).items()):
         n = len(means)
         mean = sum(means.values()) / n
         divergence = None

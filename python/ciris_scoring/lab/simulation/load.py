@@ -81,15 +81,10 @@ def load_fleet(
     return load_text(connection, schema, tables, sources, "format text", distributed=distributed)
 
 
-def append_traces(
-    connection: psycopg.Connection,
-    frames: Iterable[pd.DataFrame],
-    schema: str = DEFAULT_SCHEMA,
-    tables: Mapping[str, str] | None = None,
-) -> int:
+def append_traces(connection: psycopg.Connection, frames: Iterable[pd.DataFrame]) -> int:
     """Add traces of a fleet that `load_fleet` has begun, as time brings them, in one transaction; return how many."""
     with connection.transaction():
-        return _copy(connection, "covenant_traces", copy_text(frames), schema, tables, "format text")
+        return _copy(connection, "covenant_traces", copy_text(frames), DEFAULT_SCHEMA, None, "format text")
 
 
 def load_text(
