@@ -38,7 +38,7 @@ _HARMLESS = {
 _READ_BUT_UNDECLARED = {"sql_header", "submission_method"}
 """Settings that dbt or an adapter reads, and that dbt's classes do not list."""
 _META_OF_MACROS = {
-    *("rewritten", "scored_range", "judged_range", "event_range", "keeps_views"),
+    *("rewritten", "scored_range", "judged_range", "event_range", "carried_on", "kept_by", "keeps_views"),
     *("in_parallel", "only_differences", "package_version"),
 }
 """Keys of ``meta`` that the package's materializations and checks read."""
