@@ -19,7 +19,7 @@ from command_line import at, invoke
 from conftest import REPOSITORY, Database
 from test_bad_input import NEWEST, dbt, restore, run
 
-PUBLISHED = "2026-06-14T00:00:00Z"
+PUBLISHED = SCORED_UNTIL = "2026-06-14T00:00:00Z"
 LOOKBACK = "2026-06-11T00:00:00+00:00"
 TRACES = "cirislens.covenant_traces"
 VERDICTS = f"{SCHEMA}_intermediate.int_trace_verdicts"
