@@ -40,73 +40,170 @@ hours as (
         is_corroborated
     from {{ ref('int_agent_hours') }}
 
+),
+
+-- kept_with tells a cluster where a row is, so that workers compute both halves.
+traces as (
+
+    select
+        verdicts.agent_id_hash as kept_with,
+        verdicts.trace_verdict_id,
+        verdicts.agent_id_hash,
+        verdicts.agent_name,
+        verdicts.trace_id,
+        verdicts.traced_at,
+        verdicts.period_start,
+        verdicts.audit_sequence_number,
+        verdicts.selected_action,
+        verdicts.is_counted,
+        verdicts.is_duplicate,
+        verdicts.is_identity_change,
+        case when verdicts.is_counted then verdicts.previous_agent_name end as previous_agent_name,
+        verdicts.is_overridden,
+        verdicts.is_conscience_failed,
+        verdicts.is_signature_verified,
+        verdicts.is_key_registered,
+        verdicts.is_link_valid,
+        verdicts.is_chain_valid,
+        verdicts.is_chain_gap,
+        verdicts.is_chain_rewind,
+        verdicts.is_chain_duplicate,
+        case when verdicts.is_counted then verdicts.previous_audit_sequence_number end
+        as previous_audit_sequence_number,
+        verdicts.n_fields_present,
+        verdicts.is_replay_sampled,
+        replays.is_replayable,
+        case
+            when replays.is_replayable is not null then array_remove(array[
+                case when not replays.is_thought_start_recorded then 'thought_start' end,
+                {% for name in replay_comparisons() %}
+                case when substr(replays.replay_outcome, {{ loop.index }}, 1) = 'f' then '{{ name }}' end
+                {%- if not loop.last %},{% endif %}
+                {% endfor %}
+            ], null)
+        end as failed_comparisons,
+        verdicts.csdma_plausibility_score::double precision as csdma_plausibility_score,
+        verdicts.dsdma_domain_alignment::double precision as dsdma_domain_alignment,
+        verdicts.coherence_level::double precision as coherence_level,
+        verdicts.entropy_level::double precision as entropy_level,
+        verdicts.action_success,
+        verdicts.is_unsafe,
+        verdicts.is_signal,
+        verdicts.is_coherent_signal,
+        case
+            when verdicts.is_counted and verdicts.is_signal then coalesce(hours.is_corroborated, false)
+        end as is_corroborated,
+        verdicts.idma_fragility_flag,
+        verdicts.idma_phase,
+        verdicts.is_fragility_detected,
+        verdicts.is_fragility_recovered,
+        verdicts.repairs,
+        agents.agent_label,
+        verdicts.missing_fields
+    from {{ ref('int_trace_verdicts') }} as verdicts
+    left join replays
+        on
+            verdicts.agent_id_hash = replays.agent_id_hash
+            and verdicts.traced_at = replays.traced_at
+            and verdicts.trace_verdict_id = replays.trace_verdict_id
+    left join agents on verdicts.agent_id_hash = agents.agent_id_hash
+    left join hours
+        on
+            verdicts.agent_id_hash = hours.agent_id_hash
+            and hours.hour_start = {{ hour_start('verdicts.traced_at') }}
+
+    union all
+
+    select
+        agent_id_hash as kept_with,
+        trace_verdict_id,
+        null as agent_id_hash,
+        agent_name,
+        trace_id,
+        traced_at,
+        period_start,
+        audit_sequence_number,
+        selected_action,
+        false as is_counted,
+        false as is_duplicate,
+        false as is_identity_change,
+        null as previous_agent_name,
+        is_overridden,
+        is_conscience_failed,
+        is_signature_verified,
+        is_key_registered,
+        false as is_link_valid,
+        false as is_chain_valid,
+        false as is_chain_gap,
+        false as is_chain_rewind,
+        false as is_chain_duplicate,
+        null as previous_audit_sequence_number,
+        n_fields_present,
+        false as is_replay_sampled,
+        null as is_replayable,
+        null as failed_comparisons,
+        csdma_plausibility_score::double precision as csdma_plausibility_score,
+        dsdma_domain_alignment::double precision as dsdma_domain_alignment,
+        coherence_level::double precision as coherence_level,
+        entropy_level::double precision as entropy_level,
+        action_success,
+        is_unsafe,
+        is_signal,
+        is_coherent_signal,
+        null as is_corroborated,
+        idma_fragility_flag,
+        idma_phase,
+        false as is_fragility_detected,
+        false as is_fragility_recovered,
+        repairs,
+        null as agent_label,
+        missing_fields
+    from {{ ref('int_traces_without_agent') }}
+
 )
 
 select
-    verdicts.trace_verdict_id,
-    agents.agent_id_hash,
-    verdicts.agent_name,
-    verdicts.trace_id,
-    verdicts.traced_at,
-    verdicts.period_start,
-    verdicts.audit_sequence_number,
-    verdicts.selected_action,
-    verdicts.is_counted,
-    verdicts.is_duplicate,
-    verdicts.is_identity_change,
-    case when verdicts.is_counted then verdicts.previous_agent_name end as previous_agent_name,
-    verdicts.is_overridden,
-    verdicts.is_conscience_failed,
-    verdicts.is_signature_verified,
-    verdicts.is_key_registered,
-    verdicts.is_link_valid,
-    verdicts.is_chain_valid,
-    verdicts.is_chain_gap,
-    verdicts.is_chain_rewind,
-    verdicts.is_chain_duplicate,
-    case when verdicts.is_counted then verdicts.previous_audit_sequence_number end as previous_audit_sequence_number,
-    verdicts.n_fields_present,
-    verdicts.is_replay_sampled,
-    replays.is_replayable,
-    case
-        when replays.is_replayable is not null then array_remove(array[
-            case when not replays.is_thought_start_recorded then 'thought_start' end,
-            {% for name in replay_comparisons() %}
-            case when substr(replays.replay_outcome, {{ loop.index }}, 1) = 'f' then '{{ name }}' end
-            {%- if not loop.last %},{% endif %}
-            {% endfor %}
-        ], null)
-    end as failed_comparisons,
-    verdicts.csdma_plausibility_score::double precision as csdma_plausibility_score,
-    verdicts.dsdma_domain_alignment::double precision as dsdma_domain_alignment,
-    verdicts.coherence_level::double precision as coherence_level,
-    verdicts.entropy_level::double precision as entropy_level,
-    verdicts.action_success,
-    verdicts.is_unsafe,
-    verdicts.is_signal,
-    verdicts.is_coherent_signal,
-    case
-        when verdicts.is_counted and verdicts.is_signal then coalesce(hours.is_corroborated, false)
-    end as is_corroborated,
-    verdicts.idma_fragility_flag,
-    verdicts.idma_phase,
-    verdicts.is_fragility_detected,
-    verdicts.is_fragility_recovered,
-    verdicts.repairs,
-    agents.agent_label,
-    verdicts.missing_fields
-from {{ ref('int_trace_verdicts') }} as verdicts
-left join replays
-    on
-        verdicts.agent_id_hash = replays.agent_id_hash
-        and verdicts.traced_at = replays.traced_at
-        and verdicts.trace_verdict_id = replays.trace_verdict_id
-left join agents on verdicts.agent_id_hash = agents.agent_id_hash
-left join hours
-    on
-        verdicts.agent_id_hash = hours.agent_id_hash
-        and hours.hour_start = {{ hour_start('verdicts.traced_at') }}
-where
-    verdicts.traced_at < (select published.published_until from published)
-    -- An agent that the run at work has just found is shown when the run has listed it.
-    and (agents.agent_id_hash is not null or {{ is_nobodys('verdicts') }})
+    trace_verdict_id,
+    agent_id_hash,
+    agent_name,
+    trace_id,
+    traced_at,
+    period_start,
+    audit_sequence_number,
+    selected_action,
+    is_counted,
+    is_duplicate,
+    is_identity_change,
+    previous_agent_name,
+    is_overridden,
+    is_conscience_failed,
+    is_signature_verified,
+    is_key_registered,
+    is_link_valid,
+    is_chain_valid,
+    is_chain_gap,
+    is_chain_rewind,
+    is_chain_duplicate,
+    previous_audit_sequence_number,
+    n_fields_present,
+    is_replay_sampled,
+    is_replayable,
+    failed_comparisons,
+    csdma_plausibility_score,
+    dsdma_domain_alignment,
+    coherence_level,
+    entropy_level,
+    action_success,
+    is_unsafe,
+    is_signal,
+    is_coherent_signal,
+    is_corroborated,
+    idma_fragility_flag,
+    idma_phase,
+    is_fragility_detected,
+    is_fragility_recovered,
+    repairs,
+    agent_label,
+    missing_fields
+from traces
+where traced_at < (select published.published_until from published)

@@ -234,7 +234,7 @@ def test_what_explains_a_score_is_asked_of_one_worker(fleet, connection, view):
     "condition", ["agent_id_hash = 'nobody'", "traced_at < '2026-03-05'", "not is_counted"]
 )
 def test_judged_traces_are_looked_up_by_workers(fleet, connection, condition):
-    """With an agent and without; the coordinator looks up the last publication alone."""
+    """Both halves, those with an agent and those without; the coordinator looks up the last publication alone."""
     plan = plan_of(connection, f"select * from {CLUSTER}.fct_trace_verdicts where {condition}")
     assert "Custom Scan (Citus Adaptive)" in plan and plan.count("Distributed Subplan") == 1, plan
 

@@ -34,7 +34,6 @@ verdict_counts as (
     where
         traced_at >= {{ bound_of_run('counted_from') }}
         and traced_at < (select run.as_of from run)
-        and not {{ is_nobodys() }}
     group by period_start
 
 ),

@@ -107,10 +107,9 @@ differences as (
         null::text as agent_id_hash,
         period_start,
         -1 as n_more
-    from {{ ref('int_trace_verdicts') }}
+    from {{ ref('int_traces_without_agent') }}
     where
-        {{ is_nobodys() }}
-        and traced_at >= {{ late_from }}
+        traced_at >= {{ late_from }}
         and traced_at < {{ late_until }}
 
     union all

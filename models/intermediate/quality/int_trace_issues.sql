@@ -5,38 +5,44 @@
 with traces as (
 
     select
-        case when not {{ is_nobodys('verdicts') }} then verdicts.agent_id_hash end as agent_id_hash,
-        verdicts.period_start,
+        agent_id_hash,
+        period_start,
+        {% if is_trace_one_row() %}
+        repairs as issues
+        {% else %}
+        case when is_duplicate then array_append(repairs, 'duplicate_trace') else repairs end as issues
+        {% endif %}
+    from {{ ref('int_trace_verdicts') }}
+    where
+        {{ in_judged_range('traced_at') }}
+        {% if is_trace_one_row() %}
+        and repairs is not null
+        {% else %}
+        and (is_duplicate or repairs is not null)
+        {% endif %}
+
+    union all
+
+    -- A missing agent alone is no repair, so such a row may have none.
+    select
+        traces.agent_id_hash,
+        traces.period_start,
         case
-            {% if not is_trace_one_row() %}
-            when verdicts.is_duplicate then array_append(verdicts.repairs, 'duplicate_trace')
-            {% endif %}
-            when not {{ is_nobodys('verdicts') }} then verdicts.repairs
-            -- A missing agent alone is no repair, so such a row may have none.
-            when verdicts.repairs is null or 'blank_agent_id_hash' = any(verdicts.repairs)
-                then array['blank_agent_id_hash']
+            when traces.repairs is null or 'blank_agent_id_hash' = any(traces.repairs) then array['blank_agent_id_hash']
             else array['oversized_id']
         end as issues
-    from {{ ref('int_trace_verdicts') }} as verdicts
+    from {{ ref('int_traces_without_agent') }} as traces
     where
-        {{ in_judged_range('verdicts.traced_at') }}
-        and (verdicts.is_duplicate or verdicts.repairs is not null or {{ is_nobodys('verdicts') }})
+        {{ in_judged_range('traces.traced_at') }}
         {% if is_trace_one_row() %}
-        -- Counted by an earlier run, before its outcome came. A value, not `exists`, of which PostgreSQL would hash all
-        -- older verdicts.
-        and case
-            when {{ is_nobodys('verdicts') }}
-                then (
-                    select true
-                    from {{ ref('int_trace_verdicts') }} as earlier
-                    where
-                        earlier.delivery_hash = verdicts.delivery_hash
-                        and earlier.agent_id_hash = verdicts.agent_id_hash
-                        and earlier.trace_id = verdicts.trace_id
-                        and earlier.traced_at < {{ rejudged_from() }}
-                    limit 1
-                )
-        end is not true
+        -- Counted by an earlier run, before its outcome came.
+        and not exists (
+            select 1
+            from {{ ref('int_traces_without_agent') }} as earlier
+            where
+                earlier.trace_id = traces.trace_id
+                and earlier.traced_at < {{ rejudged_from() }}
+        )
         {% endif %}
 
 ),
@@ -44,7 +50,7 @@ with traces as (
 issues as (
 
     select
-        traces.agent_id_hash,
+        nullif(traces.agent_id_hash, '') as agent_id_hash,
         traces.period_start,
         found.issue
     from traces

@@ -6,10 +6,9 @@
     pre_hook=["{{ forget_other_readings(ref('int_source_periods')) }}", "{{ set_for_heavy_work(costly_rows=true) }}"],
   )
 }}
-{#- Every verdict that a score needs, once per trace; those of replay are in int_replays. Duplicates, and traces without
-    an agent (macro agent_or_nobody), stay with is_counted false. An offset of 0 separates steps: each value is cleaned
-    once, and only narrow rows are sorted. Grain: source row dated in [traces_from, as-of). Key: traced_at,
-    trace_verdict_id. Null: not sent. -#}
+{#- Every verdict that a score needs, once per trace; those of replay are in int_replays. Rows that do not count stay,
+    with is_counted false. An offset of 0 separates steps: each value is cleaned once, and only narrow rows are sorted.
+    Grain: source row dated in [traces_from, as-of). Key: traced_at, trace_verdict_id. Null: not sent. -#}
 {#- Values of earlier traces of the agent that a trace is compared with, and which traces count for each. -#}
 {%- set state = {
   'agent_name': 'is_counted', 'audit_sequence_number': is_in_chain(), 'idma_fragility_flag': 'is_counted',
@@ -31,6 +30,7 @@ cleaned as (
     where
         {{ in_judged_range('traced_at') }}
         and traced_at >= {{ traces_from() }}
+        and agent_id_hash is not null
     {{ fence() }} -- noqa: AM09
 
 ),
@@ -57,7 +57,7 @@ judged as (
         {{ content_hash() }} as content_hash,
         audit_sequence_number,
         md5({{ literal(scoring_parameter('replay_sample_salt')) }} || trace_id)::uuid as sampling_hash,
-        {{ agent_or_nobody() }} as agent_id_hash,
+        agent_id_hash_as_sent as agent_id_hash,
         trace_id,
         agent_name,
         {{ occurrence_id() }} as occurrence_id,
@@ -106,7 +106,7 @@ identified as (
     select
         *,
         {{ trace_verdict_id() }} as trace_verdict_id,
-        trace_id is not null and not {{ is_nobodys() }} and (
+        trace_id is not null and (
             is_sent_again
             {% if is_incremental() %}
             or exists (
@@ -151,7 +151,6 @@ carried_in as (
         order by {{ newest_first('trace_verdict_id', 'earlier') }}
         limit 1
     ) as left_behind
-    where agents.agent_id_hash <> ''
     {% else %}
     select
         null::text as agent_id_hash,
@@ -168,7 +167,7 @@ numbered as (
 
     select
         identified.*,
-        not identified.is_duplicate and not {{ is_nobodys('identified') }} as is_counted,
+        not identified.is_duplicate as is_counted,
         carried_in.agent_id_hash is not null as is_carried_in,
         {% for value in state %}
         carried_in.{{ value }} as carried_{{ value }},
