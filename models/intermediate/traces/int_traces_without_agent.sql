@@ -1,4 +1,4 @@
-{{ config(materialized='replace_range', meta={'judged_range': 'traced_at', 'keeps_views': true}) }}
+{{ config(materialized='replace_range', meta={'range': 'traced_at'}) }}
 {#- Source rows whose agent is missing, blank or oversized (scoring.md §2). No score counts them; fct_trace_verdicts
     shows them and fct_data_quality counts them. Grain: such a row, dated in [traces_from, as-of). Key: traced_at,
     trace_verdict_id. -#}
