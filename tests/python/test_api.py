@@ -430,7 +430,8 @@ def test_agents_without_a_score_stand_apart(client, marts):
         update fct_capacity_scores
         set capacity_score = null, capacity_score_low = null, capacity_score_high = null,
             capacity_score_geometric = null, fragility_index = null, category = null, category_certainty = null,
-            interval_driver = null, score_status = 'insufficient_data', n_traces = 12, chain_gaps = 0
+            interval_driver = null, score_status = 'insufficient_data', n_traces = 12, n_replayed = 12, n_signals = 12,
+            chain_gaps = 0, chain_rewinds = 0, chain_duplicates = 0
         where agent_id_hash = %s and as_of = %s and window_days = 7
     """
     gone = "delete from fct_capacity_scores where agent_id_hash = %s and as_of = %s and window_days = 7"
