@@ -388,7 +388,8 @@ def test_too_few_traces_say_how_many_are_missing(marts):
         """
         update fct_capacity_scores set
             n_traces = 12, n_replayed = 12, n_signals = 12,
-            chain_gaps = 0, chain_rewinds = 0, chain_duplicates = 0, confidence = 'low', score_status = 'insufficient_data', capacity_score = null,
+            chain_gaps = 0, chain_rewinds = 0, chain_duplicates = 0,
+            confidence = 'low', score_status = 'insufficient_data', capacity_score = null,
             capacity_score_low = null, capacity_score_high = null, category = null, category_certainty = null,
             capacity_score_geometric = null, fragility_index = null, category_low = null, category_high = null,
             capacity_score_steady = null, capacity_score_steady_low = null, capacity_score_steady_high = null,
