@@ -1,4 +1,4 @@
-"""The command line `ciris-scoring` and its commands."""
+"""The command line `ciris-scoring`."""
 
 import contextlib
 import sys
@@ -26,11 +26,11 @@ from ciris_scoring.options import (
     project_dir_option,
 )
 
-# Modules that import dbt or pandas are imported by the commands that need them, so that --help answers at once.
+# Importing dbt or pandas takes a second, so modules that do are imported by the commands that need them.
 
 
 class Commands(click.Group):
-    """A group of commands whose expected errors are a line and a hint on stderr, and an exit code."""
+    """Group of commands that prints an expected error as a line and a hint on stderr, and exits with its code."""
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command."""
@@ -59,12 +59,16 @@ def _end(ctx: click.Context, error: CirisError) -> NoReturn:
 
 
 INSTALL = "in a checkout of the repository: pip install '.[{}]'"
-"""How to install an extra. The package is not published, so pip must not be asked for its name."""
+"""How to install an extra. The package is not on PyPI, so pip must get a path and not a name, which could be another
+package's."""
 
 
 @contextlib.contextmanager
 def _extra(name: str) -> Iterator[None]:
-    """Import what an optional extra brings, and say how to install it where it is not there."""
+    """Import the packages of an optional extra.
+
+    :raises InputError: a package is missing; the hint says how to install the extra.
+    """
     try:
         yield
     except ModuleNotFoundError as error:
