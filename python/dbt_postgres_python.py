@@ -114,6 +114,7 @@ METHODS_FOR_MACROS = {
     "ciris_scoring_unknown_variables": _unknown_variables,
     "ciris_scoring_pooler": _pooler,
 }
+"""Methods of the adapter that the project's macros call, by name."""
 
 
 def _extend(adapter: Any) -> None:

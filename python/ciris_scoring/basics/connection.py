@@ -79,6 +79,7 @@ where
 # Citus plans again for every join order on the coordinator. Workers choose their own order.
 SETTINGS_ON_CLUSTER: Mapping[str, str] = MappingProxyType({"join_collapse_limit": "1"})
 OLDEST_POSTGRESQL = 15
+"""Oldest supported version. ``LIFT_LIMITS`` needs has_parameter_privilege, which PostgreSQL 15 introduced."""
 
 
 def one_row(cursor: psycopg.Cursor) -> TupleRow:
@@ -285,7 +286,7 @@ def _login_error(project: Project, error: psycopg.OperationalError) -> DatabaseE
     credentials = project.credentials
     reason = one_line(error).removeprefix("connection failed: ")
     hint = next((hint for text, hint in _LOGIN_HINTS.items() if text in reason), _UNREACHABLE_HINT)
-    if "password" in reason and "{{" in credentials.password:  # dbt leaves it so when a variable is not set
+    if "password" in reason and "{{" in credentials.password:  # the environment variable is not set
         hint = _UNSET_PASSWORD_HINT
     return DatabaseError(
         f"Cannot connect to {where(project)} as {credentials.user!r}: {reason}",

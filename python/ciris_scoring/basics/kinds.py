@@ -86,3 +86,4 @@ ALERTS: Mapping[str, Kind] = _read("alerts")
 FLAGS: Mapping[str, Kind] = _read("flags")
 """Red flags of selective reporting, the column ``sign`` of ``fct_record_signs``, by id."""
 KINDS: Mapping[str, Kind] = {**ALERTS, **FLAGS}
+"""All kinds, by id."""

@@ -40,6 +40,7 @@ _READ_BUT_UNDECLARED = {"sql_header", "submission_method"}
 _META_OF_MACROS = {"range", "package_version"}
 """Keys of ``meta`` that the package's materializations and checks read."""
 _OPTIONAL_MODELS = {"dim_days"}
+"""Models that a root project may disable."""
 
 
 def overrides(config: Any, manifest: Any) -> list[dict[str, Any]]:

@@ -23,6 +23,7 @@ HELD = """
     and locks.database = (select oid from pg_database where datname = current_database())
     and (locks.classid, locks.objid, locks.objsubid) = (hashtext(%(lock)s)::oid, hashtext(%(schema)s)::oid, 2)
 """
+"""Condition on pg_locks: a session holds the advisory lock of a target schema."""
 
 LOCK_SECONDS = 5
 """Seconds to wait for a lock. After a run was killed, the server ends its sessions about one second later."""
@@ -76,7 +77,7 @@ def _end_writers(connection: psycopg.Connection, schema: str, report: Callable[[
                 )
             with contextlib.suppress(
                 psycopg.errors.InsufficientPrivilege
-            ):  # another role's: the server may end it
+            ):  # another role's session: the server may end it
                 if one_row(connection.execute("select pg_terminate_backend(%s, 1000)", [pid]))[0]:
                     report(
                         f"Ended database process {pid}, at work for a run that has lost its lock on {schema}."

@@ -1,8 +1,8 @@
-"""Blocks of as-ofs, which are computed together.
+"""Division of the run's as-ofs into blocks.
 
-A *fleet* is all agents with a row at an as-of and window. They are computed together, because the confidence bounds of
-each depend on the whole fleet. A *block* is the fleets of as-ofs that lie close together, so that arrays of periods do
-not grow with the history.
+A *fleet* is all agents with a row at an as-of and window. A fleet is computed together, because the confidence bounds
+of each agent depend on the whole fleet. A *block* is a range of as-ofs whose fleets are computed together. Blocks are
+limited, so that arrays of periods do not grow with the history.
 """
 
 from collections.abc import Iterator

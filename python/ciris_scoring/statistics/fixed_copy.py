@@ -17,6 +17,8 @@ from ciris_scoring.statistics.session import Session
 SIGNATURE = b"PGCOPY\n\xff\r\n\x00"
 HEADER = SIGNATURE + bytes(8)
 TRAILER = b"\xff\xff"
+"""Format of binary COPY: PostgreSQL manual, COPY, section "Binary Format". The header is the signature, and 4 bytes
+each for flags and the length of an extension, both 0."""
 
 
 class Numbers(NamedTuple):

@@ -129,6 +129,7 @@ CHUNK_AGENT_PERIODS = 15_000
 """Agents × periods that are computed at a time: about 100 MB of running totals. The number does not change a result."""
 
 FACTORS = ("C", "I_int", "R", "I_inc", "S")
+"""The factors of the score, in the order of the arrays."""
 
 COMPONENTS = tuple(one.component for one in COMPONENT_ROWS if one.has_limits)
 """The components that widen an interval, in the order of the arrays. ``rho_regression`` is not one: it is taken as

@@ -1,4 +1,4 @@
-"""Read what ``int_windows`` is computed from: agents with their periods, deferrals and fragile episodes."""
+"""Read the input of ``int_windows``: agents with their periods, deferrals and fragile episodes."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta

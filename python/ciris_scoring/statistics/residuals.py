@@ -156,6 +156,7 @@ def rate_counts(sums: PeriodSums) -> tuple[Integers, Integers]:
 # --- From sums to residuals ----------------------------------------------------------------------------------------
 
 _EVENT_UNITS: Floats = np.array([1.0 / FIELDS_PER_TRACE if rate == "i_coverage" else 1.0 for rate in RATES])
+"""Traces per event of each rate: a missing field is a tenth of a trace."""
 
 
 class Variation(NamedTuple):
