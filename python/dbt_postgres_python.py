@@ -34,7 +34,7 @@ class QueryResponse(AdapterResponse):
 
 
 class InProcess:
-    """Runs the compiled code of one Python model."""
+    """Runner of the compiled code of a Python model."""
 
     def __init__(self, adapter: PostgresAdapter, model: dict[str, Any]):
         self._adapter, self._model = adapter, model

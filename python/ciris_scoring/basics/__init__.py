@@ -1,1 +1,1 @@
-"""What all other packages need: errors, times, the project, and sessions in its database."""
+"""Foundations of all other packages: errors, times, the project, and sessions in its database."""

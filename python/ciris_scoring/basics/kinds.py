@@ -36,11 +36,11 @@ class Kind:
     """Section of the documents that defines the kind."""
     innocent_causes: str
     ask: str
-    """Whom to ask, and for what."""
+    """Person to ask, and the question."""
     look_at: str
     """Data to look at."""
     counted: str = ""
-    """What a red flag counts."""
+    """Name of the things that a red flag counts."""
     counts: Mapping[str, str] = field(default_factory=dict)
     """Columns of ``int_windows`` that a red flag compares: ``found`` of ``of``, and ``baseline_found`` of
     ``baseline_of``."""
@@ -49,7 +49,7 @@ class Kind:
 
     @property
     def meaning(self) -> str:
-        """What is counted, and when the kind is raised."""
+        """Rule of the kind in words, with the name of the things that a red flag counts."""
         return f"{self.counted}: {self.raised_when}" if self.counted else self.raised_when
 
     def sql_sentence(self, values: Mapping[str, Any], case: str = "raised") -> str:

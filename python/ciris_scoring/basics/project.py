@@ -213,7 +213,7 @@ def _profiles_of_embedded(project_dir: Path) -> str:
 
 
 def _example(project_dir: Path) -> Path:
-    """Return the path of the example profile. In another project it is in dbt_packages."""
+    """Return the path of the example profile, which is in dbt_packages if another project uses the package."""
     own = project_dir / "profiles.yml.example"
     return own if own.is_file() else project_dir / "dbt_packages" / PACKAGE / own.name
 

@@ -28,7 +28,7 @@ READ_BEFORE = ("fct_fleet_capacity", "fct_capacity_alerts", "fct_record_signs")
 
 @dataclass
 class AfterRun:
-    """What to do at the end of a run.
+    """Actions at the end of a run.
 
     :param attempt: record of the run.
     :param report_file: file to write a report to.

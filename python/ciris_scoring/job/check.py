@@ -47,7 +47,7 @@ class Fitness:
     server_version: str | None = None
     encoding: str | None = None
     source_shape: str | None = None
-    """``traces`` or ``events``: what the lens stores."""
+    """``traces`` if the lens stores whole traces, ``events`` if it stores events."""
     sources: list[dict[str, Any]] = field(default_factory=list)
     """Source tables, each with name, table, columns (column, type, read_as, as_type), fault, rows, first and last."""
     parameters: dict[str, Any] = field(default_factory=dict)
@@ -217,7 +217,7 @@ def page(fitness: Fitness) -> str:
 
 
 def _of_run(run: Mapping[str, Any], silent_days: int) -> str:
-    """Return what a run would do, in sentences.
+    """Return the effect of a run in sentences.
 
     :param silent_days: age in days from which the newest trace counts as old, as in the alert ``silent``.
     """

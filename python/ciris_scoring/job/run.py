@@ -35,11 +35,9 @@ def run(
 ) -> tuple[datetime, Relations]:
     """Score one as-of and print the fleet table.
 
-    :param project: the project and its target.
-    :param as_of: the argument of ``--as-of``, if given.
     :param full_refresh: score the whole history again.
     :param allow_rescoring: allow to replace published scores.
-    :param after_run: what to do at the end. [default: print the fleet table]
+    :param after_run: actions at the end. [default: print the fleet table]
     :returns: the as-of that was scored, and the relations of the project's models.
     :raises CirisError: an expected failure; published scores are unchanged.
     """
@@ -68,7 +66,7 @@ def _run(
     score: Callable[[psycopg.Connection, DbtBuild, int], datetime],
     remarks: Callable[[psycopg.Connection, Relations], list[str]] = lambda *_: [],
 ) -> Relations:
-    """Score on one connection, which holds the lock, and do what ``after_run`` asks for at the end.
+    """Score on one connection, which holds the lock, and then perform the actions of ``after_run``.
 
     :param as_of: the last as-of that the run scores.
     :param score: gets the connection, the parsed project and the pid that holds the lock; returns the as-of to show.
@@ -132,13 +130,12 @@ def run_backfill(
 ) -> None:
     """Score a closed range of as-ofs in steps, each a whole run, and print the fleet table of the last as-of.
 
-    :param project: the project and its target.
     :param first: the argument of ``--from``.
     :param last: the argument of ``--to``.
     :param step_days: days of traces per step.
     :param allow_rescoring: allow to replace published scores.
     :param restart: start again, even if an earlier backfill of this range stopped before its end.
-    :param after_run: what to do at the end. [default: print the fleet table]
+    :param after_run: actions at the end. [default: print the fleet table]
     :raises CirisError: an expected failure. Finished steps are published, and the same command continues after them.
     """
     if project.variables.get("as_of") is not None:

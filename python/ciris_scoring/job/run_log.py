@@ -95,7 +95,7 @@ def logged(
 
 
 def _enter(connection: psycopg.Connection, relations: Relations, attempt: Attempt) -> None:
-    """Write the known columns of the run record. The first run creates the table only later, and logs its end."""
+    """Write the known columns of the run record. Before the first run there is no table, so only its end is logged."""
     if has_right(connection, *relations.places["int_runs"], "insert"):
         names = ("int_runs", "fct_capacity_scores", "fct_data_quality")
         statement = entry(asdict(attempt), *(relations[name] for name in names))

@@ -117,5 +117,4 @@ def _digest_of_last_run(connection: psycopg.Connection, relations: Relations, at
 
 
 def _described(connection: psycopg.Connection, schemas: list[str], names: list[str]) -> list[Any]:
-    """Return the definition of each relation that exists."""
     return connection.execute(_RELATIONS, [schemas, names]).fetchall()

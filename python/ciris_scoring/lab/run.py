@@ -105,7 +105,7 @@ def run_embedded(
 
 
 def _lowest_agent(connection: psycopg.Connection, relations: Relations, moment: datetime) -> str:
-    """Return the hash of the agent with the lowest capacity, for the example queries."""
+    """Return the hash of the agent with the lowest capacity."""
     query = sql.SQL(
         "select agent_id_hash from {} where as_of = %s and window_days = 7"
         " order by capacity_score, agent_id_hash limit 1"

@@ -25,7 +25,7 @@ class Behaviour(NamedTuple):
     unmeasured."""
 
     loss: Floats
-    """−ln of what the component leaves of the score."""
+    """−ln of the factor by which the component multiplies the score."""
     worse_sd: Floats
     """Standard deviation of the loss, from the published bound towards a worse score."""
     better_sd: Floats

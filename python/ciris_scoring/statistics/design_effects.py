@@ -35,13 +35,13 @@ EPISODE_CV = 1.8
 weight ``FLEET_WEIGHT``."""
 
 MIN_EPISODES = 3
-"""Recovered episodes that an agent needs for its variation to count; fewer say almost nothing about it."""
+"""Smallest number of recovered episodes of an agent whose variation counts. Fewer say almost nothing about it."""
 
 MOST_LOG_VARIANCE = 9.0
 """Largest variance of the logarithms of durations. It keeps the coefficient of variation below 100."""
 
 MOST_EPISODES = 1_000.0
-"""Episodes of one agent that count at most, so that no agent decides for the fleet."""
+"""Largest number of episodes of one agent that count, so that no agent decides for the fleet."""
 
 UNIT = 2.0**-36
 """Unit of the sums for correlations."""

@@ -19,7 +19,7 @@ class Episodes(NamedTuple):
     n: Integers
     """Number of episodes that ended in the window, and the open one."""
     log_hours: Floats
-    """Sum of the logarithms of their durations."""
+    """Sum of the natural logarithms of their durations in hours."""
     n_before: Integers
     """Number of episodes that ended in the steady days before the window."""
     log_hours_before: Floats

@@ -7,8 +7,7 @@ into chunks, and wherever the arrays begin.
 
 **Use.** Call :func:`sum_fleet` for each chunk of :func:`agents_per_chunk` agents. Add the sums of all chunks by
 :func:`joined_sums`, and pass the total to :func:`fleet_values`. Replace the values of final as-ofs by the stored ones.
-Then call :func:`compute_intervals` for each chunk. With hourly periods, arrays hold hours and ``periods_per_day`` is
-24.
+Then call :func:`compute_intervals` for each chunk.
 
 **Sums.** With y_d events in n_d trials on day d, a row needs these sums over the days of its window and of its
 baseline:
@@ -24,34 +23,22 @@ replay                  n·y/s and n²/s per period (s sampled)               st
 episodes                recoveries, Σ ln hours, Σ ln² hours                 the fleet's coefficient of variation
 ======================  ==================================================  =========================================
 
-S also needs the weights of signals over its lookback horizon (:mod:`coherence`). The rates are ``d_identity`` and
-``k_contradiction`` (of traces), ``i_chain`` (traces that are not valid), ``i_coverage`` (missing fields, in tenths of a
-trace), ``i_replay`` (of the sample), ``u_unsafe``, and ``s_score`` (incoherent signals of all signals). Counts are
-int64 and are added and subtracted exactly. The few sums of real numbers are added for each window in a fixed order. A
-day is a period of 24 hours that ends at the as-of or a whole number of days before it, also with hourly periods.
+S also needs the weights of signals over its lookback horizon (:mod:`coherence`). Events are what lowers a rate's score:
+traces that are not valid for ``i_chain``, missing fields for ``i_coverage``, incoherent signals for ``s_score``. Counts
+are int64 and are added and subtracted exactly. The few sums of real numbers are added for each window in a fixed order.
+A day is a period of 24 hours that ends at the as-of or a whole number of days before it, also with hourly periods.
 
 **Details** that certainty.md does not fix:
 
 - Days without trials do not count. Degrees of freedom are days less means. A window or baseline in which only one
   outcome occurs says nothing about the variation between days, so its days do not count.
-- ``icc`` is the mean over all agents with a row at that as-of and window, weighted by the precision of each agent's own
-  ratio. A design effect that it implies is at least 0.1.
 - ``ece``: a day's residual is Σ_b (y_b − n_b p_b). With independent traces the expectation of its square is Σ_b p_b(1 −
   p_b) n_b, less the share of the day in the mean. Clustering adds √(p_b(1 − p_b) p_c(1 − p_c)) per pair of traces in
   bins b and c.
-- V of a histogram is Σ_d e_d e_dᵀ over √(p_b p_c), for window and baseline together. A metric's own tr V² is corrected
-  for chance, and is shrunk together with tr V.
-- Where KL is 0, 4F has its limit, the mean of (t2/t1) · 2/n_h.
-- The coefficient of variation of durations is that of a log-normal distribution. The variance of the logarithms is
-  pooled within agents that have 3 or more recovered episodes in window and baseline, with a prior of 1.8 that counts as
-  10 degrees of freedom.
 - The centre of drift is not truncated at 0 on the better side, so R at it may exceed norm(1). That compensates the
   noise of the other components. The bounds of R end at norm(0) and norm(1), those of the score at norm(1).
 - With ``integrity_floor``, the bounds of I_int that enter the score's are floored as the value is.
 - A component estimated as 0 is the ``interval_driver``. An unmeasured S is 0, and so are both its bounds.
-- Factors and components of every row have bounds. The score and its bounds are null (NaN) below ``min_traces``.
-- Published bounds of factors and components are at z = 1.96 on both sides; the worse side of ``ece`` is wider still
-  (``WORSE_SIDE_OF_ECE``). The score's are combined from component bounds at 1.645 towards worse.
 """
 
 from collections.abc import Iterator

@@ -80,7 +80,6 @@ def compute_windows(connection: Any, inputs: Mapping[str, str]) -> str:
 def _compute_block(
     session: Session, relations: Relations, setting: Setting, block: Block, all_agents: Sequence[str]
 ) -> None:
-    """Compute the rows of a block in two passes over its agents."""
     n_agents = len(all_agents)
     deferrals = read_deferrals(session, relations, setting, block, all_agents)
     episodes = read_episodes(session, relations, setting, block, all_agents)
@@ -127,7 +126,6 @@ def _compute_rows(
     fleet: FleetValues,
     setting: Setting,
 ) -> Columns:
-    """Compute the rows of some agents, by column."""
     parameters, windows, places = setting.parameters, setting.windows, chunk.places
     columns = window_columns(
         *(chunk.sums, chunk.counts, deferrals, episodes, places, windows),
@@ -166,7 +164,6 @@ def _compute_rows(
 
 
 def _rows(places: Places, columns: Columns, made: Components) -> Rows:
-    """Return the rows with the components that their confidence bounds depend on."""
     return Rows(
         *places,
         mttr_hours=made.mttr_hours,
@@ -182,7 +179,6 @@ def _rows(places: Places, columns: Columns, made: Components) -> Rows:
 
 
 def _components(made: Components, limits: Intervals) -> LossComponents:
-    """Return the components as published."""
     of_intervals: dict[str, Floats] = {
         name: limits.component[:, COMPONENTS.index(name)]
         for name in ("d_identity", "k_contradiction", "u_unsafe", "delta_drift")

@@ -153,7 +153,7 @@ def agents_per_read(n_periods: int) -> int:
 
 
 class BatchReader:
-    """Reads agents of a block by their numbers.
+    """Reader of a block's agents by their numbers.
 
     The statistics read every batch twice. Batches are kept in memory, with counts in the narrowest integer type, until
     ``KEPT_BYTES`` are used; the others are read again.
@@ -195,7 +195,6 @@ class BatchReader:
         return Batch(sums, counts, places)
 
     def _sums(self, agents: range) -> tuple[PeriodSums, dict[str, Integers]]:
-        """Read the sums of a batch's periods, and the counters that are only summed over windows."""
         block, shape = self._block, (len(agents), self._block.n_periods(self._setting))
         read = self._agents[agents.start : agents.stop]
         parameters = {
@@ -212,7 +211,6 @@ class BatchReader:
         agent, period = found.pop("agent"), found.pop("period")
 
         def spread(values: NDArray[Any]) -> NDArray[Any]:
-            """Return an array (agents, periods, ...) from rows of periods; 0 where there is no row."""
             array = np.zeros(shape + values.shape[1:], dtype=values.dtype)
             array[agent, period] = values
             return array
@@ -234,7 +232,6 @@ def _narrowed(values: NDArray[Any]) -> NDArray[Any]:
 
 
 def _widened(values: NDArray[Any]) -> NDArray[Any]:
-    """Return the array that ``_narrowed`` was given."""
     return values.astype(np.int64) if values.dtype.kind == "u" else values
 
 
@@ -394,7 +391,7 @@ def _microseconds(moment: str) -> sql.SQL:
 def _times(setting: Setting, block: Block, lookback_days: int) -> dict[str, Any]:
     """Return the times of a block as query parameters.
 
-    :param lookback_days: ``since`` is the longest window and this many days before the block's first as-of.
+    :param lookback_days: ``since`` is this many days plus the longest window before the block's first as-of.
     """
     longest = max(window.window_days for window in setting.windows)
     return {

@@ -73,9 +73,10 @@ class DaySums(NamedTuple):
     rates: Floats
     """(n, 6, 7): y, n, y², yn, n² and days with trials, of each rate."""
     calibration: Floats
-    """(n, 87)."""
+    """(n, 87): 10 bins each of judged traces, of successes, and of successes of the day · judged traces; 55 products of
+    judged traces of two bins; squared successes of the day; days with trials."""
     histograms: Floats
-    """(n, 3, 77)."""
+    """(n, 3, 77): 10 bins each of counts h and of n · h; 55 products of counts of two bins; n²; days with values."""
 
     @property
     def judged(self) -> Floats:

@@ -33,8 +33,6 @@ COLUMNS = {
 
 
 class _Relations(NamedTuple):
-    """Relations that are read, as dbt quotes them."""
-
     windows: sql.SQL
     agents: sql.SQL
     agent_names: sql.SQL

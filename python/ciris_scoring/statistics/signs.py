@@ -128,7 +128,6 @@ def _counts(inputs: Inputs) -> Iterator[_Count]:
 
 
 def _raised(count: _Count, inputs: Inputs) -> Iterator[Raised]:
-    """Yield the rows where a count raises its red flag."""
     flag, field, found, of, earlier_found, earlier_of = count
     rule = RULES[flag.id]
     candidates = np.flatnonzero(found >= rule.found)
@@ -286,7 +285,7 @@ def is_beyond_chance(x: Integers, mean: Floats, chance: float) -> Booleans:
 
 
 def _ratio(x: Any, y: Any) -> Floats:
-    """Return x / y, and NaN where y is 0 or unknown."""
+    """Return x / y; NaN where y is 0 or unknown."""
     x, y = np.broadcast_arrays(np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64))
     ratio: Floats = np.divide(x, y, out=np.full(x.shape, np.nan), where=(y != 0) & ~np.isnan(y))
     return ratio

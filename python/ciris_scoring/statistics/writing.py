@@ -192,7 +192,7 @@ def windows_query(relations: Relations, setting: Setting) -> str:
 
 
 def column_names() -> list[str]:
-    """Return the columns of numbers, in the order in which they are written."""
+    """Return the columns of numbers in their order."""
     limited = list(SCORES_WITH_LIMITS)
     limited += [component for component in COMPONENTS if component not in FACTOR_SCORES]
     return [
@@ -222,7 +222,6 @@ def column_names() -> list[str]:
 
 
 def _limits(limits: Intervals) -> Columns:
-    """Return confidence bounds and design effects, by column."""
     columns: Columns = {
         "capacity_score_low": limits.capacity_score_low,
         "capacity_score_high": limits.capacity_score_high,
@@ -241,7 +240,6 @@ def _limits(limits: Intervals) -> Columns:
 
 
 def _fleet_values(fleet: FleetValues, rows: Rows) -> Columns:
-    """Return the fleet's values that the rows' confidence bounds depend on, by column."""
     at = (rows.window, rows.as_of)
     correlations = fleet.icc[at]
     columns: Columns = {f"{effect}_correlation": correlations[:, i] for i, effect in enumerate(EFFECTS)}

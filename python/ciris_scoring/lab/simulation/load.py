@@ -144,7 +144,6 @@ def _copy(
     tables: Mapping[str, str] | None,
     options: str,
 ) -> int:
-    """Write blocks of text to a table; return the number of rows."""
     statement = sql.SQL("copy {} ({}) from stdin with ({})").format(
         table_identifier(logical_name, schema, tables),
         column_list(SOURCE_TABLES[logical_name].column_names),

@@ -47,7 +47,6 @@ def make_roster(agents: int, seed: int) -> Roster:
 
 
 def _agent(k: int, seed: int) -> tuple[str, str, str, list[str], bytes, str]:
-    """Return the values of `Roster` for agent number k."""
     pathology, turn = PATHOLOGIES[k % len(PATHOLOGIES)], k // len(PATHOLOGIES)
     names = [name if turn == 0 else f"{name} {turn + 1}" for name in pathology.names]
     digest = hashlib.sha256(f"agent {seed} {k}".encode()).hexdigest()
