@@ -66,8 +66,7 @@ class TwoCentred(NamedTuple):
 
 
 def wilson(rate: Floats, n: Floats, level: Level, none: Booleans, every: Booleans) -> Limits:
-    """Compute Wilson bounds of a rate of bad events (Wilson 1927, JASA 22, 209–212), with an effective number of
-    trials.
+    """Compute Wilson bounds of a rate of bad events (Wilson 1927, JASA 22, 209–212).
 
     For fewer than ``FEW_EVENTS`` events the lower bound is that of a Poisson count (Garwood 1936, Biometrika 28,
     437–442), if it is lower.
