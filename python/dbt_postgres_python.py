@@ -1,14 +1,16 @@
-"""Runs Python models on PostgreSQL in dbt's own process, in the session and transaction of their materialization.
+"""Run Python models on PostgreSQL in dbt's own process, in the session and transaction of their materialization.
 
-dbt imports every installed module named ``dbt_...``, in every project of the environment, so this one imports only dbt.
-It gives the PostgreSQL adapter the three properties that dbt needs to run a Python model, and methods for the project's
-macros (``METHODS_FOR_MACROS``), which hand on what the package defines for SQL and Python.
+dbt imports every installed module named ``dbt_...``, in every project of the environment. So this module imports only
+dbt at its top.
 
-In the sessions of the project's nodes, and in those in which dbt reads the catalog, names are looked up in pg_catalog
-alone, from the first statement on. Nodes of other projects keep their search path.
+It gives the PostgreSQL adapter the three properties that dbt needs to run a Python model. It also adds methods for the
+project's macros (``METHODS_FOR_MACROS``), which return what the package defines for both SQL and Python.
 
-``model(dbt, session)`` gets dbt's connection (DB-API) as ``session``, may fill temporary tables, and returns the query
-of its rows, which the materialization finds in the response of the statement.
+In sessions of the project's nodes, and in those in which dbt reads the catalog, the search path is pg_catalog from the
+first statement on. Nodes of other projects keep their search path.
+
+``model(dbt, session)`` gets dbt's DB-API connection as ``session``. It may fill temporary tables, and returns the query
+that selects its rows. The materialization reads that query from the response of the statement.
 """
 
 from dataclasses import dataclass
@@ -21,24 +23,24 @@ from dbt.adapters.postgres.impl import PostgresAdapter
 METHOD = "in_process"
 SAFE_PATH = "set search_path to pg_catalog, pg_temp"
 CATALOG_SESSIONS = ("list_", "create_", "generate_catalog")
-"""How dbt's names of the sessions begin in which it runs its own statements only."""
+"""Prefixes of the names of sessions in which dbt runs only its own statements."""
 
 
 @dataclass
 class QueryResponse(AdapterResponse):
-    """The answer of a Python model: the query of its rows."""
+    """Response of a Python model: the query that selects its rows."""
 
     query: str = ""
 
 
 class InProcess:
-    """Runs the compiled code of one Python model."""
+    """Runner of the compiled code of a Python model."""
 
     def __init__(self, adapter: PostgresAdapter, model: dict[str, Any]):
         self._adapter, self._model = adapter, model
 
     def submit(self, compiled_code: str) -> str:
-        """Run the model and return the query of its rows.
+        """Run the model and return the query that selects its rows.
 
         :raises DbtRuntimeError: the model failed; its transaction is rolled back.
         """
@@ -112,6 +114,7 @@ METHODS_FOR_MACROS = {
     "ciris_scoring_unknown_variables": _unknown_variables,
     "ciris_scoring_pooler": _pooler,
 }
+"""Methods of the adapter that the project's macros call, by name."""
 
 
 def _extend(adapter: Any) -> None:
@@ -128,7 +131,7 @@ def _extend(adapter: Any) -> None:
 
 
 def _has_safe_path(session: str) -> bool:
-    """Return whether a session, by dbt's name for it, runs only statements of this project or of dbt itself."""
+    """Return whether a session runs only statements of this project or of dbt itself, by dbt's name of the session."""
     kind, _, rest = session.partition(".")
     return (
         rest.startswith("ciris_scoring.") or rest == "information_schema" or kind.startswith(CATALOG_SESSIONS)
@@ -138,8 +141,8 @@ def _has_safe_path(session: str) -> bool:
 def _is_shared(connection: Connection) -> bool:
     """Return whether a pooler gives the session to other clients too, who would get its settings.
 
-    Behind a pooler the server knows the session by another process id than the client. A run is refused later, by the
-    macro check_server.
+    Behind a pooler, the server and the client have different process ids of the session. The macro check_server refuses
+    such a run later.
     """
     handle = connection.handle
     with handle.cursor() as cursor:
@@ -173,7 +176,8 @@ def _open_with_safe_path(manager: Any) -> None:
 
 
 def _link_with_safe_path(adapter: Any) -> None:
-    """The one query of the catalog that dbt runs in the session of hooks, which other projects may have too."""
+    """Set the search path for dbt's one query of the catalog in the session of hooks, which other projects may
+    share."""
     link = adapter._link_cached_relations
 
     def link_(self: Any, manifest: Any) -> None:

@@ -1,1 +1,1 @@
-"""The Python side of the CIRIS Capacity Score: the resilience step and the commands around dbt."""
+"""Python package of the CIRIS Capacity Score: its statistics, and the commands around dbt."""

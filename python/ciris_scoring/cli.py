@@ -1,4 +1,4 @@
-"""The command line `ciris-scoring` and its commands."""
+"""The command line `ciris-scoring`."""
 
 import contextlib
 import sys
@@ -26,11 +26,11 @@ from ciris_scoring.options import (
     project_dir_option,
 )
 
-# Modules that import dbt or pandas are imported by the commands that need them, so that --help answers at once.
+# Importing dbt or pandas takes a second, so modules that do are imported by the commands that need them.
 
 
 class Commands(click.Group):
-    """A group of commands whose expected errors are a line and a hint on stderr, and an exit code."""
+    """Group of commands that prints an expected error as a line and a hint on stderr, and exits with its code."""
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command."""
@@ -59,12 +59,16 @@ def _end(ctx: click.Context, error: CirisError) -> NoReturn:
 
 
 INSTALL = "in a checkout of the repository: pip install '.[{}]'"
-"""How to install an extra. The package is not published, so pip must not be asked for its name."""
+"""How to install an extra. The package is not on PyPI, so pip must get a path and not a name, which could be another
+package's."""
 
 
 @contextlib.contextmanager
 def _extra(name: str) -> Iterator[None]:
-    """Import what an optional extra brings, and say how to install it where it is not there."""
+    """Import the packages of an optional extra.
+
+    :raises InputError: a package is missing; the hint says how to install the extra.
+    """
     try:
         yield
     except ModuleNotFoundError as error:
@@ -178,9 +182,9 @@ def run(
 ) -> None:
     """Score the fleet: build and test everything, publish the marts, print the fleet table.
 
-    A run adds the as-of times since the last one, and corrects those within the lookback. It stops at the first
-    failing model or test, before the marts: what was published stays as it was. Two runs on one target never mix;
-    the second waits a few seconds, then stops.
+    A run scores the as-ofs since the last run, and scores again those in the restatement window. It stops at the
+    first failing model or test, before it changes the marts. Two runs on one target never mix: the second waits a
+    few seconds, then stops.
 
     \b
     Examples:
@@ -248,10 +252,10 @@ def run(
 def check(for_machines: bool, place: Place) -> None:
     """Say whether the database is fit for a run, and what a run would do.
 
-    Connection, rights, server and encoding; each source column with its type and what it is read as; rows and their
-    span; the scoring parameters; how many traces a run would score and about how long it takes. Nothing is written to
-    the database. The exit code is 0 where a run can begin, 1 where something would stop it, and 2 where the command,
-    the project or the profile is wrong.
+    Shows connection, rights, server and encoding; each source column with its type and the type it is read as; rows
+    with their first and last time; the scoring parameters; how many traces a run would score and about how long it
+    would take. Nothing is written to the database. The exit code is 0 if a run can start, 1 if something would stop it,
+    and 2 if the command, the project or the profile is wrong.
 
     \b
     Examples:
@@ -295,9 +299,9 @@ def explain(
 ) -> None:
     """Explain a published score on a page: what to do, what took points, what changed, and which traces cost most.
 
-    AGENT is a hash, the beginning of one, a name, present or former, or a label such as "Link (4107c26f)". Where it may
-    mean several agents, they are listed; "hash:" before a whole hash means that agent. Nothing is computed anew and
-    nothing is written; the role needs to read the marts.
+    AGENT is a hash, the beginning of one, a name, present or former, or a label such as "Link (4107c26f)". If it
+    matches several agents, they are listed; "hash:" before a whole hash selects that agent. Nothing is computed and
+    nothing is written; the role needs the right to read the marts.
 
     \b
     Examples:
@@ -353,8 +357,8 @@ def report(
     """Write the published scores as one file of HTML, to keep, to send, or to attach to a CI job.
 
     Fleet with verdicts, agents with history, alerts and signs, parameters. It opens offline and loads nothing.
-    Nothing is computed anew; the role needs to read the marts. Of more than 500 agents it shows the 500 that need
-    attention most. An older file is replaced only by a whole new one.
+    Nothing is computed; the role needs the right to read the marts. Of more than 500 agents it shows the 500 that need
+    attention most. An existing file is replaced only when the new one is complete.
 
     \b
     Examples:
@@ -400,11 +404,11 @@ def load(
     """Load raw trace batches into the source tables, and verify every signature.
 
     PATHS are files, folders, or - for standard input; .json, .jsonl, and either with .gz. Tables that do not exist are
-    created. What was loaded before is left out, so a load that was interrupted goes on where it was; two at once are
-    safe. A trace that does not verify is loaded as such, and covenant_trace_verification says why.
+    created. Traces that are already loaded are skipped, so an interrupted load can be repeated; two loads at the same
+    time are safe. A trace whose signature does not verify is loaded and marked; covenant_trace_verification says why.
 
-    Needs the extra audit, in a checkout of the repository: pip install '.[audit]'. The exit code is 2 when anything was
-    rejected or did not verify; the rest is loaded nevertheless.
+    Needs the extra audit, in a checkout of the repository: pip install '.[audit]'. The exit code is 2 if anything was
+    rejected or did not verify; the rest is loaded.
 
     \b
     Examples:
@@ -471,8 +475,8 @@ def audit(
 ) -> None:
     """Check the database against the raw batches in PATHS.
 
-    Signatures are verified by the keys of --keys only; every column and the order of the chain are made again from the
-    files. Every difference is named, trace by trace; nothing in the database is changed.
+    Signatures are verified with the keys of --keys only. Every column and the order of the chain are computed from the
+    files. Every difference is listed, trace by trace. Nothing in the database is changed.
 
     Needs the extra audit, in a checkout of the repository: pip install '.[audit]'. Exit code 0: database and files
     agree; 1: they differ; 2: they agree, but something in the files was rejected or did not verify.
@@ -552,8 +556,8 @@ def serve(
     """Serve the published scores over HTTP, until it is told to stop.
 
     The endpoints are the specification's, under /api/v1/scoring; /openapi.json describes them. It reads the marts and
-    writes nothing: give it a role of its own that may do no more. While the database is away it answers 503, and goes
-    on when it is back.
+    writes nothing: give it a separate role that may only read. While the database cannot be reached it answers 503, and
+    it recovers when the database is back.
 
     Needs the extra api, in a checkout of the repository: pip install '.[api]'. On an address that other machines reach
     it demands the API key in the environment variable CIRIS_API_KEY.

@@ -1,4 +1,4 @@
-"""The dbt project, unfolded into a folder: for those who install the package and have no checkout."""
+"""Write the dbt project into a folder, for users who installed the package without a checkout."""
 
 import contextlib
 import shlex
@@ -15,9 +15,9 @@ SYSTEM_FOLDERS = (
     *("/lost+found", "/var/cache", "/var/lock", "/var/log", "/var/mail", "/var/run", "/var/spool"),
     *("/System", "/Library", "/private/etc"),
 )
-"""Folders of the system, by the Filesystem Hierarchy Standard 3.0 (chapters 3 to 5), and those of macOS."""
+"""Folders of the system: those of the Filesystem Hierarchy Standard 3.0 (chapters 3 to 5), and those of macOS."""
 OPEN_FOLDERS = ("/dev/shm", "/run/user", "/usr/local")
-"""Folders in SYSTEM_FOLDERS in which users may create folders."""
+"""Folders inside ``SYSTEM_FOLDERS`` in which users may create folders."""
 SHARED_FOLDERS = (
     *("/dev/shm", "/home", "/media", "/mnt", "/opt", "/run/user", "/srv", "/tmp", "/usr/local"),
     *(
@@ -26,7 +26,8 @@ SHARED_FOLDERS = (
     ),
     *("/var", "/var/lib", "/var/opt", "/var/tmp", "/Users", "/private", "/private/tmp", "/private/var"),
 )
-"""Folders that hold the folders of several users or programs: a project belongs into a folder in one of them."""
+"""Folders that contain the folders of several users or programs. A project must be in a folder below one of them, not
+in it."""
 
 SCHEDULE = """\
 # A line for crontab (the server's clock in UTC): every day, the day that is over. It writes a report beside the
@@ -47,7 +48,8 @@ The project is in {folder}. What to do next:
 def init(folder: Path) -> None:
     """Write the dbt project and the dashboard into a folder, with a profile to fill in and an example of a schedule.
 
-    :raises InputError: something of it is there already, or the folder cannot be written to; it is as it was then.
+    :raises InputError: a file of the project already exists there, or the folder cannot be written. Nothing is left
+        behind.
     """
     if system := _system_folder(folder):
         raise InputError(
@@ -81,7 +83,7 @@ def init(folder: Path) -> None:
 
 
 def _system_folder(folder: Path) -> Path | None:
-    """Return the folder of the system that a folder is or is in; None for a folder of a user."""
+    """Return the system's folder that a folder is or lies in; None for a folder of a user."""
     place = folder.resolve()
     if place == Path(place.anchor) or place in map(Path, SHARED_FOLDERS):
         return place
@@ -95,7 +97,7 @@ def _write(folder: Path) -> None:
     copy_project(source, folder)
     shutil.copyfile(source / "profiles.yml.example", folder / "profiles.yml")
     program = Path(sys.executable).parent / "ciris-scoring"
-    # A per cent sign ends the command of a crontab's line.
+    # In a crontab, a per cent sign ends the command.
     quoted = [shlex.quote(str(path)).replace("%", "\\%") for path in (folder.resolve(), program)]
     (folder / "schedule.crontab").write_text(SCHEDULE.format(folder=quoted[0], program=quoted[1]), "utf-8")
     (folder / ".gitignore").write_text(IGNORED, "utf-8")

@@ -1,4 +1,4 @@
-"""Options that several commands have, declared once."""
+"""Command-line options that several commands share."""
 
 import functools
 import math
@@ -14,14 +14,17 @@ import click
 from ciris_scoring.basics.errors import InputError
 from ciris_scoring.basics.paths import fault_of_path
 
-if TYPE_CHECKING:  # dbt is imported by the commands that need it, so that --help answers at once
+if TYPE_CHECKING:  # importing dbt takes a second, so only the commands that need it do
     from ciris_scoring.basics.project import Project
 
 Command = Callable[..., None]
 
 
 class UsablePath(click.Path):
-    """A path that the system can look up; click itself fails with a traceback at a NUL or an over-long name."""
+    """Parameter type of a path that the system can look up.
+
+    click itself ends with a traceback if a path has a NUL or is too long.
+    """
 
     def __init__(self, *, file_okay: bool = True, dir_okay: bool = True, allow_dash: bool = False):
         super().__init__(path_type=Path, file_okay=file_okay, dir_okay=dir_okay, allow_dash=allow_dash)
@@ -34,7 +37,7 @@ class UsablePath(click.Path):
     ) -> str | bytes | os.PathLike[str]:
         """Return the path.
 
-        :raises click.BadParameter: it contains a NUL, is too long, or leads through a loop of symbolic links.
+        :raises click.BadParameter: the path has a NUL, is too long, or leads through a loop of symbolic links.
         """
         if fault := fault_of_path(value):
             self.fail(fault, param, ctx)
@@ -45,10 +48,13 @@ FOLDER = UsablePath(file_okay=False)
 
 
 class Number(click.FloatRange):
-    """A finite number in a range; click takes NaN to be in every range."""
+    """Parameter type of a finite number in a range. click accepts NaN in every range."""
 
     def convert(self, value: Any, parameter: click.Parameter | None, context: click.Context | None) -> float:
-        """Read it."""
+        """Return the number.
+
+        :raises click.BadParameter: the value is not a number, not finite, or out of range.
+        """
         number: float = super().convert(value, parameter, context)
         if not math.isfinite(number):
             self.fail(f"{value!r} is not a finite number.", parameter, context)
@@ -56,7 +62,7 @@ class Number(click.FloatRange):
 
 
 def with_options(*options: Callable[[Command], Command]) -> Callable[[Command], Command]:
-    """Combine options into one decorator; they are listed in this order."""
+    """Combine options into one decorator. ``--help`` lists them in this order."""
 
     def add(command: Command) -> Command:
         for option in reversed(options):
@@ -68,18 +74,18 @@ def with_options(*options: Callable[[Command], Command]) -> Callable[[Command], 
 
 @dataclass(frozen=True)
 class Place:
-    """Where a command works: what the options of the project and its database say."""
+    """The project and target that a command works with: the values of its options."""
 
     target: str | None
     profiles_dir: Path | None
     project_dir: Path | None
     variables: str | None
-    """The argument of ``--vars``."""
+    """Argument of ``--vars``."""
 
     def cli_vars(self) -> dict[str, Any]:
-        """Values of ``--vars``.
+        """Return the variables of ``--vars``.
 
-        :raises InputError: they are no dictionary of the project's variables.
+        :raises InputError: the argument is not a YAML dictionary.
         """
         from ciris_scoring.basics.project import parse_vars
 
@@ -88,16 +94,16 @@ class Place:
     def project(self) -> "Project":
         """Load the project with this target and these variables.
 
-        :raises CirisError: there is none, or the profile or the variables are wrong.
+        :raises CirisError: there is no project, or its profile or a variable is wrong.
         """
         from ciris_scoring.basics.project import load_project
 
         return load_project(self.project_dir, self.profiles_dir, self.target, self.cli_vars())
 
     def refuse_profile(self) -> None:
-        """Refuse a profile beside ``--embedded``.
+        """Refuse ``--target`` and ``--profiles-dir`` together with ``--embedded``.
 
-        :raises InputError: one is named.
+        :raises InputError: one of the two is given.
         """
         if self.target or self.profiles_dir:
             raise InputError(
@@ -127,7 +133,7 @@ _PLACE_OPTIONS = with_options(
 
 
 def database_options(command: Command) -> Command:
-    """Add the options of every command that works in a database; it gets them as its parameter `place`."""
+    """Add the options of every command that uses a database. The command gets them as its parameter `place`."""
 
     @functools.wraps(command)
     def with_place(
@@ -144,7 +150,7 @@ def database_options(command: Command) -> Command:
 
 
 def fleet_options(*, agents: int, days: int, traces_per_day: float) -> Callable[[Command], Command]:
-    """Add the options that say which fleet is simulated, with these defaults."""
+    """Add the options that describe a simulated fleet, with these defaults."""
     at_least_one = click.IntRange(min=1)
     return with_options(
         click.option(
@@ -165,7 +171,8 @@ def fleet_options(*, agents: int, days: int, traces_per_day: float) -> Callable[
 
 
 def every_second() -> Callable[[int, int], None]:
-    """Report the progress of writing traces on stderr, a line a second at most, and one at the end."""
+    """Return a function that reports the number of written traces on stderr, at most once per second, and at the
+    end."""
     last = time.monotonic()
 
     def progress(done: int, expected: int) -> None:

@@ -1,4 +1,5 @@
-"""What the dbt project consists of, for setup.py, which has nothing but Python when it puts it into the wheel."""
+"""List the files of the dbt project. setup.py needs the list to build the wheel, so this module imports only the
+standard library."""
 
 import shutil
 from pathlib import Path
@@ -7,13 +8,13 @@ PARTS = (
     *("dbt_project.yml", "profiles.yml.example", "analyses", "models", "macros", "seeds"),
     *("dashboards", "docs/glossary.md", "tests/generic", "tests/singular"),
 )
-"""Files and folders, from the project's folder."""
+"""Files and folders of the dbt project, relative to its folder."""
 
 
 def copy_project(source: Path, goal: Path) -> None:
-    """Copy the project from one folder into another that has none of it.
+    """Copy the dbt project into another folder.
 
-    :raises OSError: one of the folders is there already, or something cannot be read or written.
+    :raises OSError: one of its folders already exists there, or a file cannot be read or written.
     """
     for part in PARTS:
         (goal / part).parent.mkdir(parents=True, exist_ok=True)

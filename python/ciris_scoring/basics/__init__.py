@@ -1,1 +1,1 @@
-"""What every room needs: errors, times, the project and the session in its database."""
+"""Foundations of all other packages: errors, times, the project, and sessions in its database."""

@@ -1,4 +1,4 @@
-"""The as-of time of a run, and other times that people give (scoring.md §1)."""
+"""As-of of a run, and other times that users give (scoring.md §1)."""
 
 from collections.abc import Mapping
 from datetime import UTC, date, datetime, time, timedelta
@@ -14,11 +14,11 @@ _OVER = "Write an as-of that is over, or leave it out."
 
 
 def parse_time(value: Any, name: str) -> datetime:
-    """Read a time; one without an offset is taken as UTC.
+    """Parse a time; without an offset it is UTC.
 
-    :param value: text in ISO 8601, or what YAML has made of it, a date or a datetime.
-    :param name: what to call it in messages.
-    :raises InputError: it is something else, or lies outside the years 1 to 9999 in UTC.
+    :param value: text in ISO 8601, or a date or datetime that YAML has parsed.
+    :param name: name of the value in messages.
+    :raises InputError: it is not a time, or lies outside the years 1 to 9999 in UTC.
     """
     try:
         if isinstance(value, datetime):
@@ -37,7 +37,7 @@ def parse_time(value: Any, name: str) -> datetime:
 
 
 def traces_from(variables: Mapping[str, Any]) -> datetime:
-    """Return the variable ``ciris_traces_from``: traces dated before it take no part in anything.
+    """Return the variable ``ciris_traces_from``: earlier traces are ignored.
 
     :raises InputError: it is not a time.
     """
@@ -45,7 +45,7 @@ def traces_from(variables: Mapping[str, Any]) -> datetime:
 
 
 def check_period(period: Any) -> str:
-    """Return the scoring period if it is one.
+    """Return the scoring period if it is valid.
 
     :raises InputError: it is neither day nor hour.
     """
@@ -60,12 +60,12 @@ def check_period(period: Any) -> str:
 def resolve(
     value: Any, period: str, now: datetime, name: str = "--as-of", earliest: datetime | None = None
 ) -> datetime:
-    """Return the as-of of a run: the given time, or now, cut down to a period end.
+    """Return the as-of of a run: the given time, or now, rounded down to a period end.
 
     :param value: see :func:`parse_time`; None for now.
     :param period: day or hour.
-    :param now: an aware time.
-    :param name: what to call the value in messages.
+    :param now: the current time, with a time zone.
+    :param name: name of the value in messages.
     :param earliest: see :func:`traces_from`.
     :raises InputError: the value is not a time, lies in the future, or before ``earliest``.
     """
@@ -84,5 +84,5 @@ def resolve(
 
 
 def text(moment: datetime) -> str:
-    """Write a time in UTC, to the second, as dbt and people get it: 2026-06-15T06:00:00Z."""
+    """Return a time in UTC, to the second, in the format for dbt and people: 2026-06-15T06:00:00Z."""
     return moment.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="seconds") + "Z"

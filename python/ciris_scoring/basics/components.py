@@ -1,6 +1,6 @@
-"""The components of the factors and the parts that a score loses points to, as ``seeds/components.csv`` lists them.
+"""Components of the factors, and loss components of a score, from ``seeds/components.csv``.
 
-dbt loads the file as a table, and its macros get the rows from here, through the adapter (``dbt_postgres_python``).
+dbt loads the file as a table. Its macros get the rows from this module, through the adapter (``dbt_postgres_python``).
 """
 
 import csv
@@ -13,7 +13,7 @@ from ciris_scoring.basics.project import own_project
 
 @dataclass(frozen=True, slots=True)
 class Component:
-    """A row; ``seeds/_seeds.yml`` describes the columns."""
+    """Row of the file; ``seeds/_seeds.yml`` describes the columns."""
 
     component: str
     factor: str
@@ -37,4 +37,4 @@ def _read() -> Iterator[Component]:
 
 
 COMPONENT_ROWS = tuple(_read())
-"""In the order of the file, which is that of the public contract."""
+"""All rows in the order of the file, which is the public order of components."""

@@ -1,4 +1,4 @@
-"""A psycopg connection to the target of a project, and its errors in words for people."""
+"""psycopg connections to the target of a project, and messages for database errors."""
 
 import contextlib
 from collections.abc import Iterator, Mapping
@@ -14,8 +14,8 @@ from ciris_scoring.basics.pooler import refuse_shared_sessions
 from ciris_scoring.basics.project import Project
 
 APPLICATION_NAME = "ciris-scoring"
-# dbt's sessions use the settings below too: macros/lock/session_settings.sql gets them from job/for_macros.py.
-# Settings that change how values are parsed or printed; Citus workers need them too.
+# dbt's sessions use these settings too: macros/lock/session_settings.sql gets them from job/for_macros.py.
+# The following settings change how values are parsed or printed. Citus workers need them too.
 SETTINGS_OF_VALUES: Mapping[str, str] = MappingProxyType(
     {
         "datestyle": "ISO,MDY",
@@ -28,8 +28,7 @@ SETTINGS_OF_VALUES: Mapping[str, str] = MappingProxyType(
         "row_security": "off",  # the server refuses to hide rows
     }
 )
-# Settings that a session may inherit from role, database or server, and must not depend on. Only the isolation has a
-# space in its value.
+# Settings that a session may inherit from role, database or server, and must not depend on.
 SETTINGS_NOT_TO_INHERIT: Mapping[str, str] = MappingProxyType(
     {
         **SETTINGS_OF_VALUES,
@@ -38,7 +37,7 @@ SETTINGS_NOT_TO_INHERIT: Mapping[str, str] = MappingProxyType(
         "default_transaction_read_only": "off",
     }
 )
-# Nobody but PostgreSQL puts functions, operators and types into pg_catalog. Scratch tables come last.
+# pg_catalog is safe: only PostgreSQL itself creates functions, operators and types there.
 SEARCH_PATH = "pg_catalog, pg_temp"
 SESSION_SETTINGS: Mapping[str, str] = MappingProxyType(
     {
@@ -48,8 +47,8 @@ SESSION_SETTINGS: Mapping[str, str] = MappingProxyType(
         "client_connection_check_interval": "1s",  # the server ends its query when this process was killed
     }
 )
-# Limits that a session may inherit and that would stop a run. Each is lifted if the server's version has it and the
-# role may set it. After a minute without traffic the server checks that the client is still there.
+# Limits that a session may inherit and that would stop a run. Each is removed if the server's version has it and the
+# role may set it. After 60 s without traffic the server checks that the client still exists.
 LIMITS_NOT_TO_INHERIT: Mapping[str, str] = MappingProxyType(
     {
         "statement_timeout": "0",
@@ -66,7 +65,7 @@ LIMITS_NOT_TO_INHERIT: Mapping[str, str] = MappingProxyType(
     }
 )
 _LIMITS_NOT_TO_INHERIT = ", ".join(f"('{name}', '{value}')" for name, value in LIMITS_NOT_TO_INHERIT.items())
-# It runs before the search path is set, so every name in it, operators too, says its schema.
+# This runs before the search path is set, so every name and operator in it is qualified by its schema.
 LIFT_LIMITS = f"""
 select pg_catalog.set_config(limits.name, limits.value, false)
 from (values {_LIMITS_NOT_TO_INHERIT}) as limits (name, value)
@@ -77,32 +76,33 @@ where
         or pg_catalog.has_parameter_privilege(limits.name, 'set')
     )
 """
-# Citus walks every join order of the coordinator again; workers choose their own.
+# Citus plans again for every join order on the coordinator. Workers choose their own order.
 SETTINGS_ON_CLUSTER: Mapping[str, str] = MappingProxyType({"join_collapse_limit": "1"})
 OLDEST_POSTGRESQL = 15
+"""Oldest supported version. ``LIFT_LIMITS`` needs has_parameter_privilege, which PostgreSQL 15 introduced."""
 
 
 def one_row(cursor: psycopg.Cursor) -> TupleRow:
-    """Return the row of a query that has exactly one."""
+    """Return the only row of a query."""
     [row] = cursor.fetchall()
     return row
 
 
 def table_exists(database: psycopg.Connection | psycopg.Cursor, schema: str, table: str) -> bool:
-    """Return whether there is a table or view of that name."""
+    """Return whether a table or view exists."""
     query = "select to_regclass(format('%%I.%%I', %s::text, %s::text)) is not null"
     return bool(one_row(database.execute(query, [schema, table]))[0])
 
 
 def schema_right(connection: psycopg.Connection, schema: str, right: str) -> bool | None:
-    """Return whether the role has a right on a schema; None when there is no such schema."""
+    """Return whether the role has a right on a schema; None if the schema does not exist."""
     query = "select has_schema_privilege(to_regnamespace(quote_ident(%s))::oid, %s)"
     has_right: bool | None = one_row(connection.execute(query, [schema, right]))[0]
     return has_right
 
 
 def has_right(connection: psycopg.Connection, schema: str, table: str, right: str = "select") -> bool:
-    """Return whether a table or view exists, in a schema that the role may use, and the role has a right to it."""
+    """Return whether a table or view exists, the role may use its schema, and the role has a right on it."""
     if not schema_right(connection, schema, "usage") or not table_exists(connection, schema, table):
         return False
     quoted = sql.Identifier(schema, table).as_string(connection)
@@ -110,20 +110,20 @@ def has_right(connection: psycopg.Connection, schema: str, table: str, right: st
 
 
 def where(project: Project) -> str:
-    """Name the target's database, for messages."""
+    """Return the name of the target's database for messages."""
     credentials = project.credentials
     return f"database {credentials.database!r} at {credentials.host}:{credentials.port}"
 
 
 @contextlib.contextmanager
 def connect(project: Project, *, writes: bool = False) -> Iterator[psycopg.Connection]:
-    """Open a connection to the target, in autocommit mode and at UTC, and close it at the end.
+    """Open a connection to the target, in autocommit mode and in UTC, and close it at the end of the block.
 
-    Whatever the database refuses inside the block becomes a DatabaseError too.
+    Database errors inside the block become DatabaseErrors too.
 
     :param writes: refuse a standby.
-    :raises DatabaseError: the server is down, refuses the login, is too old, or fails later on; the database is not
-        in UTF8; a pooler does not keep sessions.
+    :raises DatabaseError: the server is down, refuses the login, is too old, or fails later; the database is not in
+        UTF8; a pooler shares sessions.
     """
     options = connection_options(project.credentials)
     try:
@@ -148,7 +148,7 @@ def connect(project: Project, *, writes: bool = False) -> Iterator[psycopg.Conne
 
 @contextlib.contextmanager
 def errors_in_words(project: Project) -> Iterator[None]:
-    """Turn whatever the database refuses inside the block into a DatabaseError."""
+    """Turn database errors inside the block into DatabaseErrors."""
     try:
         yield
     except psycopg.Error as error:
@@ -156,7 +156,7 @@ def errors_in_words(project: Project) -> Iterator[None]:
 
 
 def connection_options(credentials: Any) -> dict[str, Any]:
-    """Return psycopg's options for dbt's credentials, with the password."""
+    """Return psycopg's options for dbt's credentials, including the password."""
     options = {
         "host": credentials.host,
         "port": credentials.port,
@@ -168,7 +168,7 @@ def connection_options(credentials: Any) -> dict[str, Any]:
         "sslcert": credentials.sslcert,
         "sslkey": credentials.sslkey,
         "sslrootcert": credentials.sslrootcert,
-        # The connection idles while dbt works; neither side may take it for dead meanwhile.
+        # The connection is idle while dbt works. Keepalives stop either side from closing it.
         "keepalives_idle": credentials.keepalives_idle or 60,
         "application_name": APPLICATION_NAME,
         "client_encoding": "utf8",
@@ -177,7 +177,7 @@ def connection_options(credentials: Any) -> dict[str, Any]:
 
 
 def fault_of_pooler(credentials: Any) -> str | None:
-    """Return why the pooler before a database is unfit for plain dbt; None if it is fit, or there is none."""
+    """Return why the pooler of a database is not fit for plain dbt; None if it is, or if there is none."""
     options = connection_options(credentials)
     place = f"database {credentials.database!r} at {credentials.host}:{credentials.port}"
     try:
@@ -191,14 +191,14 @@ def fault_of_pooler(credentials: Any) -> str | None:
 def prepare_session(
     connection: psycopg.Connection, project: Project, settings: Mapping[str, str] = SESSION_SETTINGS
 ) -> None:
-    """Set the session's settings and role."""
+    """Apply the settings of a session, and its role."""
     connection.execute(session_statement(project, settings), prepare=False)
     if project.credentials.role:
         connection.execute(sql.SQL("set role {}").format(sql.Identifier(project.credentials.role)))
 
 
 def session_statement(project: Project, settings: Mapping[str, str]) -> sql.Composed:
-    """Return the statements that lift inherited limits and set the settings of a session."""
+    """Return statements that remove inherited limits and apply settings."""
     calls = [
         sql.SQL("pg_catalog.set_config({}, {}, false)").format(name, value)
         for name, value in {**settings, **settings_of_cluster(project)}.items()
@@ -207,7 +207,7 @@ def session_statement(project: Project, settings: Mapping[str, str]) -> sql.Comp
 
 
 def settings_of_cluster(project: Project) -> Mapping[str, str]:
-    """Return the settings that a session needs on a cluster."""
+    """Return the additional settings of a session on a Citus cluster."""
     return SETTINGS_ON_CLUSTER if project.is_distributed else {}
 
 
@@ -246,7 +246,7 @@ _TEMP_FILE_HINT = (
     "A superuser can raise the limit for the role: alter role ROLE set temp_file_limit = -1; or grant set on parameter "
     "temp_file_limit to ROLE; then run again."
 )
-# Parts of messages by which the server names a limit.
+# Text in the server's message, and the setting that caused it.
 _LIMITS = {
     "statement timeout": "statement_timeout",
     "lock timeout": "lock_timeout",
@@ -286,7 +286,7 @@ def _login_error(project: Project, error: psycopg.OperationalError) -> DatabaseE
     credentials = project.credentials
     reason = one_line(error).removeprefix("connection failed: ")
     hint = next((hint for text, hint in _LOGIN_HINTS.items() if text in reason), _UNREACHABLE_HINT)
-    if "password" in reason and "{{" in credentials.password:  # dbt leaves it so when a variable is not set
+    if "password" in reason and "{{" in credentials.password:  # the environment variable is not set
         hint = _UNSET_PASSWORD_HINT
     return DatabaseError(
         f"Cannot connect to {where(project)} as {credentials.user!r}: {reason}",
@@ -299,12 +299,12 @@ def _login_error(project: Project, error: psycopg.OperationalError) -> DatabaseE
 
 
 def hint_of(message: str) -> str | None:
-    """Return the remedy of a message that names a setting of server or pooler, or None."""
+    """Return the remedy if a message names a setting of the server or of a pooler, else None."""
     return next((hint for text, hint in _HINTS_BY_TEXT.items() if text in message), None)
 
 
 def _database_error(project: Project, error: psycopg.Error) -> DatabaseError:
-    """Every statement is, or is in, a transaction, so a failed one leaves nothing behind."""
+    """Return a DatabaseError. Every statement is in a transaction, so a failed statement changes nothing."""
     state = error.sqlstate or ""
     lost = isinstance(error, psycopg.OperationalError) and (not state or state[:3] in ("57P", "08"))
     hint = _ROW_SECURITY_HINT if "row-level security policy" in str(error) else hint_of(str(error))

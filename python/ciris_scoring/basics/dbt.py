@@ -1,6 +1,6 @@
-"""dbt in this process: commands, the manifest, and failures in words for people.
+"""Run dbt in this process: commands, the manifest, and messages for failures.
 
-dbt is imported inside the functions: it takes a second, which `--help` should not cost.
+Importing dbt takes a second, so it is imported inside the functions, and `--help` stays fast.
 """
 
 import json
@@ -18,7 +18,7 @@ from ciris_scoring.basics.relations import Relations, relations_of
 
 CHECK_INTERVAL = "client_connection_check_interval"
 _LONG_ROW = re.compile(r"(Failing row contains \(.{160})[^$]*\)")
-"""The row that PostgreSQL shows where a rule is broken; its key comes first."""
+"""The row in PostgreSQL's message on a violated constraint. The key comes first, so the rest is cut."""
 _PLACE = ("> ", "CONTEXT:  PL/pgSQL function inline_code_block")
 _NOT_PUBLISHED = "The marts stay as they were."
 _PUBLISHED = "The marts are those of this run."
@@ -27,7 +27,7 @@ _HINTS = {
     "operation": "Nothing was built. Correct it, then run again.",
 }
 _PUBLICATION = "int_runs"
-"""The model that publishes what a run has computed."""
+"""Model that publishes the results of a run."""
 _FOLDERS_HINT = (
     "dbt writes to target/ and logs/ in the project; DBT_TARGET_PATH and DBT_LOG_PATH name other folders."
 )
@@ -38,8 +38,8 @@ _OTHER_HINT = "{marts} `{sql}` is its code; correct the cause, then run again."
 def parse(project: Project) -> Any:
     """Parse a project and return dbt's manifest.
 
-    Our variables that only change the SQL are left out: dbt parses again, for seconds, whenever a variable has changed.
-    Other projects' variables may decide anything, so they are given.
+    dbt parses again, for seconds, whenever a variable has changed. Our variables that only change SQL are therefore not
+    given. Other projects' variables may affect parsing, so they are given.
 
     :raises DbtFailed: the project does not parse.
     """
@@ -52,7 +52,7 @@ def parse(project: Project) -> Any:
 
 
 def read_relations(project: Project) -> Relations:
-    """Return where the models of a project are, without keeping the manifest of a hundred megabytes.
+    """Return the relations of a project's models, without keeping the manifest of about 100 MB.
 
     :raises DbtFailed: the project does not parse.
     """
@@ -60,7 +60,8 @@ def read_relations(project: Project) -> Relations:
 
 
 def forget_compiled(manifest: Any) -> None:
-    """Have dbt compile a parsed project again: it would keep the ephemeral models of the run before, with its times."""
+    """Make dbt compile a parsed project again. Otherwise it would use the ephemeral models of the previous run, with
+    its times."""
     for node in manifest.nodes.values():
         if node.resource_type != "seed" and getattr(node, "compiled", False):
             node.compiled = node.extra_ctes_injected = False
@@ -77,10 +78,11 @@ def invoke(
 ) -> Any:
     """Run a dbt command in this process and return its result.
 
-    :param variables: those of ``--vars``.
-    :param settings: settings of dbt's sessions beside the usual ones.
+    :param variables: dbt variables, as for ``--vars``.
+    :param settings: settings of dbt's sessions, in addition to the usual ones.
     :param runner: arguments of dbtRunner.
     :raises DbtFailed: dbt stopped, or a node failed.
+    :raises RunRefused: the checks at the start of a run refused it.
     """
     from dbt.cli.main import dbtRunner
     from dbt_common.exceptions import CompilationError
@@ -103,7 +105,7 @@ def invoke(
             "--quiet",
             "--no-send-anonymous-usage-stats",
         ),
-        # Writing dbt's JSON artefacts is a tenth of a run.
+        # Writing dbt's JSON artefacts takes a tenth of a run.
         *([] if os.environ.get("DBT_WRITE_JSON") else ["--no-write-json"]),
     ]
     with sessions_of_run(project, settings):
@@ -111,7 +113,7 @@ def invoke(
     if isinstance(outcome.exception, KeyboardInterrupt | SystemExit):
         raise outcome.exception
     if outcome.exception is not None:
-        # The checks are hooks, compiled before anything is built.
+        # A compilation error comes from the checks: they are hooks, which dbt compiles before it builds anything.
         kind = RunRefused if isinstance(outcome.exception, CompilationError) else DbtFailed
         hint = _FOLDERS_HINT if isinstance(outcome.exception, OSError) else _log_hint(project)
         raise kind(f"dbt stopped: {core(str(outcome.exception))}", hint)
@@ -126,7 +128,7 @@ def _failure(project: Project, results: list[Any]) -> DbtFailed:
         return DbtFailed("dbt reports a failure without naming a node.", _log_hint(project))
     first, node = failed[0], failed[0].node
     others = f" ({len(failed) - 1} more failed)" if len(failed) > 1 else ""
-    # A compilation error here is the project's own message, with the remedy.
+    # A compilation error of a node is a message of this project, which already contains the remedy.
     speaks = "Compilation Error" in str(first.message) and first.status == "error"
     of_setting = hint_of(str(first.message))
     is_published = any(r.node.name == _PUBLICATION and r.status == "success" for r in results)
@@ -140,7 +142,7 @@ def _failure(project: Project, results: list[Any]) -> DbtFailed:
         marts=_PUBLISHED if is_published else _NOT_PUBLISHED,
         sql=getattr(node, "compiled_path", None) or node.original_file_path,
     )
-    # models/intermediate/run checks its settings before any trace is read.
+    # The models in models/intermediate/run check settings before any trace is read.
     is_refused = node.resource_type == "operation" or (speaks and "run" in node.fqn)
     kind = RunRefused if is_refused else DbtFailed
     return kind(
@@ -157,7 +159,7 @@ def _log_hint(project: Project) -> str:
 
 
 def core(message: str) -> str:
-    """Return dbt's message on one line, without heading and stack of macros or SQL."""
+    """Return dbt's message on one line, without the heading and without the stack of macros or SQL."""
     lines = [line.strip() for line in str(message).splitlines()]
     stack = next((i for i, line in enumerate(lines) if line.startswith(_PLACE)), len(lines))
     lines = [line for line in lines[:stack] if line and not line.startswith("compiled code at ")]
@@ -168,9 +170,9 @@ def core(message: str) -> str:
 
 @contextmanager
 def sessions_of_run(project: Project, settings: Mapping[str, str] = MappingProxyType({})) -> Iterator[None]:
-    """Prepare dbt's sessions: the usual settings, and these.
+    """Prepare the sessions that dbt opens in the block: the usual settings, and these.
 
-    client_connection_check_interval has the server end the queries of a killed dbt, before the next run.
+    With client_connection_check_interval the server ends the queries of a killed dbt process before the next run.
     """
     from ciris_scoring.basics.dbt_sessions import prepared_sessions
 

@@ -1,6 +1,6 @@
-"""Drops dbt's debug events, which nobody reads.
+"""Drop dbt's debug events, which nothing reads.
 
-Imports dbt, so it is imported where dbt is to run.
+This module imports dbt, so it is imported only where dbt runs.
 """
 
 import os
@@ -13,7 +13,10 @@ from dbt_common.events.event_manager_client import ctx_set_event_manager
 
 
 class _WithoutDebug(EventManager):
-    """Passes on no debug message but the one for progress: formatting several per statement is a tenth of a run."""
+    """Event manager that passes on only one kind of debug event, the one for progress.
+
+    dbt formats several debug events per statement, which takes a tenth of a run.
+    """
 
     def fire_event(
         self, e: BaseEvent, level: EventLevel | None = None, *arguments: Any, **options: Any
@@ -23,6 +26,6 @@ class _WithoutDebug(EventManager):
 
 
 def leave_out_debug_messages() -> None:
-    """Drop debug messages, unless DBT_DEBUG asks for them."""
+    """Drop debug events, unless DBT_DEBUG is set."""
     if not os.environ.get("DBT_DEBUG"):
         ctx_set_event_manager(_WithoutDebug())

@@ -1,6 +1,7 @@
 """Settings of dbt's sessions.
 
-Imports dbt, so it is imported where dbt is to run. Poolers refuse or drop PGOPTIONS, so the settings are not there.
+The settings are not in PGOPTIONS, because poolers refuse or ignore it. This module imports dbt, so it is imported only
+where dbt runs.
 """
 
 from collections.abc import Iterator, Mapping
@@ -10,7 +11,7 @@ from unittest.mock import patch
 
 from dbt.adapters.postgres.connections import PostgresConnectionManager
 
-import dbt_postgres_python  # noqa: F401, extends the adapter for good before it is patched for a while
+import dbt_postgres_python  # noqa: F401, extends the adapter permanently; must come before the patch below
 from ciris_scoring.basics.connection import session_statement
 from ciris_scoring.basics.project import Project
 from ciris_scoring.basics.sessions import SESSIONS
@@ -18,7 +19,7 @@ from ciris_scoring.basics.sessions import SESSIONS
 
 @contextmanager
 def prepared_sessions(project: Project, settings: Mapping[str, str]) -> Iterator[None]:
-    """Give each session that dbt opens in the block these settings, and no limits."""
+    """Apply these settings to each session that dbt opens in the block, and remove inherited limits."""
     statement = session_statement(project, settings).as_string(None)
     open_as_dbt_does: Any = PostgresConnectionManager.open
 

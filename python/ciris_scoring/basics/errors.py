@@ -1,14 +1,19 @@
-"""Errors that a person can act on.
+"""Expected errors, each with a message and a hint.
 
-The command line prints each as one line and a hint, without a traceback. Anything else that reaches it is a bug.
+The command line prints them as two lines without a traceback. Any other exception that reaches the command line is a
+bug.
 """
 
 INTERRUPTED = 130
-"""Exit code after Ctrl-C or SIGTERM, as shells give it."""
+"""Exit code after Ctrl-C or SIGTERM, as in shells."""
 
 
 class CirisError(Exception):
-    """An expected failure: what went wrong (``message``) and what to do about it (``hint``)."""
+    """Expected failure.
+
+    :param message: what went wrong.
+    :param hint: what to do about it.
+    """
 
     exit_code = 1
 
@@ -19,7 +24,7 @@ class CirisError(Exception):
 
 
 class InputError(CirisError):
-    """A value given by the user is not acceptable; nothing was started."""
+    """A value given by the user is not valid; nothing was started."""
 
     exit_code = 2
 
@@ -31,7 +36,7 @@ class ProfileError(CirisError):
 
 
 class DatabaseError(CirisError):
-    """The database cannot be reached, refuses us, or failed in the middle of the work."""
+    """The database cannot be reached, refuses the login or a statement, or failed during the work."""
 
 
 class RunInProgress(CirisError):
@@ -39,28 +44,28 @@ class RunInProgress(CirisError):
 
 
 class DbtFailed(CirisError):
-    """A dbt invocation failed; what was published before stays as it was."""
+    """A dbt command failed. What was published before is unchanged."""
 
 
 class RunRefused(DbtFailed):
-    """The checks at the start of a run refused it: no trace was read."""
+    """The checks at the start of a run refused it. No trace was read."""
 
 
 class StepError(CirisError):
-    """The statistics found inputs that do not keep the contract."""
+    """The statistics found invalid inputs."""
 
 
 class CommandFailed(CirisError):
-    """A command that the user named did not succeed; the scores are published."""
+    """A command given by the user failed. The scores are published."""
 
 
 def one_line(error: BaseException | str) -> str:
-    """Message of an error, or a text, on one line, without indentation and line breaks."""
+    """Return the message of an error, or a text, on one line."""
     return " ".join(str(error).split())
 
 
 def shown(value: object) -> str:
-    """Write a value as a message shows it: text in quotes, so that '6' differs from 6."""
+    """Return a value as messages show it. Text is quoted, so that '6' differs from 6."""
     if isinstance(value, str):
         return repr(value)
     if value is None or isinstance(value, bool):

@@ -1,7 +1,7 @@
-"""The kinds of alerts and of red flags: one file in ``kinds`` for each, which everything that names a kind reads.
+"""Kinds of alerts and of red flags, each from one file in ``kinds/alerts`` or ``kinds/flags``.
 
-The name of the file is the id of the kind. The tables in ``docs/signs.md`` and ``docs/deciding.md`` are made of the
-files (``tests/python/test_kinds.py``).
+The file's name is the id of the kind. Everything that names a kind uses these files. The tables in ``docs/signs.md``
+and ``docs/deciding.md`` are generated from them (``tests/python/test_kinds.py``).
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,39 +21,42 @@ class Kind:
 
     id: str
     title: str
-    """The kind in a few words."""
+    """Short name for people."""
     severities: Sequence[str]
-    """critical or warning for alerts; sign for red flags."""
+    """``critical`` or ``warning`` for alerts; ``sign`` for red flags."""
     review: Literal["always", "critical"]
-    """Which severities of it ask for a look before the score decides."""
+    """Severities that require a review before the score decides."""
     sentences: Mapping[str, str]
-    """Messages by case, with the names of their values in braces."""
+    """Messages by case. Braces contain the names of values."""
     raised_when: str
     thresholds: Mapping[str, Any]
-    """Thresholds of a red flag (``Rule`` of ``statistics/signs.py``); units of an alert's scoring parameters."""
+    """Thresholds of a red flag (``Rule`` in ``statistics/signs.py``), or units of the scoring parameters of an
+    alert."""
     source: str
-    """Section that has the rule."""
+    """Section of the documents that defines the kind."""
     innocent_causes: str
     ask: str
-    """Whom to ask for what."""
+    """Person to ask, and the question."""
     look_at: str
-    """What to look at."""
+    """Data to look at."""
     counted: str = ""
-    """What a red flag counts."""
+    """Name of the things that a red flag counts."""
     counts: Mapping[str, str] = field(default_factory=dict)
-    """Columns of ``int_windows`` that a red flag compares: found of how many, and the same of its own baseline."""
+    """Columns of ``int_windows`` that a red flag compares: ``found`` of ``of``, and ``baseline_found`` of
+    ``baseline_of``."""
     published: str = ""
-    """Unit of a red flag's published value (``Rule.unit``)."""
+    """Unit of a red flag's published value: ``counts``, ``shares`` or ``days``."""
 
     @property
     def meaning(self) -> str:
-        """What is counted, and when the kind is raised."""
+        """Rule of the kind in words, with the name of the things that a red flag counts."""
         return f"{self.counted}: {self.raised_when}" if self.counted else self.raised_when
 
     def sql_sentence(self, values: Mapping[str, Any], case: str = "raised") -> str:
-        """Return SQL for a message.
+        """Return SQL that writes a message.
 
-        :param values: SQL expressions by the names in the sentence; a name without one is a column.
+        :param values: SQL expressions by the names in the sentence. A name without an expression is a column.
+        :param case: the sentence to use.
         """
         parts = list(Formatter().parse(self.sentences[case]))
         text = "".join(said.replace("%", "%%") + ("" if name is None else "%s") for said, name, *_ in parts)
@@ -79,7 +82,8 @@ def _read(folder: str) -> dict[str, Kind]:
 
 
 ALERTS: Mapping[str, Kind] = _read("alerts")
-"""Kinds of ``fct_capacity_alerts``."""
+"""Kinds in ``fct_capacity_alerts``, by id."""
 FLAGS: Mapping[str, Kind] = _read("flags")
-"""Red flags of selective reporting, the signs of ``fct_record_signs``."""
+"""Red flags of selective reporting, the column ``sign`` of ``fct_record_signs``, by id."""
 KINDS: Mapping[str, Kind] = {**ALERTS, **FLAGS}
+"""All kinds, by id."""

@@ -1,7 +1,7 @@
-"""Objects in the target schemas through which another role could run code as the role that scores.
+"""Find objects in the target schemas that would let another role run code as the scoring role.
 
-PostgreSQL runs triggers, rules and functions of views as the role that reads or writes a relation. So a relation that
-a run uses, and its schema, must belong to the scoring role or to a role that may act as it anyway.
+PostgreSQL runs triggers, rules and functions of views as the role that reads or writes a relation. So every relation
+that a run uses, and its schema, must belong to the scoring role or to a role that may act as it anyway.
 """
 
 from collections.abc import Iterable, Iterator
@@ -12,8 +12,8 @@ from psycopg import sql
 from ciris_scoring.basics.errors import DatabaseError
 from ciris_scoring.basics.relations import Place, Relations
 
-# strangers: roles that log in and are neither superusers nor able to become the scoring role.
-# exposed: owners and grantees as which a stranger can act, with the first such stranger.
+# Stranger: a role that can log in, is not a superuser, and cannot become the scoring role.
+# Exposed: an owner or grantee as which a stranger can act.
 _FAULTS = """
 with me as (
 
@@ -374,14 +374,14 @@ order by faults.number, faults.name, message
 
 
 def ownership_query(places: Iterable[Place]) -> str:
-    """Return the query of the faults of some relations and their schemas: number, name, message, remedy."""
+    """Return the query that lists the faults of some relations and their schemas: number, name, message, remedy."""
     schemas, names = zip(*places, strict=True)
     query = sql.SQL(_FAULTS).format(schemas=sql.Literal(list(schemas)), names=sql.Literal(list(names)))
     return query.as_string(None)
 
 
 def ownership_faults(connection: psycopg.Connection, relations: Relations) -> Iterator[DatabaseError]:
-    """Yield, as errors, the objects through which another role could run code as the scoring role."""
+    """Yield an error for each object that would let another role run code as the scoring role."""
     places = sorted(relations.places.values())
     for _, _, message, remedy in connection.execute(ownership_query(places)).fetchall():
         yield DatabaseError(message, remedy)
@@ -390,7 +390,7 @@ def ownership_faults(connection: psycopg.Connection, relations: Relations) -> It
 def check_ownership(connection: psycopg.Connection, relations: Relations) -> None:
     """Check, before anything of the target is read, that no other role can run code as the scoring role.
 
-    :raises DatabaseError: names the first such object, and the statement that removes it.
+    :raises DatabaseError: names the first such object, with the statement that removes it.
     """
     for fault in ownership_faults(connection, relations):
         raise fault

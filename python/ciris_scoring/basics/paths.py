@@ -1,14 +1,14 @@
-"""Paths that the system cannot look up."""
+"""Messages for paths that the system cannot look up."""
 
 import errno
 import os
 
 LONGEST_SHOWN = 60
-"""Characters of a path that a message shows."""
+"""Largest number of characters of a path in a message."""
 
 
 def fault_of_path(path: str | os.PathLike[str]) -> str | None:
-    """Say why the system cannot look up a path; None where it can, whether or not something is there."""
+    """Return why the system cannot look up a path. None if it can, whether or not the path exists."""
     text = os.fspath(path)
     try:
         os.stat(path)
@@ -20,7 +20,7 @@ def fault_of_path(path: str | os.PathLike[str]) -> str | None:
 
 
 def fault_of_error(error: OSError, path: str) -> str | None:
-    """Say what is wrong with a path that an operation failed at; None where the path is not to blame."""
+    """Return what is wrong with the path of a failed operation. None if the path is not the cause."""
     if error.errno == errno.ENAMETOOLONG:
         return (
             f"{_cut(path)} has {len(path):,} characters: the path, or a name in it, is too long for this system. "

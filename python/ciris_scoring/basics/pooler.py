@@ -1,4 +1,4 @@
-"""Poolers, such as PgBouncer, between a client and the server.
+"""Detect poolers, such as PgBouncer, between a client and the server.
 
 A run needs sessions for its lock, its settings and its scratch tables. A pooler in session mode keeps them. In
 transaction or statement mode it gives each transaction to any free server process, and other clients would get the
@@ -13,11 +13,12 @@ from ciris_scoring.basics.errors import DatabaseError
 from ciris_scoring.basics.sessions import SESSIONS
 
 TRIALS = 20
-"""Transactions of a second connection that are compared; other clients may take the server process meanwhile."""
+"""Number of transactions of a second connection that are compared. One is not enough, because other clients may use the
+server process at that moment."""
 
 
 def backend_pid(connection: psycopg.Connection) -> int:
-    """Return the process id of the session in the server. What libpq knows is the pooler's, if there is one."""
+    """Return the process id of the session in the server. If there is a pooler, libpq only knows the pooler's."""
     [(pid,)] = connection.execute("select pg_catalog.pg_backend_pid()", prepare=False).fetchall()
     return int(pid)
 
@@ -27,14 +28,14 @@ def refuse_shared_sessions(
 ) -> bool:
     """Refuse a pooler in transaction or statement mode, before any setting of a session is changed.
 
-    Behind another pooler the connection prepares no statements: if the pooler does not reset sessions, those of earlier
-    clients are still there, under the same names.
+    Behind a pooler in session mode, the connection is set to prepare no statements. If the pooler does not reset
+    sessions, prepared statements of earlier clients still exist under the same names.
 
     :param connection: a new connection in autocommit mode.
-    :param connect: opens another one like it.
-    :param where: names the database, for the message.
+    :param connect: opens another connection like it.
+    :param where: name of the database, for the message.
     :returns: whether there is a pooler.
-    :raises DatabaseError: the connection does not have a server process of its own.
+    :raises DatabaseError: the connection shares its server process with others.
     """
     pid = backend_pid(connection)
     SESSIONS.add(pid, connection)
@@ -52,7 +53,7 @@ def refuse_shared_sessions(
 
 
 def _are_shared(connection: psycopg.Connection, other: psycopg.Connection) -> bool:
-    """Whether a pooler gives the process of one connection to another, or changes it."""
+    """Return whether a pooler gives the server process of one connection to the other, or changes it."""
     ours, theirs = {backend_pid(connection)}, set()
     for _ in range(TRIALS):
         try:

@@ -1,6 +1,6 @@
-"""The dbt project and its profile, as dbt itself reads them.
+"""The dbt project and its profile, read by dbt's own loader.
 
-dbt is imported inside the functions: it takes a second, which `--help` should not cost.
+Importing dbt takes a second, so it is imported inside the functions, and `--help` stays fast.
 """
 
 import contextlib
@@ -23,24 +23,24 @@ from ciris_scoring.basics.relations import PACKAGE
 from ciris_scoring.basics.source_schema import DEFAULT_SCHEMA, SOURCE_TABLES
 
 PREFIX = "ciris_"
-"""Prefix of the project's variables, so that they differ from other projects'."""
+"""Prefix of this project's variables, which distinguishes them from other projects'."""
 STATE_FOLDER = Path(".ciris")
-"""In the project: the embedded PostgreSQL, and the profile for the sample in it."""
+"""Folder in the project for the embedded PostgreSQL and the profile for its sample."""
 BATCHES_FOLDER = STATE_FOLDER / "batches"
-"""The profile for raw batches in it."""
+"""Folder of the profile for raw batches."""
 PARSED_VARIABLES = frozenset(
     f"{PREFIX}{name}"
     for name in ("source_schema", "time_spine", *(f"{name}_table" for name in SOURCE_TABLES))
 )
-"""Our variables that decide how dbt parses the project; the others only change its SQL."""
+"""Variables that change how dbt parses the project. The other variables only change its SQL."""
 
 SET_BY_US = frozenset(f"{PREFIX}{name}" for name in ("attempt", "backfill", "lock_holder_pid"))
-"""Variables that the command line sets, and nobody else."""
+"""Variables that only the command line sets."""
 
 
 @dataclass(frozen=True)
 class Project:
-    """A dbt project with a target to build it in, as its files and the command line name them."""
+    """A dbt project and a target, according to its files and the command line."""
 
     project_dir: Path
     profiles_dir: Path
@@ -49,13 +49,13 @@ class Project:
     credentials: Any = field(repr=False)
     """dbt's PostgresCredentials."""
     cli_vars: Mapping[str, Any]
-    """Variables given on the command line, by their names there."""
+    """Variables given on the command line, by their full names."""
     variables: Mapping[str, Any]
-    """The variables in force, as dbt resolves them, by their names without the prefix."""
+    """Variables in force, as dbt resolves them, by their names without the prefix."""
 
     @property
     def schema(self) -> str:
-        """Schema of the target, which names the lock of a run; by default that of the marts."""
+        """Schema of the target; the lock of a run has its name. By default it is the schema of the marts."""
         return str(self.credentials.schema)
 
     @property
@@ -65,28 +65,28 @@ class Project:
 
     @property
     def is_distributed(self) -> bool:
-        """Whether sources and tables are spread over a Citus cluster."""
+        """Whether sources and tables are distributed over a Citus cluster."""
         return bool(self.variables.get("distribution") == "citus")
 
     @property
     def source_tables(self) -> dict[str, str]:
-        """Name of each source table in the database, by its own name."""
+        """Name of each source table in the database, by its name in the project."""
         return {name: str(self.variables.get(f"{name}_table", name)) for name in SOURCE_TABLES}
 
     def source_table(self, name: str) -> sql.Identifier:
-        """The quoted relation of a source table."""
+        """Return the quoted relation of a source table."""
         return sql.Identifier(self.source_schema, self.source_tables.get(name, name))
 
 
 def parse_vars(text: str | None) -> dict[str, Any]:
-    """Read the argument of ``--vars``: a YAML dictionary, as dbt takes it.
+    """Parse the argument of ``--vars``, a YAML dictionary.
 
-    :raises InputError: it is something else.
+    :raises InputError: it is not one.
     """
     hint = "Write a YAML dictionary, for example --vars '{ciris_scoring_period: hour}'."
     try:
         variables = yaml.safe_load(text or "{}")
-    except (yaml.YAMLError, ValueError) as error:  # ValueError: a date that there is not
+    except (yaml.YAMLError, ValueError) as error:  # ValueError: an impossible date
         reason = " ".join(str(error).split())
         raise InputError(f"--vars is not YAML: {text!r} ({reason})", hint) from error
     if not isinstance(variables, dict):
@@ -95,7 +95,7 @@ def parse_vars(text: str | None) -> dict[str, Any]:
 
 
 def own_project() -> Path:
-    """Return the folder of the dbt project in this package, or of the checkout it was installed from."""
+    """Return the folder of the dbt project in this package, or of the checkout that the package was installed from."""
     package = Path(__file__).parents[1]
     return package / "dbt_project" if (package / "dbt_project").is_dir() else package.parents[1]
 
@@ -103,8 +103,8 @@ def own_project() -> Path:
 def find_project(project_dir: Path | None = None) -> Path:
     """Return the folder of the dbt project.
 
-    :param project_dir: default: this folder, or the nearest one above it with a dbt_project.yml.
-    :raises ProfileError: there is none.
+    :param project_dir: the folder. [default: this folder, or the nearest one above it with a dbt_project.yml]
+    :raises ProfileError: it has no dbt_project.yml.
     """
     from dbt.cli.resolvers import default_project_dir
 
@@ -119,7 +119,8 @@ def find_project(project_dir: Path | None = None) -> Path:
 
 @contextlib.contextmanager
 def without_garbage_collection() -> Iterator[None]:
-    """Collect no garbage: importing dbt and parsing make a million objects, nearly all of which stay."""
+    """Disable garbage collection in the block. Importing dbt and parsing create a million objects that are never
+    freed."""
     gc.disable()
     try:
         yield
@@ -134,13 +135,15 @@ def load_project(
     target: str | None = None,
     cli_vars: Mapping[str, Any] | None = None,
 ) -> Project:
-    """Find the project and the profile the way dbt does, and read both with dbt's loader.
+    """Find the project and the profile as dbt does, and read both with dbt's loader.
 
     :param project_dir: see :func:`find_project`.
-    :param profiles_dir: default: DBT_PROFILES_DIR, this folder if it has a profiles.yml, ~/.dbt.
-    :param target: default: the profile's own.
-    :raises ProfileError: one of them is missing, cannot be read, or is not for PostgreSQL.
-    :raises InputError: a variable is given that the project does not have.
+    :param profiles_dir: folder of profiles.yml. [default: DBT_PROFILES_DIR, this folder if it has a profiles.yml,
+        ~/.dbt]
+    :param target: target in the profile. [default: the profile's own]
+    :param cli_vars: variables of the command line.
+    :raises ProfileError: project or profile is missing, cannot be read, or is not for PostgreSQL.
+    :raises InputError: a variable does not exist in the project.
     """
     from dbt.cli.resolvers import default_profiles_dir
     from dbt.config.runtime import load_profile
@@ -199,7 +202,7 @@ def load_project(
 
 
 def _profiles_of_embedded(project_dir: Path) -> str:
-    """Name the options for the embedded PostgreSQL, if something was scored on it."""
+    """Return the options that select the profiles of the embedded PostgreSQL, if they exist."""
     folders = {STATE_FOLDER: "the sample", BATCHES_FOLDER: "your batches"}
     options = [
         f"--profiles-dir {shlex.quote(os.path.relpath(project_dir / folder))} for {what}"
@@ -210,13 +213,14 @@ def _profiles_of_embedded(project_dir: Path) -> str:
 
 
 def _example(project_dir: Path) -> Path:
-    """Path of the example profile; in another project it is in dbt_packages."""
+    """Return the path of the example profile, which is in dbt_packages if another project uses the package."""
     own = project_dir / "profiles.yml.example"
     return own if own.is_file() else project_dir / "dbt_packages" / PACKAGE / own.name
 
 
 def _scoped(project: Any) -> dict[str, Any]:
-    """Variables that a dbt project sets for the package: global ones, overridden by those under the package's name."""
+    """Return the variables that a dbt project sets for the package. Those below the package's name override global
+    ones."""
     variables = project.vars.to_dict()
     return {**variables, **(variables.get(PACKAGE) or {})}
 
@@ -224,7 +228,7 @@ def _scoped(project: Any) -> dict[str, Any]:
 def _dependency(project: Any, profile: Any) -> Any:
     """Return the package as the root project has installed it.
 
-    :raises ProfileError: it has not.
+    :raises ProfileError: the root project does not have the package.
     """
     from dbt.config.runtime import RuntimeConfig
 
@@ -241,10 +245,7 @@ def _dependency(project: Any, profile: Any) -> Any:
 def _check_names(
     given: Mapping[str, Any], own: Mapping[str, Any], set_there: Mapping[str, Any], *, is_root: bool
 ) -> None:
-    """Refuse misspelt variables, which dbt ignores.
-
-    In another project only names that look like ours.
-    """
+    """Refuse misspelt variables, which dbt would ignore. In another project, only check names that look like ours."""
     known = {*own, *set_there}
     for name in given:
         ours = str(name).startswith(PREFIX) or f"{PREFIX}{name}" in own

@@ -1,4 +1,4 @@
-"""Where the models are in the database, according to dbt's manifest."""
+"""Relations of the models in the database, according to dbt's manifest."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -9,11 +9,11 @@ from psycopg import sql
 from ciris_scoring.basics.errors import ProfileError
 
 PACKAGE = "ciris_scoring"
-"""Name of the dbt project, whichever project it is built from."""
+"""Name of this dbt project, also where another project uses it as a package."""
 
 
 class Place(NamedTuple):
-    """A relation in the database."""
+    """Schema and name of a relation in the database."""
 
     schema: str
     identifier: str
@@ -23,7 +23,7 @@ class Place(NamedTuple):
 
 
 class _Places(dict[str, Place]):
-    """Places by the name of the model."""
+    """Schema and name of each relation, by the name of its model."""
 
     def __missing__(self, name: str) -> Place:
         raise ProfileError(
@@ -34,17 +34,17 @@ class _Places(dict[str, Place]):
 
 @dataclass(frozen=True)
 class Relations:
-    """The quoted relation of each model and seed, by name; a disabled one raises :class:`ProfileError`."""
+    """Quoted relation of each model and seed, by name. A disabled one raises :class:`ProfileError`."""
 
     target_schema: str
-    """Schema of the target: it names the lock of a run, and all schemas in messages."""
+    """Schema of the target. The lock of a run has its name, and messages use it."""
     places: Mapping[str, Place]
 
     def __getitem__(self, name: str) -> sql.Identifier:
         return sql.Identifier(*self.places[name])
 
     def keys(self) -> Iterable[str]:
-        """Names, so that ``**relations`` gives all of them to a statement."""
+        """Return the names, so that ``**relations`` passes all relations to a statement."""
         return self.places.keys()
 
     @property
@@ -54,12 +54,12 @@ class Relations:
 
     @property
     def schemas(self) -> tuple[str, ...]:
-        """Every schema that a run writes to."""
+        """All schemas that a run writes to."""
         return tuple(sorted({place.schema for place in self.places.values()}))
 
 
 def relations_of(manifest: Any, target_schema: str) -> Relations:
-    """Read the places from dbt's manifest."""
+    """Return the relations in dbt's manifest."""
     nodes = [
         node
         for node in manifest.nodes.values()

@@ -1,7 +1,7 @@
-"""What a root dbt project sets for the package: settings of its nodes, and variables.
+"""Settings and variables that a root dbt project sets for this package.
 
-In a root project's dbt_project.yml a setting overrides the package's own, in its models too, and an unscoped one
-(``models: +materialized: table``) reaches the nodes of every package.
+In the dbt_project.yml of a root project, a setting overrides the package's own. A setting without a package's name
+(``models: +materialized: table``) applies to the nodes of all packages.
 """
 
 import difflib
@@ -12,7 +12,7 @@ from typing import Any
 from ciris_scoring.basics.relations import PACKAGE
 
 _SECTIONS = {"model": "models", "seed": "seeds", "test": "data_tests"}
-"""Sections of dbt_project.yml by the type of the nodes that keep data or block a run."""
+"""Sections of dbt_project.yml by type of node. These nodes store data or block a run."""
 _HARMLESS = {
     "access",
     "docs",
@@ -34,21 +34,23 @@ _HARMLESS = {
     "on_schema_change",
     "unique_key",
 }
-"""Settings that decide neither what is kept nor whether a test blocks a run."""
+"""Settings that change neither the stored data nor whether a test blocks a run."""
 _READ_BUT_UNDECLARED = {"sql_header", "submission_method"}
-"""Settings that dbt or an adapter reads, and that dbt's classes do not list."""
+"""Settings that dbt or an adapter reads, but that dbt's classes do not declare."""
 _META_OF_MACROS = {"range", "package_version"}
 """Keys of ``meta`` that the package's materializations and checks read."""
 _OPTIONAL_MODELS = {"dim_days"}
+"""Models that a root project may disable."""
 
 
 def overrides(config: Any, manifest: Any) -> list[dict[str, Any]]:
-    """Return the settings of a root project that it must not make for nodes of the package.
+    """Return the settings of a root project for nodes of the package that it must not set.
 
     :param config: dbt's RuntimeConfig of the root project.
     :param manifest: dbt's manifest, with the disabled nodes.
-    :returns: each with ``setting``, ``value``, ``place`` (in dbt_project.yml), ``own_place`` (where it would reach the
-        root project's own nodes only), ``is_scoped`` (below the package's name), ``node`` and ``n_nodes``.
+    :returns: each with ``setting``, ``value``, ``place`` (its path in dbt_project.yml), ``own_place`` (the path that
+        would apply to the root project's own nodes only), ``is_scoped`` (below the package's name), ``node`` and
+        ``n_nodes``.
     """
     if config.project_name == PACKAGE:
         return []
@@ -78,7 +80,7 @@ def overrides(config: Any, manifest: Any) -> list[dict[str, Any]]:
 
 
 def unknown_variables(config: Any, known: Collection[str]) -> dict[str, str | None]:
-    """Return the given variables that look like the package's but are not, each with the known name nearest to it.
+    """Return given variables that look like the package's but do not exist, each with the most similar known name.
 
     :param config: dbt's RuntimeConfig of the root project.
     :param known: names of the package's variables.
@@ -98,7 +100,7 @@ def _as_ours(name: str) -> str:
 
 
 def _nodes(manifest: Any) -> Iterator[Any]:
-    """Nodes of the package that keep data or block a run, those of the marts first."""
+    """Yield the nodes of the package that store data or block a run; those of the marts come first."""
     disabled = (node for nodes in manifest.disabled.values() for node in nodes)
     ours = [
         node
@@ -109,7 +111,7 @@ def _nodes(manifest: Any) -> Iterator[Any]:
 
 
 def _settings_of(node: Any, config: Any) -> set[str]:
-    """Names of the settings that dbt or its adapter reads of such a node."""
+    """Return the names of the settings that dbt or its adapter reads for a node."""
     from dbt.adapters.factory import get_config_class_by_name
 
     classes = (type(node.config), get_config_class_by_name(config.credentials.type))
@@ -117,7 +119,7 @@ def _settings_of(node: Any, config: Any) -> set[str]:
 
 
 def _settings_given(config: Any, section: str, node: Any) -> Iterator[tuple[list[str], str, Any]]:
-    """Settings of the root project for a node: the path to each, its name and its value."""
+    """Yield the settings of the root project for a node: the path to each, its name and its value."""
     level: Any = getattr(config, section)
     path: list[str] = []
     for name in (None, *node.fqn):
@@ -139,7 +141,7 @@ def _may_set(setting: str, value: Any, is_scoped: bool, node: Any, config: Any) 
     if setting == "enabled":
         return value is True or node.name in _OPTIONAL_MODELS
     if setting == "full_refresh":
-        # The log of runs is kept by a full refresh; check_full_refresh asks the other nodes.
+        # A full refresh keeps the log of runs. The macro check_full_refresh checks the other nodes.
         return node.name != "int_runs" or value is False
     if setting == "database":
         return bool(value == config.credentials.database)

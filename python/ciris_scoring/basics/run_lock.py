@@ -1,7 +1,7 @@
-"""The lock of a run: one run at a time per target schema.
+"""Lock of a run: one run at a time per target schema.
 
 The lock belongs to the session and ends with the process. Models, in dbt's sessions, check it before they write, and
-share a second lock while they do (macros/lock/run_lock.sql).
+hold a second lock in shared mode while they write (macros/lock/run_lock.sql).
 """
 
 import contextlib
@@ -23,21 +23,22 @@ HELD = """
     and locks.database = (select oid from pg_database where datname = current_database())
     and (locks.classid, locks.objid, locks.objsubid) = (hashtext(%(lock)s)::oid, hashtext(%(schema)s)::oid, 2)
 """
+"""Condition on pg_locks: a session holds the advisory lock of a target schema."""
 
 LOCK_SECONDS = 5
-"""How long to wait for a lock: the server ends a killed run's sessions a moment later."""
+"""Seconds to wait for a lock. After a run was killed, the server ends its sessions about one second later."""
 
 
 @contextlib.contextmanager
 def run_lock(
     connection: psycopg.Connection, schema: str, report: Callable[[str], None] = lambda line: None
 ) -> Iterator[int]:
-    """Hold the lock of a target schema; yields the backend pid that holds it.
+    """Hold the lock of a target schema during the block; yields the backend pid that holds it.
 
-    Ends first whatever an earlier run, which lost the lock, still has at work there.
+    First ends the sessions of an earlier run that lost the lock but still writes.
 
     :param report: gets a line for each database process that was ended.
-    :raises RunInProgress: another session holds it, and keeps it for longer than ``LOCK_SECONDS``.
+    :raises RunInProgress: another session holds the lock for longer than ``LOCK_SECONDS``.
     """
     deadline = time.monotonic() + LOCK_SECONDS
     while not _execute_on_lock(connection, "pg_try_advisory_lock", RUN_LOCK, schema):
@@ -48,13 +49,13 @@ def run_lock(
         _end_writers(connection, schema, report)
         yield backend_pid(connection)
     finally:
-        with contextlib.suppress(psycopg.Error):  # the connection is gone, and the lock with it
+        with contextlib.suppress(psycopg.Error):  # a closed connection has released the lock
             _execute_on_lock(connection, "pg_advisory_unlock", RUN_LOCK, schema)
 
 
 def is_held(connection: psycopg.Connection, lock: str, schema: str) -> bool:
-    """Whether a session holds a lock of a target schema."""
-    # pg_stat_activity would stay the same within a transaction.
+    """Return whether a session holds a lock of a target schema."""
+    # pg_stat_activity would not work here: within a transaction it does not change.
     query = f"select exists (select 1 from pg_locks as locks where {HELD})"
     return bool(one_row(connection.execute(query, {"lock": lock, "schema": schema}))[0])
 
@@ -65,7 +66,7 @@ def _execute_on_lock(connection: psycopg.Connection, function: str, lock: str, s
 
 
 def _end_writers(connection: psycopg.Connection, schema: str, report: Callable[[str], None]) -> None:
-    """End the writers of a run that lost the lock, killed or cut off. No more can begin."""
+    """End the sessions of a run that lost the lock. No new ones can start, because this session holds the lock."""
     deadline = time.monotonic() + LOCK_SECONDS
     while not _execute_on_lock(connection, "pg_try_advisory_lock", WRITERS_LOCK, schema):
         for pid, user, _ in _holders(connection, WRITERS_LOCK, schema):
@@ -76,7 +77,7 @@ def _end_writers(connection: psycopg.Connection, schema: str, report: Callable[[
                 )
             with contextlib.suppress(
                 psycopg.errors.InsufficientPrivilege
-            ):  # another role's: the server may end it
+            ):  # another role's session: the server may end it
                 if one_row(connection.execute("select pg_terminate_backend(%s, 1000)", [pid]))[0]:
                     report(
                         f"Ended database process {pid}, at work for a run that has lost its lock on {schema}."
@@ -86,7 +87,7 @@ def _end_writers(connection: psycopg.Connection, schema: str, report: Callable[[
 
 
 def _holders(connection: psycopg.Connection, lock: str, schema: str) -> list[TupleRow]:
-    """Pid, user and start of each session that holds a lock."""
+    """Return pid, user and start of each session that holds a lock."""
     return connection.execute(
         f"""
         select activity.pid, activity.usename, activity.backend_start

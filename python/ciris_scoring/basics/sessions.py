@@ -1,24 +1,27 @@
-"""The sessions that this process has in the server."""
+"""Sessions of this process in the server."""
 
 import threading
 from typing import Any
 
 
 class Sessions:
-    """Open sessions, by their process ids in the server."""
+    """Open sessions by their process ids in the server."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._connections: dict[int, Any] = {}
 
     def add(self, pid: int, connection: Any) -> None:
-        """Note a session. Its connection, of psycopg or psycopg2, knows when it is closed."""
+        """Add a session.
+
+        :param connection: connection of psycopg or psycopg2; its ``closed`` says whether the session has ended.
+        """
         with self._lock:
             self._connections[pid] = connection
 
     @property
     def pids(self) -> list[int]:
-        """Process ids of those that are open."""
+        """Process ids of the open sessions."""
         with self._lock:
             self._connections = {
                 pid: connection for pid, connection in self._connections.items() if not connection.closed
@@ -27,4 +30,4 @@ class Sessions:
 
 
 SESSIONS = Sessions()
-"""Those of dbt, and of :func:`ciris_scoring.basics.connection.connect`."""
+"""Sessions of dbt and of :func:`ciris_scoring.basics.connection.connect`."""

@@ -1,7 +1,7 @@
-"""The source contract: the four `cirislens` tables with the column types of production.
+"""Source tables: the four tables of `cirislens` with the column types of production.
 
-Used by whatever fills an empty database (the simulator, the sample, the tests). A production database already
-has these tables; nothing here alters a table that exists.
+The simulator, the sample and the tests use this module to fill an empty database. A production database already has the
+tables. No function here changes a table that exists.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from ciris_scoring.basics.statements import column_list
 
 DEFAULT_SCHEMA = "cirislens"
 DISTRIBUTION_COLUMN = "agent_id_hash"
-"""Distributes the traces over the workers of a Citus cluster."""
+"""Column by which a Citus cluster distributes the traces over its workers."""
 
 
 @dataclass(frozen=True)
 class SourceTable:
-    """One source table: its columns (name, type) in COPY order, its primary key, its other indexes."""
+    """A source table: columns (name, type) in COPY order, primary key, and other indexes."""
 
     columns: tuple[tuple[str, str], ...]
     key: tuple[str, ...]
@@ -31,7 +31,7 @@ class SourceTable:
 
     @property
     def column_names(self) -> tuple[str, ...]:
-        """Names of the columns, in COPY order."""
+        """Names of the columns in COPY order."""
         return tuple(name for name, _ in self.columns)
 
 
@@ -112,13 +112,13 @@ SOURCE_TABLES: Mapping[str, SourceTable] = MappingProxyType(
 )
 
 ENGINE_TABLES = ("trace_events", "federation_keys", "federation_revocations", "accord_public_keys")
-"""Source tables of a lens that stores events, made by the engine ciris-persist."""
+"""Source tables of a lens that stores events, as the engine ciris-persist creates them."""
 
 REQUIRED_FIELDS = (
     *("thought_id", "csdma_plausibility_score", "dsdma_domain_alignment", "idma_k_eff", "conscience_passed"),
     *("coherence_level", "entropy_level", "selected_action", "action_success", "signature"),
 )
-"""Fields of a trace that I_coverage asks for (scoring.md §4)."""
+"""Fields of a trace that I_coverage counts (scoring.md §4)."""
 
 TRACE_COLUMNS = SOURCE_TABLES["covenant_traces"].column_names
 DEFERRAL_COLUMNS = SOURCE_TABLES["wbd_deferrals"].column_names
@@ -129,9 +129,10 @@ BATCH_COLUMNS = SOURCE_TABLES["covenant_trace_batches"].column_names
 def table_identifier(
     logical_name: str, schema: str = DEFAULT_SCHEMA, tables: Mapping[str, str] | None = None
 ) -> sql.Identifier:
-    """The quoted `schema.table` of a logical table; `tables` maps logical names to configured ones.
+    """Return the quoted `schema.table` of a source table.
 
-    :raises KeyError: a logical name that is not in SOURCE_TABLES.
+    :param tables: names in the database by the names in SOURCE_TABLES, where they differ.
+    :raises KeyError: a name is not in SOURCE_TABLES.
     """
     unknown = {logical_name, *(tables or {})} - set(SOURCE_TABLES)
     if unknown:
@@ -145,14 +146,13 @@ def create_source_tables(
     tables: Mapping[str, str] | None = None,
     keys: Mapping[str, tuple[str, ...]] | None = None,
 ) -> None:
-    """Create the schema and those of the four source tables that do not exist, with keys and indexes.
+    """Create the schema and the missing source tables, with keys and indexes, in one transaction.
 
-    Existing tables are left exactly as they are. All of it happens in one transaction (a savepoint, if the
-    connection is inside one).
+    Existing tables are not changed. If the connection is inside a transaction, a savepoint is used.
 
-    :param tables: logical name (`covenant_traces`, ...) to the name used in the database, where they differ.
-    :param keys: logical name to the columns of its primary key, where it is not production's.
-    :raises KeyError: `tables` has a logical name that is not a source table.
+    :param tables: names in the database by the names in SOURCE_TABLES, where they differ.
+    :param keys: columns of the primary key by the names in SOURCE_TABLES, where they differ from production's.
+    :raises KeyError: a name in `tables` is not in SOURCE_TABLES.
     :raises psycopg.Error: the database refuses.
     """
     with connection.transaction():
@@ -161,7 +161,7 @@ def create_source_tables(
 
 
 def create_missing_schema(connection: psycopg.Connection, schema: str = DEFAULT_SCHEMA) -> None:
-    """Create the schema if there is none."""
+    """Create the schema if it does not exist."""
     ask = connection.cursor(row_factory=scalar_row)
     # `create schema if not exists` needs the right to create even if the schema exists.
     if ask.execute("select to_regnamespace(quote_ident(%s))", [schema]).fetchone() is None:
@@ -174,14 +174,15 @@ def create_missing_tables(
     tables: Mapping[str, str] | None = None,
     wanted: Iterable[str] = tuple(SOURCE_TABLES),
 ) -> tuple[str, ...]:
-    """Create missing tables without keys and indexes; return the logical names created.
+    """Create missing tables without keys and indexes, and return their names in SOURCE_TABLES.
 
-    For bulk loads: an index built after the rows costs a third. The caller calls `add_keys` in the same transaction.
+    For bulk loads: building the indexes after the rows takes a third of the time. The caller must call `add_keys` in
+    the same transaction.
 
-    :param wanted: logical names of the tables to create. [default: all]
+    :param wanted: names in SOURCE_TABLES of the tables to create. [default: all]
     """
     create_missing_schema(connection, schema)
-    # A cursor of its own, because the connection's may return rows of any shape.
+    # A new cursor, because the row factory of the connection is not known.
     ask = connection.cursor(row_factory=scalar_row)
     created = []
     for logical_name in wanted:
@@ -200,7 +201,7 @@ def add_keys(
     tables: Mapping[str, str] | None = None,
     keys: Mapping[str, tuple[str, ...]] | None = None,
 ) -> None:
-    """Add primary keys and indexes to tables made by `create_missing_tables`."""
+    """Add primary keys and indexes to tables created by `create_missing_tables`."""
     for logical_name in logical_names:
         table, name = SOURCE_TABLES[logical_name], table_identifier(logical_name, schema, tables)
         for statement in _keys_of(table, name, (keys or {}).get(logical_name, table.key)):
@@ -240,13 +241,14 @@ def distribute(
     schema: str = DEFAULT_SCHEMA,
     tables: Mapping[str, str] | None = None,
 ) -> None:
-    """Distribute empty tables made by `create_missing_tables` over a Citus cluster, and add their keys.
+    """Distribute empty tables created by `create_missing_tables` over a Citus cluster, and add their keys.
 
-    Our tables need traces distributed by agent, as text and in the key; the others are reference tables.
+    Traces are distributed by agent, so that column becomes text and part of the key. The other tables become reference
+    tables.
 
-    :raises psycopg.Error: the database is not a coordinator of Citus.
+    :raises psycopg.Error: the database is not a Citus coordinator.
     """
-    # Citus refuses reference tables after parallel work on workers, and work on workers after work on a local copy.
+    # Citus refuses reference tables after parallel statements, and statements on workers after one on a local copy.
     connection.execute("set local citus.multi_shard_modify_mode to 'sequential'")
     connection.execute("set local citus.enable_local_execution to off")
     for logical_name in sorted(logical_names, key="covenant_traces".__eq__):

@@ -1,4 +1,4 @@
-"""A lens stores whole traces, or their events."""
+"""Shape of the source: a lens stores either whole traces or their events."""
 
 from collections.abc import Mapping
 
@@ -19,11 +19,17 @@ TABLES_OF_SHAPE: Mapping[str, Mapping[str, bool]] = {
         "covenant_trace_batches": False,
     },
 }
-"""Source tables of each shape, and whether a run needs them."""
+"""Source tables of each shape, and whether a run requires them."""
 
 
 def source_shape(connection: psycopg.Connection, project: Project) -> str:
-    """TRACES or EVENTS: as the variable ciris_source says, else events if only these exist."""
+    """Return TRACES or EVENTS.
+
+    The variable ciris_source decides if it is set. Otherwise it is EVENTS if only the table of events exists, else
+    TRACES.
+
+    :raises InputError: the variable has another value.
+    """
     wanted = project.variables.get("source")
     if wanted is not None:
         if wanted not in TABLES_OF_SHAPE:
@@ -38,13 +44,17 @@ def source_shape(connection: psycopg.Connection, project: Project) -> str:
 
 
 def tables_read(connection: psycopg.Connection, project: Project) -> dict[str, str]:
-    """Names in the database of the source tables that a run looks for, by their own names; it may lack some of them."""
+    """Return the names in the database of the source tables that a run reads if they exist, by their names in the
+    project."""
     names = TABLES_OF_SHAPE[source_shape(connection, project)]
     return {name: project.source_tables.get(name, name) for name in names}
 
 
 def traced_times(connection: psycopg.Connection, project: Project) -> sql.Composed:
-    """A subquery of the times of traces, in a column traced_at; next to none of those without an outcome."""
+    """Return a subquery of the times of traces, with the column traced_at.
+
+    With events, a trace without an outcome is not counted; there are very few.
+    """
     if source_shape(connection, project) == TRACES:
         table = project.source_table("covenant_traces")
         return sql.SQL('(select "timestamp" as traced_at from {}) as traces').format(table)

@@ -1,4 +1,4 @@
-"""Pieces of SQL statements."""
+"""Parts of SQL statements."""
 
 from collections.abc import Iterable
 
@@ -7,11 +7,14 @@ from psycopg import sql
 
 
 def analyze(connection: psycopg.Connection, table: sql.Identifier) -> None:
-    """Renew the planner's statistics of a table."""
+    """Update the planner's statistics of a table."""
     with connection.transaction():
         connection.execute(sql.SQL("analyze {}").format(table))
 
 
 def column_list(names: Iterable[str], of: str | None = None) -> sql.Composed:
-    """List of columns, each qualified by the table ``of`` where given."""
+    """Return a list of columns for SQL.
+
+    :param of: table that qualifies each column, if given.
+    """
     return sql.SQL(", ").join(sql.Identifier(*filter(None, (of, name))) for name in names)

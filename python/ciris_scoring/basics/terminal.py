@@ -1,4 +1,4 @@
-"""Text of any origin and script on a terminal: in columns, and without what would move the cursor or hide text."""
+"""Text of any script on a terminal: aligned columns, and no characters that move the cursor or hide text."""
 
 import os
 import shutil
@@ -12,39 +12,40 @@ import wcwidth
 
 
 def coloured(text: str, **style: Any) -> str:
-    """Text in a colour, unless NO_COLOR is set (no-color.org)."""
+    """Return text in a colour, or plain text if NO_COLOR is set (no-color.org)."""
     return text if os.environ.get("NO_COLOR") else click.style(text, **style)
 
 
 def say(line: str) -> None:
-    """Tell a person how far things are, or what is wrong: a line on stderr."""
+    """Print a line on stderr, such as progress or a warning."""
     click.echo(printable(line), err=True)
 
 
 def accept_any_character() -> None:
-    """Have stdout show a question mark for what its encoding does not have, instead of failing; stderr does so."""
+    """Make stdout print a question mark for a character that its encoding lacks, instead of failing. stderr does so
+    already."""
     reconfigure = getattr(sys.stdout, "reconfigure", None)
     if reconfigure is not None:
         reconfigure(errors="replace")
 
 
 def plural(n: int, one: str, many: str | None = None) -> str:
-    """A number with its noun."""
+    """Return a number with its noun in the singular or plural."""
     return f"{n:,} {one if n == 1 else many or one + 's'}"
 
 
 def columns() -> int | None:
-    """Columns of the terminal that stdout is; None where it is none and COLUMNS names no width."""
+    """Return the width of the terminal on stdout; None if stdout is not a terminal and COLUMNS gives no width."""
     if not os.environ.get("COLUMNS") and not sys.stdout.isatty():
         return None
     return shutil.get_terminal_size().columns
 
 
 def aligned(headings: Sequence[str], rows: Iterable[Sequence[str]], right: Iterable[str] = ()) -> list[str]:
-    """Lay out rows in columns, two spaces apart, under a rule.
+    """Return rows as lines with aligned columns, two spaces apart, below the headings and a rule.
 
-    :param headings: of the columns.
-    :param rows: cells of printable text, as many as there are headings.
+    :param headings: headings of the columns.
+    :param rows: cells of printable text, one for each heading.
     :param right: headings of the columns to align to the right.
     """
     rows = list(rows)
@@ -62,21 +63,22 @@ def aligned(headings: Sequence[str], rows: Iterable[Sequence[str]], right: Itera
 
 
 def width(text: str) -> int:
-    """Columns that printable text takes in a terminal: wide characters two, combining ones none."""
+    """Return the number of terminal columns of printable text: two for a wide character, none for a combining one."""
     return wcwidth.wcswidth(text)
 
 
 def fitted(text: str, columns: int) -> str:
-    """Cut printable text down to a number of columns, with an ellipsis for what was cut."""
+    """Shorten printable text to a number of terminal columns, with an ellipsis if something was removed."""
     if width(text) <= columns:
         return text
     return wcwidth.clip(text, 0, columns - 1).rstrip() + "…"
 
 
 def printable(text: str) -> str:
-    """Replace what would move the cursor or hide text: control characters, line breaks, marks of direction and such.
+    """Replace characters that move the cursor or hide text, such as control characters, line breaks and marks of
+    direction.
 
-    Characters of no width go too, unless they combine with what is before them.
+    Characters without a width are replaced too, unless they combine with the character before them.
     """
     return "".join(c if _is_seen(c) else "\N{REPLACEMENT CHARACTER}" for c in text)
 

@@ -1,4 +1,4 @@
-"""SIGTERM, by which schedulers and containers end a process."""
+"""Handling of SIGTERM, the signal with which schedulers and containers end a process."""
 
 import contextlib
 import signal
@@ -9,10 +9,10 @@ from typing import NoReturn
 
 @contextlib.contextmanager
 def interrupted_by_sigterm() -> Iterator[None]:
-    """Have SIGTERM interrupt the block, as Ctrl-C does, so that what it began is cleaned up.
+    """Make SIGTERM raise KeyboardInterrupt in the block, like Ctrl-C, so that the block can clean up.
 
-    By default Python ends at once: queries go on in the server, the log of runs is not closed, and Python warns of
-    semaphores that dbt and process pools leave behind. Only the main thread can handle signals.
+    By default Python ends at once. Queries then continue in the server, the log of runs has no end, and Python warns
+    about semaphores of dbt and process pools. Only the main thread can handle signals.
     """
     if threading.current_thread() is not threading.main_thread():
         yield

@@ -1,1 +1,1 @@
-"""The scoring run, from the as-of to the published scores."""
+"""A scoring run, from its as-of to the published scores."""

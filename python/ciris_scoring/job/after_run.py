@@ -1,4 +1,4 @@
-"""The end of a run: the fleet table, a report, new alerts for another program, a summary in JSON."""
+"""End of a run: fleet table, report, new alerts for another program, JSON summary."""
 
 import contextlib
 import json
@@ -23,17 +23,17 @@ from ciris_scoring.serve.fleet_table import fleet_tables
 
 Severities = dict[tuple[str, int, str], str]
 READ_BEFORE = ("fct_fleet_capacity", "fct_capacity_alerts", "fct_record_signs")
-"""Marts that show which alerts are new."""
+"""Marts that must be readable before the run to find out which alerts are new."""
 
 
 @dataclass
 class AfterRun:
-    """What to do at the end of a run.
+    """Actions at the end of a run.
 
-    :param attempt: the run.
-    :param report_file: where to write a report.
-    :param alert_command: program to start if there are new alerts, which it reads as JSON from its standard input.
-    :param for_machines: print nothing on stdout but one JSON object, whatever became of the run.
+    :param attempt: record of the run.
+    :param report_file: file to write a report to.
+    :param alert_command: program to start if there are new alerts; it reads them as JSON from standard input.
+    :param for_machines: print only one JSON object on stdout, whether the run succeeds or fails.
     """
 
     attempt: Attempt
@@ -45,10 +45,10 @@ class AfterRun:
 
     @contextlib.contextmanager
     def summed_up(self) -> Iterator[None]:
-        """Check the command, and print the JSON summary at the end of the block, however it ends.
+        """Check the alert command, run the block, and print the JSON summary at its end, even after an error.
 
-        :raises InputError: the command is empty, or has an open quote.
-        :raises CirisError: what the block raises.
+        :raises InputError: the command is empty or has an unclosed quote.
+        :raises CirisError: the block raised it.
         """
         try:
             self._check_command()
@@ -69,14 +69,14 @@ class AfterRun:
             raise InputError("--on-alert names no command.", "Write one, such as --on-alert ./tell.sh")
 
     def read_alerts(self, connection: psycopg.Connection, relations: Relations) -> None:
-        """Remember the alerts that are published before the run."""
+        """Read the alerts that were published before the run."""
         marts = Marts(connection, relations)
         newest = fleet.newest(marts) if all(map(marts.may_read, READ_BEFORE)) else None
         if newest is not None:
             self._known = {_key(alert): alert.severity for alert in alerts(marts, newest.as_of)}
 
     def show_fleet(self, connection: psycopg.Connection, relations: Relations, moment: datetime) -> None:
-        """Print the fleet table, and find the alerts that are new or have become critical."""
+        """Print the fleet table, and find the alerts that are new or became critical."""
         with read_only(connection):
             found = alerts(Marts(connection, relations), moment)
             tables = None if self.for_machines else fleet_tables(connection, relations, moment)
@@ -88,9 +88,9 @@ class AfterRun:
             click.echo(tables)
 
     def hand_on(self, connection: psycopg.Connection, relations: Relations) -> None:
-        """Write the report, and start the command where there are new alerts.
+        """Write the report, and start the alert command if there are new alerts.
 
-        :raises CirisError: one of them failed; the scores are published.
+        :raises CirisError: one of the two failed; the scores are published.
         """
         if self.report_file is not None:
             from ciris_scoring.serve import report
@@ -117,7 +117,7 @@ class AfterRun:
             )
 
     def _summary(self) -> str:
-        """Return the run as a JSON object: the columns of fct_scoring_runs that it knows, and the new alerts."""
+        """Return a JSON object of the run: the known columns of ``fct_scoring_runs``, and the new alerts."""
         run = asdict(self.attempt)
         run["scoring_run_id"] = run.pop("run_id")
         del run["state_digest"]

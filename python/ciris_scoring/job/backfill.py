@@ -1,7 +1,7 @@
-"""Score a closed range of as-ofs, in steps that are each a whole run (scoring.md §9).
+"""Plan a backfill: score a closed range of as-ofs in steps, each a whole run (scoring.md §9).
 
-Judged again are the traces that a score of the range can see, and later ones up to the newest published as-of, because
-earlier traces decide about later ones. Only the as-ofs of the range are scored.
+A backfill checks the traces again that a score of the range depends on, and later traces up to the newest published
+as-of, because the checks of a trace depend on earlier traces. It scores only the as-ofs of the range.
 """
 
 from collections.abc import Iterator
@@ -22,7 +22,8 @@ from ciris_scoring.basics.source_shape import traced_times
 
 @dataclass(frozen=True)
 class Step:
-    """One run of a backfill: judge the traces in [rejudged_from, as_of) again, score the as-ofs in (cutoff, as_of]."""
+    """A run of a backfill: check the traces in [rejudged_from, as_of) again, and score the as-ofs in (cutoff,
+    as_of]."""
 
     rejudged_from: datetime
     as_of: datetime
@@ -35,7 +36,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Backfill:
-    """A closed range of as-ofs to score, and the steps left to do."""
+    """A closed range of as-ofs to score, and the remaining steps."""
 
     first: datetime
     last: datetime
@@ -44,10 +45,10 @@ class Backfill:
     steps: tuple[Step, ...]
     is_resumed: bool = False
     is_from_nothing: bool = False
-    """Nothing is published: the first step ignores what an unfinished first run left."""
+    """True if nothing is published. The first step then ignores the tables of an unfinished first run."""
 
     def variables(self, step: Step) -> dict[str, dict[str, str]]:
-        """Return the dbt variable that makes a run one step of this backfill."""
+        """Return the dbt variable that makes a run this step of the backfill."""
         times = {
             "first": self.first,
             "last": self.last,
@@ -61,14 +62,14 @@ class Backfill:
 def plan_steps(
     start: datetime, first: datetime, last: datetime, until: datetime, period: timedelta, length: timedelta
 ) -> tuple[Step, ...]:
-    """Divide the traces in [start, until) into steps no longer than ``length``; those of the range are scored.
+    """Divide the traces in [start, until) into steps of at most ``length``. Only steps inside the range score as-ofs.
 
-    :param start: where judging begins, a period start.
+    :param start: first time to check, a period start.
     :param first: first as-of to score.
     :param last: last as-of to score.
-    :param until: where judging ends, a period end; at or after ``last``.
+    :param until: end of the times to check, a period end; at or after ``last``.
     :param period: length of a scoring period.
-    :param length: at most so much per step, a multiple of the period.
+    :param length: longest step, a multiple of the period.
     """
 
     def stretch(begin: datetime, end: datetime, is_scored: bool) -> Iterator[Step]:
@@ -96,14 +97,14 @@ def plan_backfill(
     allow_rescoring: bool,
     restart: bool,
 ) -> Backfill:
-    """Plan the steps of a backfill, or those left of an unfinished one.
+    """Plan the steps of a backfill, or the remaining steps of an unfinished one.
 
     :param first: first as-of of the range.
     :param last: last as-of of the range.
     :param step_days: days of traces per step.
-    :param allow_rescoring: the range may hold published as-ofs.
-    :param restart: begin again even where an earlier backfill of the same range stopped on its way.
-    :raises InputError: the range is empty, would leave a gap behind the published scores, or is published.
+    :param allow_rescoring: allow published as-ofs in the range.
+    :param restart: start again, even if an earlier backfill of the range stopped before its end.
+    :raises InputError: the range is empty, would leave a gap after the published scores, or is published.
     """
     period = as_of_time.PERIODS[as_of_time.check_period(project.variables.get("scoring_period", "day"))]
     length = timedelta(days=step_days)
@@ -139,9 +140,9 @@ def plan_backfill(
 
 
 def unfinished_run(connection: psycopg.Connection, relations: Relations) -> datetime | None:
-    """Return the as-of of an unfinished ordinary run on published scores, or None.
+    """Return the as-of of an ordinary run that stopped after an earlier one had published; None if there is none.
 
-    The marts may mix two runs then, and a backfill would leave them so outside its range.
+    After such a run the marts may be of two runs. A backfill would correct them in its range only.
     """
     if not table_exists(connection, *relations.places["int_scoring_run"]):
         return None
@@ -162,13 +163,13 @@ def unfinished_run(connection: psycopg.Connection, relations: Relations) -> date
 
 
 class _State(NamedTuple):
-    """What the last run left: the newest published as-of, and, of a backfill's step, its range, end and reach."""
+    """State that the last run left: the newest published as-of, and the range, end and progress of a backfill."""
 
     newest: datetime | None = None
     longest_memory: timedelta = timedelta()
     first: datetime | None = None
     last: datetime | None = None
-    """Null where it was no backfill; the next two then mean nothing."""
+    """Last as-of of the backfill; None if the last run was not a backfill. The next two fields are then not used."""
     until: datetime = datetime.max
     reached: datetime = datetime.max
 
@@ -213,7 +214,7 @@ def _refuse_published(
 
 
 def _first_trace(connection: psycopg.Connection, project: Project, last: datetime) -> datetime | None:
-    """Return the time of the first trace that a score of the range can see, or None."""
+    """Return the time of the first trace that a score of the range depends on, or None."""
     query = sql.SQL("select min(traced_at) from {} where traced_at >= %s and traced_at < %s")
     times = [as_of_time.traces_from(project.variables), last]
     earliest: datetime | None = one_row(
@@ -223,7 +224,7 @@ def _first_trace(connection: psycopg.Connection, project: Project, last: datetim
 
 
 def before(moment: datetime, length: timedelta) -> datetime:
-    """Return the time so long before another, or the earliest time."""
+    """Return the time that is ``length`` before ``moment``, or the earliest time that Python can represent."""
     return moment - min(length, moment - datetime.min.replace(tzinfo=UTC))
 
 

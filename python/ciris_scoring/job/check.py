@@ -1,4 +1,4 @@
-"""Is a database fit for a run, and what would the run do? Writes nothing."""
+"""Check whether a database is fit for a run, and what a run would do, without writing to it."""
 
 import json
 from collections.abc import Mapping
@@ -31,45 +31,46 @@ TIME_COLUMNS = {
     "federation_revocations": "effective_at",
     "accord_public_keys": "created_at",
 }
-# On 2 cores: the fixed time of a run, and the time that a trace adds (docs/measuring.md).
+"""The time column of each source table."""
+# Measured on 2 cores (docs/measuring.md, "Benchmark"): the fixed time of a run, and the time per trace.
 SECONDS_OF_A_RUN = 12.0
 SECONDS_OF_A_TRACE = 4e-5
 
 
 @dataclass
 class Fitness:
-    """Facts about a target. Times are text in ISO 8601; facts that could not be read are None or missing."""
+    """Facts about a target. Times are text in ISO 8601. Facts that could not be read are None or missing."""
 
     place: str
-    """The database, for people."""
+    """Name of the database for messages."""
     role: str | None = None
     server_version: str | None = None
     encoding: str | None = None
     source_shape: str | None = None
-    """Whether the lens stores whole traces or events."""
+    """``traces`` if the lens stores whole traces, ``events`` if it stores events."""
     sources: list[dict[str, Any]] = field(default_factory=list)
-    """Per source table: name, table, columns (column, type, read_as, as_type), fault, rows, first, last."""
+    """Source tables, each with name, table, columns (column, type, read_as, as_type), fault, rows, first and last."""
     parameters: dict[str, Any] = field(default_factory=dict)
-    """Scoring parameters in force, by name."""
+    """Scoring parameters, by name."""
     run: dict[str, Any] | None = None
-    """What a run would do: as_of, published_until, traces (in no published score yet), newest_trace_days (age of the
-    newest trace at the as-of; None without one), seconds (a rough estimate)."""
+    """Effect of a run: as_of, published_until, traces (not yet in a published score), newest_trace_days (age in days of
+    the newest trace at the as-of; None without one), seconds (a rough estimate)."""
     faults: list[dict[str, str | None]] = field(default_factory=list)
-    """Faults that would stop a run: message and hint."""
+    """Faults that would stop a run, each with message and hint."""
     remarks: list[str] = field(default_factory=list)
 
     @property
     def exit_code(self) -> int:
-        """0 where a run can begin, else 1."""
+        """Exit code: 0 if a run can begin, else 1."""
         return 1 if self.faults else 0
 
     def add_fault(self, message: str, hint: str | None = None) -> None:
-        """Note what would stop a run."""
+        """Add a fault that would stop a run."""
         self.faults.append({"message": message, "hint": hint})
 
 
 def check(project: Project) -> Fitness:
-    """Look at the target of a project.
+    """Check the target of a project.
 
     :raises CirisError: the project does not parse, or the as-of is wrong.
     """
@@ -109,7 +110,7 @@ def _look(
         fitness.add_fault(fault["message"], fault["hint"])
     if fitness.faults:
         return
-    # The checks at the start of a run; those of the sources were reported above.
+    # Repeat the checks that a run makes at its start. Faults of the sources were reported above.
     models = [node.unique_id for node in manifest.nodes.values() if node.resource_type == "model"]
     _asked(project, manifest, f"check_run_of({json.dumps(models)}) or 'null'")
     for source in fitness.sources:
@@ -119,9 +120,9 @@ def _look(
 
 
 def _asked(project: Project, manifest: Any, expression: str) -> Any:
-    """Evaluate a Jinja expression of JSON with the project's macros, in a read-only session.
+    """Evaluate a Jinja expression that gives JSON, with the project's macros in a read-only session.
 
-    :raises RunRefused: the macro refuses.
+    :raises RunRefused: a macro refuses the run.
     """
     safe_path = "{% do run_query('set search_path to " + SEARCH_PATH + "') %}"
     inline = "{% if execute %}" + safe_path + "{{ " + expression + " }}{% endif %}"
@@ -130,7 +131,8 @@ def _asked(project: Project, manifest: Any, expression: str) -> Any:
 
 
 def _rows(connection: psycopg.Connection, project: Project, name: str) -> dict[str, Any]:
-    """Number of rows of a source table, first and last time; as text, because they may be infinite."""
+    """Return the number of rows of a source table with the first and last time, as text because times may be
+    infinite."""
     query = sql.SQL("select count(*), min({0})::text, max({0})::text from {1}").format(
         sql.Identifier(TIME_COLUMNS[name]), project.source_table(name)
     )
@@ -179,12 +181,12 @@ def _seconds_of_last_increment(connection: psycopg.Connection, relations: Relati
 
 
 def as_json(fitness: Fitness) -> str:
-    """The fields of a :class:`Fitness`, and its exit code, as a JSON object."""
+    """Return the fields of a :class:`Fitness` and its exit code as a JSON object."""
     return json.dumps({"exit_code": fitness.exit_code, **asdict(fitness)}, indent=2, ensure_ascii=False)
 
 
 def page(fitness: Fitness) -> str:
-    """The same for people."""
+    """Return a :class:`Fitness` as text."""
     lines = []
     for fault in fitness.faults:
         lines += [
@@ -215,9 +217,9 @@ def page(fitness: Fitness) -> str:
 
 
 def _of_run(run: Mapping[str, Any], silent_days: int) -> str:
-    """Write what a run would do, in sentences.
+    """Return the effect of a run in sentences.
 
-    :param silent_days: age in days from which the newest trace is old, as in the alert silent.
+    :param silent_days: age in days from which the newest trace counts as old, as in the alert ``silent``.
     """
     if run["published_until"] is None:
         what = f"A run would score {plural(run['traces'], 'trace')} of the whole history"

@@ -1,4 +1,4 @@
-"""A run as a build of a parsed project, with a line of progress for each finished node."""
+"""Build a parsed project by dbt, and print a line of progress for each finished node."""
 
 import gc
 from collections.abc import Mapping, Sequence
@@ -24,9 +24,9 @@ _COLOURS = {"ok": "green", "skipped": "bright_black", "WARN": "yellow", "FAIL": 
 
 
 class DbtBuild:
-    """Builds one project, parsed once, as often as a run needs.
+    """A project that is parsed once and can be built several times.
 
-    :param project: project and target.
+    :param project: the project and its target.
     :raises DbtFailed: the project does not parse.
     """
 
@@ -34,24 +34,24 @@ class DbtBuild:
         self.project = project
         self.manifest = parse(project)
         self.relations = relations_of(self.manifest, project.schema)
-        # The parsed project is a million objects that stay: garbage collection took a tenth of a run.
+        # The parsed project is a million objects that are never freed; scanning them took a tenth of a run.
         gc.freeze()
         gc.set_threshold(20_000)
 
     def build(
         self, run_variables: Mapping[str, Any], full_refresh: bool = False, left_out: Sequence[str] = ()
     ) -> None:
-        """Build and test the project, without unit tests, which no data can break.
+        """Build and test the project, without unit tests, because their results do not depend on data.
 
-        :param run_variables: variables of this run alone, without their prefix, beside those of the command line.
-        :param full_refresh: rebuild incremental models from nothing.
-        :param left_out: nodes to skip, in dbt's words.
-        :raises DbtFailed: names the first node that failed, dbt's message, and what to do.
+        :param run_variables: dbt variables of this run, without their prefix, in addition to those of the command line.
+        :param full_refresh: rebuild incremental models from scratch.
+        :param left_out: nodes to skip, in dbt's selection syntax.
+        :raises DbtFailed: a node failed; the message names the first one and dbt's message, the hint what to do.
         """
         command = [
             *("build", "--select", f"package:{PACKAGE}"),
             *(("--exclude", *left_out) if left_out else ()),
-            # Tests of this package only, those of skipped nodes too; other projects' tests on the marts stay out.
+            # Run all tests of this package, also of skipped nodes, but no other project's tests of the marts.
             *("--indirect-selection", "empty"),
             *("--exclude-resource-type", "unit_test", "--exclude-resource-type", "exposure"),
             *(["--full-refresh"] if full_refresh else ()),
@@ -64,7 +64,7 @@ class DbtBuild:
 
 
 class _Progress:
-    """dbt calls it with every event, from several threads."""
+    """Callback that prints progress. dbt calls it with every event, from several threads."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -78,7 +78,7 @@ class _Progress:
                 self._total = data.total
             elif (
                 name == "NodeFinished" and data.node_info.materialized != "ephemeral"
-            ):  # dbt's total has no such
+            ):  # dbt's total does not count these
                 self._finished += 1
                 self._show(data.node_info, data.run_result)
             elif name in ("JinjaLogInfo", "JinjaLogWarning", "PrintEvent"):

@@ -1,6 +1,6 @@
-"""The constants that the macros share with Python, each from the module that defines it.
+"""Constants that the macros share with Python, each from the module that defines it.
 
-dbt's adapter hands them to the macro ``constant`` (``dbt_postgres_python``).
+dbt's adapter passes them to the macro ``constant`` (``dbt_postgres_python``).
 """
 
 from collections.abc import Mapping
@@ -44,4 +44,4 @@ CONSTANTS: Mapping[str, Any] = MappingProxyType(
         "score_triple_base": alike.BASE,
     }
 )
-"""By the name that macros use."""
+"""Values by the name that macros use."""

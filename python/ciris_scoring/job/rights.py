@@ -1,4 +1,4 @@
-"""The rights that a run needs in the database."""
+"""Check the rights that a run needs in the database."""
 
 from collections.abc import Iterator
 
@@ -26,7 +26,7 @@ def missing_rights(
 ) -> Iterator[DatabaseError]:
     """Yield each missing right as an error.
 
-    A source table that does not exist is left to dbt's own check, which names the variable to set.
+    Missing source tables are reported by dbt's own check, which names the variable to set.
     """
     role, database = one_row(connection.execute("select current_user, current_database()"))
 

@@ -1,4 +1,4 @@
-"""A run: one dbt build under the lock, then the fleet table."""
+"""Run dbt once under the lock of the target, then show the fleet table."""
 
 import time
 from collections.abc import Callable
@@ -33,15 +33,13 @@ def run(
     allow_rescoring: bool,
     after_run: AfterRun | None = None,
 ) -> tuple[datetime, Relations]:
-    """Score once and print the fleet table.
+    """Score one as-of and print the fleet table.
 
-    :param project: what to build, and where.
-    :param as_of: the argument of ``--as-of``, if given.
     :param full_refresh: score the whole history again.
-    :param allow_rescoring: even where scores are published.
-    :param after_run: what to do at the end. [default: print the fleet table]
-    :returns: the as-of that was scored, and where the project's models are.
-    :raises CirisError: something expected went wrong; what was published before is as it was.
+    :param allow_rescoring: allow to replace published scores.
+    :param after_run: actions at the end. [default: print the fleet table]
+    :returns: the as-of that was scored, and the relations of the project's models.
+    :raises CirisError: an expected failure; published scores are unchanged.
     """
     after_run = after_run or AfterRun(Attempt("full_refresh" if full_refresh else "run"))
     moment = resolve_as_of(project, as_of)
@@ -68,12 +66,12 @@ def _run(
     score: Callable[[psycopg.Connection, DbtBuild, int], datetime],
     remarks: Callable[[psycopg.Connection, Relations], list[str]] = lambda *_: [],
 ) -> Relations:
-    """Score on one connection, which holds the lock, and do what is to be done at the end.
+    """Score on one connection, which holds the lock, and then perform the actions of ``after_run``.
 
-    :param as_of: up to which the run is to score.
+    :param as_of: the last as-of that the run scores.
     :param score: gets the connection, the parsed project and the pid that holds the lock; returns the as-of to show.
-    :param remarks: lines to say after the fleet table.
-    :returns: where the project's models are.
+    :param remarks: returns lines to print after the fleet table.
+    :returns: the relations of the project's models.
     """
     started = time.monotonic()
     after_run.attempt.as_of = as_of
@@ -94,7 +92,7 @@ def _run(
 
 
 def run_variables(moment: datetime, pid: int, attempt: Attempt) -> dict[str, Any]:
-    """Return the variables of one run, without their prefix."""
+    """Return the dbt variables of a single run, without their prefix."""
     row = {"id": str(attempt.run_id), "command": attempt.command}
     return {"as_of": as_of_time.text(moment), "lock_holder_pid": pid, "attempt": row}
 
@@ -106,7 +104,7 @@ def _build(
     attempt: Attempt,
     full_refresh: bool = False,
 ) -> None:
-    """Build once, without static nodes that are unchanged. If the server has gone away, the hint says so."""
+    """Run dbt once and skip unchanged static nodes. If the server has gone away, the hint says so."""
     before = None if full_refresh else digest_to_skip_by(connection, build, attempt)
     try:
         build.build(variables, full_refresh, SELECTION if before else ())
@@ -116,7 +114,7 @@ def _build(
         except psycopg.OperationalError:
             raise DbtFailed(error.message, LOST_HINT) from error
         raise
-    # The old digest, if nodes were skipped: a later change of them must not go unseen.
+    # If nodes were skipped, keep the old digest, so that the next run sees any change to them.
     attempt.state_digest = before or state_digest(connection, build)
 
 
@@ -130,16 +128,15 @@ def run_backfill(
     restart: bool,
     after_run: AfterRun | None = None,
 ) -> None:
-    """Score a closed range of as-ofs in steps, each a whole run, and print the fleet table of its last one.
+    """Score a closed range of as-ofs in steps, each a whole run, and print the fleet table of the last as-of.
 
-    :param project: what to build, and where.
     :param first: the argument of ``--from``.
     :param last: the argument of ``--to``.
     :param step_days: days of traces per step.
-    :param allow_rescoring: even where scores are published.
-    :param restart: begin again if an earlier backfill of this range stopped on its way.
-    :param after_run: what to do at the end. [default: print the fleet table]
-    :raises CirisError: something expected went wrong; the steps before are published, the same command goes on.
+    :param allow_rescoring: allow to replace published scores.
+    :param restart: start again, even if an earlier backfill of this range stopped before its end.
+    :param after_run: actions at the end. [default: print the fleet table]
+    :raises CirisError: an expected failure. Finished steps are published, and the same command continues after them.
     """
     if project.variables.get("as_of") is not None:
         raise InputError(
@@ -185,10 +182,10 @@ def run_backfill(
 
 
 def resolve_as_of(project: Project, given: str | None) -> datetime:
-    """The as-of of a run: ``--as-of``, or ``as_of`` in ``--vars``, or now; cut down to a period end.
+    """Return the as-of of a run: ``--as-of``, or ``as_of`` in ``--vars``, or now, rounded down to a period end.
 
-    :raises InputError: both are given, or the time is malformed, in the future, or before the
-        variable ciris_traces_from.
+    :raises InputError: both are given, or the time is malformed, in the future, or before the variable
+        ciris_traces_from.
     """
     variable = project.variables.get("as_of")
     if given is not None and project.cli_vars.get(f"{PREFIX}as_of") is not None:
@@ -200,7 +197,7 @@ def resolve_as_of(project: Project, given: str | None) -> datetime:
 
 
 def empty_sources(connection: psycopg.Connection, project: Project, moment: datetime) -> list[str]:
-    """What each empty source means for a run."""
+    """Return a remark for each empty source table: what it means for a run."""
     schema, tables = project.source_schema, tables_read(connection, project)
     remarks = []
     query = sql.SQL("select exists (select 1 from {} where traced_at < {})")
@@ -224,7 +221,7 @@ def empty_sources(connection: psycopg.Connection, project: Project, moment: date
 
 
 def _late_remarks(connection: psycopg.Connection, relations: Relations) -> list[str]:
-    """Late data, and the command that scores it."""
+    """Return a remark on data that arrived after its scores were final, with the command that scores it."""
     query = sql.SQL(
         """
         select

@@ -1,7 +1,7 @@
-"""The one writer of the log of runs; its mart is fct_scoring_runs.
+"""Write the log of runs, ``int_runs``; its mart is ``fct_scoring_runs``.
 
-A run logs its beginning and its end, so that refused, failed and killed runs are known too. Plain dbt does so in its
-own session: macros/checks/run_log.sql gets the statement from here.
+A run writes its start and its end, so that refused, failed and killed runs are logged too. Plain dbt writes them in its
+own session; macros/checks/run_log.sql gets the statement from this module.
 """
 
 import contextlib
@@ -32,7 +32,7 @@ from ciris_scoring.basics.terminal import say
 
 @dataclass(slots=True)
 class Attempt:
-    """A row of int_runs; its columns say what the fields mean."""
+    """A run record: a row of ``int_runs``, whose YAML describes the columns."""
 
     command: str
     as_of: datetime | None = None
@@ -49,7 +49,7 @@ class Attempt:
     version: str = field(default_factory=lambda: version("ciris-scoring"))
 
     def end_with(self, error: BaseException) -> None:
-        """Note the error that ended it; a published run stays published."""
+        """Set the outcome from the error that ended the run. A published run stays published."""
         kind = "failed"
         self.exit_code, self.message, self.remedy = 1, f"{type(error).__name__}: {error}", None
         if isinstance(error, CirisError):
@@ -65,9 +65,11 @@ class Attempt:
 def logged(
     connection: psycopg.Connection, project: Project, relations: Relations, attempt: Attempt
 ) -> Iterator[None]:
-    """Log a run, and at the end its outcome. Without a log, or the right to write it, the run goes on.
+    """Log the start of a run, and at the end its outcome.
 
-    :raises CirisError: what the block raises.
+    Without a log table, or without the right to write it, the run is not logged and continues.
+
+    :raises CirisError: the block raised it, or another role could run code as the scoring role.
     """
     check_ownership(connection, relations)
     [attempt.started_at] = one_row(connection.execute("select now()"))
@@ -81,7 +83,7 @@ def logged(
         raise
     finally:
         try:
-            # Where the server has cut the connection off, another one may succeed.
+            # If the server closed the connection, a new one may succeed.
             with (
                 connect(project) if connection.closed else contextlib.nullcontext(connection) as alive,
                 errors_in_words(project),
@@ -93,7 +95,7 @@ def logged(
 
 
 def _enter(connection: psycopg.Connection, relations: Relations, attempt: Attempt) -> None:
-    """Write the known columns of the run's row; the first run makes the table."""
+    """Write the known columns of the run record. Before the first run there is no table, so only its end is logged."""
     if has_right(connection, *relations.places["int_runs"], "insert"):
         names = ("int_runs", "fct_capacity_scores", "fct_data_quality")
         statement = entry(asdict(attempt), *(relations[name] for name in names))
@@ -104,13 +106,15 @@ def _enter(connection: psycopg.Connection, relations: Relations, attempt: Attemp
 def entry(
     row: Mapping[str, Any], log: sql.Composable, scores: sql.Composable, quality: sql.Composable
 ) -> sql.Composed:
-    """Return the statement that writes the known columns of a run's row, unless it has its outcome.
+    """Return the statement that writes the known columns of a run record, unless the record already has an outcome.
 
-    A run that published gets the number of scores that it wrote, and that of traces after it that came, or got an
-    outcome, too late; the statement returns both.
+    For a published run it also sets the number of scores written, and the number of traces that arrived, or got an
+    outcome, after their scores were final. The statement returns both numbers.
 
-    :param row: values by column; null ones are unknown.
-    :param log: relation of ``int_runs``; then ``fct_capacity_scores`` and ``fct_data_quality``.
+    :param row: values by column; None means unknown.
+    :param log: relation of ``int_runs``.
+    :param scores: relation of ``fct_capacity_scores``.
+    :param quality: relation of ``fct_data_quality``.
     """
     values: dict[str, sql.Composable] = {
         name: sql.Literal(one_line(value).replace("\0", "") if name in ("message", "remedy") else value)

@@ -1,6 +1,6 @@
-"""Skips static nodes, which no data change, while the project and they are as the last run left them.
+"""Skip static nodes as long as they and the project are as the last run left them.
 
-Static are seeds, views, and whatever has the tag ciris_static.
+Static nodes do not depend on the data: seeds, views, and nodes with the tag ciris_static.
 """
 
 import json
@@ -21,9 +21,9 @@ from ciris_scoring.job.run_log import Attempt
 
 TAG = "ciris_static"
 SELECTION = (f"tag:{TAG}", "config.materialized:replace_view", "resource_type:seed")
-"""Static nodes, in dbt's words."""
+"""Static nodes in dbt's selection syntax."""
 VARIABLES_OF_ONE_RUN = SET_BY_US | {f"{PREFIX}allow_rescoring", f"{PREFIX}as_of"}
-"""Variables that differ from run to run; no static node depends on them."""
+"""Variables that differ from run to run. No static node depends on them."""
 
 _RELATIONS = """
 select
@@ -47,18 +47,21 @@ order by 1, 2
 
 
 def digest_to_skip_by(connection: psycopg.Connection, build: DbtBuild, attempt: Attempt) -> str | None:
-    """Return the digest of the last run if that published and it still holds: then the next one may skip static nodes.
+    """Return the digest of the last run if static nodes can be skipped, else None.
 
-    :param attempt: the next run; in a backfill, its previous step was the last run.
+    They can be skipped if the last run published and its digest still describes the database.
+
+    :param attempt: record of the next run; in a backfill, it has the digest of the previous step.
     """
     known = attempt.state_digest or _digest_of_last_run(connection, build.relations, attempt)
     return known if known is not None and known == state_digest(connection, build) else None
 
 
 def state_digest(connection: psycopg.Connection, build: DbtBuild) -> str | None:
-    """Return a digest of the static relations and of what decides them; None if one does not exist.
+    """Return a digest of the static relations and of everything that decides them; None if a static relation is
+    missing.
 
-    That is files, target, environment variables, versions, constants, variables and columns of the sources.
+    It covers files, target, environment variables, versions, constants, dbt variables, and the columns of the sources.
     """
     project, manifest = build.project, build.manifest
     nodes = [node for node in manifest.nodes.values() if is_static(node)]
@@ -87,7 +90,7 @@ def state_digest(connection: psycopg.Connection, build: DbtBuild) -> str | None:
 
 
 def is_static(node: Any) -> bool:
-    """Whether a node of the manifest is a static relation."""
+    """Return whether a node of the manifest is static."""
     return node.package_name == PACKAGE and (
         node.resource_type == "seed"
         or (
@@ -97,7 +100,7 @@ def is_static(node: Any) -> bool:
 
 
 def _digest_of_last_run(connection: psycopg.Connection, relations: Relations, attempt: Attempt) -> str | None:
-    """The digest that the last run left; None if it did not publish, or was one of plain dbt."""
+    """Return the digest of the last run; None if that did not publish, or was run by plain dbt."""
     if not has_right(connection, *relations.places["int_runs"]):
         return None
     query = sql.SQL(
@@ -114,5 +117,4 @@ def _digest_of_last_run(connection: psycopg.Connection, relations: Relations, at
 
 
 def _described(connection: psycopg.Connection, schemas: list[str], names: list[str]) -> list[Any]:
-    """The definition of each relation that exists; every name has its schema, which is not on the search path."""
     return connection.execute(_RELATIONS, [schemas, names]).fetchall()

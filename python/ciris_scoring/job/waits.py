@@ -1,4 +1,4 @@
-"""Says what a run waits for: locks of other sessions, and a standby that has to confirm a commit."""
+"""Report what a run waits for: locks of other sessions, or a standby that must confirm a commit."""
 
 import contextlib
 import threading
@@ -15,12 +15,14 @@ from ciris_scoring.basics.sessions import SESSIONS
 from ciris_scoring.basics.terminal import printable, say
 
 LOOK_SECONDS = 0.5
+"""Interval in seconds at which waiting sessions are read."""
 SAY_SECONDS = 5.0
-"""After a wait of so long, the run says what it waits for."""
+"""Seconds of waiting after which the run reports it. Short waits are normal."""
 PAUSE_SECONDS = 3.0
-"""A statement that is tried in short attempts does not wait all the time."""
+"""Longest pause in seconds within one wait. A statement that is retried with short timeouts does not wait
+continuously."""
 
-# Session that waits, what it waits for, and the session in the way.
+# The waiting session, the lock or event that it waits for, and the session that holds the lock.
 WAITS = """
 select
     waiting.pid,
@@ -53,7 +55,10 @@ class _Wait:
 
 @contextlib.contextmanager
 def waits_are_said(project: Project) -> Iterator[None]:
-    """Watch the run's sessions while the block is at work, on a connection that is opened after some seconds."""
+    """Report waits of the run's sessions during the block, on a separate connection that opens after some seconds.
+
+    The separate connection keeps the run's own free for the lock, and short runs do not need it.
+    """
     ended = threading.Event()
     thread = threading.Thread(target=_watch, args=(project, ended), name="ciris-scoring-waits", daemon=True)
     thread.start()
@@ -65,7 +70,7 @@ def waits_are_said(project: Project) -> Iterator[None]:
 
 
 def _watch(project: Project, ended: threading.Event) -> None:
-    """Look until the run has ended. Without a connection a run waits in silence, as it would have."""
+    """Look for waits until the run has ended. If no connection is possible, waits are not reported."""
     if ended.wait(SAY_SECONDS / 2):
         return
     waits: dict[int, _Wait] = {}

@@ -1,1 +1,1 @@
-"""To try the project without a PostgreSQL or traces of one's own."""
+"""Tools to try the project without a PostgreSQL server or real traces: an embedded server and simulated fleets."""

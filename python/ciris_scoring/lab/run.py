@@ -1,4 +1,4 @@
-"""A run on the embedded PostgreSQL, with the sample."""
+"""A run on the embedded PostgreSQL with the sample."""
 
 import shlex
 import shutil
@@ -24,6 +24,7 @@ from ciris_scoring.lab.simulation.load import TargetHoldsTraces
 from ciris_scoring.lab.simulation.sample import load_sample, sample_info
 
 SHOWN_MARTS = ("fct_factor_components", "fct_trace_verdicts", "fct_fleet_capacity")
+"""Marts in the example queries of ``NEXT_STEPS``."""
 NEXT_STEPS = """
 The embedded PostgreSQL keeps running; to stop it: {stop}
   host      {server.socket_folder}
@@ -61,11 +62,11 @@ def run_embedded(
     allow_rescoring: bool,
     after_run: AfterRun,
 ) -> None:
-    """Run the whole job on the embedded PostgreSQL, with the sample where it holds no traces.
+    """Score on the embedded PostgreSQL. If it has no traces, the sample is loaded first.
 
-    The as-of is the sample's, unless another is given, so that the numbers are the same every time.
+    The as-of is the sample's, unless another is given, so that the numbers are always the same.
 
-    :raises CirisError: something expected went wrong.
+    :raises CirisError: an expected failure.
     """
     project_dir = find_project(project_dir)
     state_folder = project_dir / STATE_FOLDER
@@ -104,7 +105,7 @@ def run_embedded(
 
 
 def _lowest_agent(connection: psycopg.Connection, relations: Relations, moment: datetime) -> str:
-    """Hash of the agent with the lowest capacity, for the example queries."""
+    """Return the hash of the agent with the lowest capacity."""
     query = sql.SQL(
         "select agent_id_hash from {} where as_of = %s and window_days = 7"
         " order by capacity_score, agent_id_hash limit 1"
@@ -114,7 +115,7 @@ def _lowest_agent(connection: psycopg.Connection, relations: Relations, moment: 
 
 
 def _program(name: str) -> str:
-    """A program of this environment as it can be called from here: by name where the path leads to one."""
+    """Return how to call a program of this environment from here: by name if the path finds one, else by its file."""
     return name if shutil.which(name) else shlex.quote(str(_short(Path(sys.executable).parent / name)))
 
 
@@ -126,5 +127,5 @@ def _stop_command(project_dir: Path) -> str:
 
 
 def _short(path: Path) -> Path:
-    """The path as seen from here, where it lies below."""
+    """Return the path relative to the current folder if it lies below, else unchanged."""
     return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path

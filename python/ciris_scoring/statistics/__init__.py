@@ -1,19 +1,22 @@
-"""Every number of a window, from sums per agent and period, in numpy.
+"""Compute every number of a scoring window in numpy, from sums per agent and period.
 
-The Python model ``int_windows`` calls :mod:`one_pass`, which reads, computes and writes:
+The Python model ``int_windows`` calls :mod:`one_pass`, which uses these modules:
 
-- :mod:`setting`: parameters, windows and times of the run; :mod:`blocks`: the as-ofs of the run in blocks.
-- :mod:`reading`: a block's agents in *batches*, as many as are read at a time, and those in *chunks*, as many as are
-  computed at a time. :mod:`writing`: the finished rows. Only numbers travel, by COPY in binary (:mod:`fixed_copy`,
-  :mod:`session`); keys stay in temporary tables.
+- :mod:`setting`: parameters, windows and times of the run. :mod:`blocks`: the as-ofs of the run, divided into blocks.
+- :mod:`reading`: reads the sums of a block, one batch of agents at a time. A batch is computed in smaller chunks, which
+  fit the processor's cache.
+- :mod:`writing`: writes the finished rows. :mod:`session` and :mod:`fixed_copy`: binary COPY. Only numbers are
+  transferred; keys stay in temporary tables.
 
-Everything else is pure functions on arrays (:mod:`inputs`), without a database:
+The other modules are pure functions on the arrays of :mod:`inputs` and need no database:
 
-- :mod:`windows`: sums and counts of each window; :mod:`factors`: the components that follow from them.
-- :mod:`resilience`: drift and R; :mod:`coherence`: S; :mod:`attribution`: the losses of a score's parts.
+- :mod:`windows`: sums and counts of each window. :mod:`factors`: the components that are quotients of these sums.
+- :mod:`resilience`: drift and R. :mod:`coherence`: S. :mod:`attribution`: the loss of each loss component.
 - :mod:`behaviour` and :mod:`episodes`: the numbers that the alerts ``falling`` and ``episode`` compare.
-- :mod:`intervals`: from sums to the limits of components, factors and score, by :mod:`rolling` sums, :mod:`residuals`
-  and :mod:`design_effects` (how days differ), :mod:`component_limits`, :mod:`combination` and :mod:`steady`.
+- :mod:`alike`: traces with equal scores. :mod:`signs` and :mod:`sign_rows`: red flags of selective reporting.
+- :mod:`intervals`: confidence bounds of components, factors and score. It uses :mod:`rolling` (sums over windows),
+  :mod:`residuals` and :mod:`design_effects` (variation between days), :mod:`component_limits`, :mod:`combination` and
+  :mod:`steady`.
 
-*Limits* are the two numbers, an *interval* is the range between them.
+"Limits" in names means the lower and the upper confidence bound of a 95 % interval.
 """

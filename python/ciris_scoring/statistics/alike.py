@@ -1,7 +1,7 @@
-"""Scores that traces of a window share (certainty.md §5): pairs that are equal, and the commonest plausibility.
+"""Traces of a window with equal scores (certainty.md §5): equal pairs, and the commonest plausibility.
 
-Equal pairs are not additive over periods, so each window's traces are counted. Counts are integers: a row's result is
-the same however agents and rows are cut into chunks.
+Equal pairs are not additive over periods, so the traces of each window are counted. Counts are integers, so a row's
+result does not depend on how agents and rows are divided into chunks.
 """
 
 from typing import NamedTuple
@@ -11,9 +11,10 @@ import numpy as np
 from ciris_scoring.statistics.inputs import Integers, Rows, Window
 
 ABSENT = 1001
-"""Stands in a triple for a score that the trace has not."""
+"""Value in a triple for a score that the trace does not have."""
 
 BASE = ABSENT + 1
+"""Base of the triples: a triple is a number of three digits in this base."""
 
 
 class Scored(NamedTuple):
@@ -23,33 +24,33 @@ class Scored(NamedTuple):
     period: Integers
     """Index of the scoring period."""
     triple: Integers
-    """Plausibility, alignment and coherence in thousandths, as the digits of one number."""
+    """Plausibility, alignment and coherence in thousandths, as the three digits of a number in ``BASE``."""
 
     def of_agents(self, first: int, size: int) -> "Scored":
-        """Those of so many agents, which are counted from the first one on."""
+        """Return the traces of ``size`` agents from number ``first`` on, with agents renumbered from 0."""
         mine = (self.agent >= first) & (self.agent < first + size)
         return Scored(self.agent[mine] - first, self.period[mine], self.triple[mine])
 
 
 class Alike(NamedTuple):
-    """What the traces of n rows share; (n,) each, named as in ``int_windows``."""
+    """Numbers of traces and pairs with equal scores, of n rows; (n,) each, named as in ``int_windows``."""
 
     n_plausibilities: Integers
     """Traces with a plausibility."""
     n_commonest_plausibility: Integers
-    """Of them, those that have the commonest."""
+    """Traces that have the commonest plausibility of the window."""
     n_triples: Integers
     """Traces with all three scores."""
     equal_pairs: Integers
-    """Pairs of them that have all three in common."""
+    """Pairs of these traces with all three scores equal."""
     equal_plausibilities: Integers
-    """Pairs that have this one in common, as the next two."""
+    """Pairs of these traces with equal plausibility; the next two fields are the same for the other scores."""
     equal_alignments: Integers
     equal_coherences: Integers
 
 
 def alike(scored: Scored, rows: Rows, windows: tuple[Window, ...], periods_per_day: int) -> Alike:
-    """Count what the traces of each row's window share."""
+    """Count the traces and pairs with equal scores in each row's window."""
     n_agents = int(max(rows.agent.max(initial=-1), scored.agent.max(initial=-1))) + 1
     scored = Scored._make(values[np.argsort(scored.period, kind="stable")] for values in scored)
     plausibility, others = np.divmod(scored.triple, BASE * BASE)
@@ -81,25 +82,25 @@ def alike(scored: Scored, rows: Rows, windows: tuple[Window, ...], periods_per_d
 
 
 class _Values(NamedTuple):
-    """A value of each of m traces, which agents are told apart in."""
+    """A value of each of m traces, numbered so that different agents never share a number."""
 
     period: Integers
     """(m,), ascending."""
     number: Integers
-    """(m,), of the agent's value."""
+    """(m,) number of the agent's value."""
     starts: Integers
-    """(agents + 1,): an agent's values have the numbers from its start up to the next one's."""
+    """(agents + 1,): the numbers of an agent's values begin here and end before the next agent's start."""
 
     def counts(self, first: int, end: int) -> Integers:
-        """How many traces of the periods [first, end) have each value; 0 for some."""
+        """Return how many traces of the periods [first, end) have each value."""
         within = slice(*np.searchsorted(self.period, (first, end)))
         return np.bincount(self.number[within], minlength=self.starts[-1])
 
     def by_agent(self, amounts: Integers) -> Integers:
-        """Sums of amounts of the values by agent."""
+        """Return the sum of amounts per value, by agent."""
         return np.diff(np.concatenate([[0], np.cumsum(amounts)])[self.starts])
 
 
 def _of_one_score(agent: Integers, period: Integers, score: Integers, n_agents: int) -> _Values:
-    """Values of one score, which has few: they need not be looked for."""
+    """Return the values of one score. They are numbered by the score itself, because a score has few values."""
     return _Values(period, agent * BASE + score, np.arange(n_agents + 1) * BASE)

@@ -1,4 +1,4 @@
-"""What a score lost through each of its thirteen parts (certainty.md §1)."""
+"""Losses of a score's thirteen loss components (certainty.md §1)."""
 
 from typing import NamedTuple
 
@@ -8,7 +8,7 @@ from ciris_scoring.statistics.inputs import Floats, Parameters
 
 
 class Components(NamedTuple):
-    """Published components of n scores, (n,) each: neutral where unmeasured, but for S, which is then 0."""
+    """Published components of n scores, (n,) each. An unmeasured one is neutral, except that an unmeasured S is 0."""
 
     d_identity: Floats
     k_contradiction: Floats
@@ -25,9 +25,9 @@ class Components(NamedTuple):
 
 
 def losses(score: Components, parameters: Parameters) -> dict[str, Floats]:
-    """Shares of −ln(capacity_score), which they sum to; infinite where a part alone makes the score 0.
+    """Compute the losses, which sum to −ln(capacity_score) (certainty.md §1).
 
-    :returns: (n,) by part, each 0 or more.
+    :returns: (n,) by loss component, each 0 or more; infinite where the component alone makes the score 0.
     """
     k, x0 = parameters.norm_k, parameters.norm_x0
     integrity = _of_value(np.stack([score.i_chain, score.i_coverage, score.i_replay], axis=-1))
@@ -44,7 +44,7 @@ def losses(score: Components, parameters: Parameters) -> dict[str, Floats]:
         ],
         axis=-1,
     )
-    # h(u) = ln norm(1) − ln norm(e^−u) in a form that loses nothing where u is small.
+    # h(u) = ln norm(1) − ln norm(e^−u), in a form that keeps all digits where u is small.
     fall_of_x = -np.expm1(-np.sum(amounts, axis=-1))
     beyond_ceiling = np.log1p(np.expm1(k * fall_of_x) / (1 + np.exp(k * (1 - x0))))
     resilience = _shares(beyond_ceiling, amounts)
@@ -62,19 +62,19 @@ def losses(score: Components, parameters: Parameters) -> dict[str, Floats]:
 
 
 def _of_value(value: Floats) -> Floats:
-    """The loss through a value of which 1 is best; 0 − and not −, which would make −0 of 0."""
+    """Return the loss of a value whose best is 1. ``0 −`` avoids −0."""
     with np.errstate(divide="ignore"):
         return 0 - np.log(value)
 
 
 def _of_rate(rate: Floats) -> Floats:
-    """The loss through a rate of which 0 is best."""
+    """Return the loss of a rate whose best is 0."""
     with np.errstate(divide="ignore"):
         return 0 - np.log1p(-rate)
 
 
 def _shares(total: Floats, amounts: Floats) -> Floats:
-    """Totals (n,) shared out in proportion to amounts (n, k); infinite amounts share alone, equally."""
+    """Divide totals (n,) in proportion to amounts (n, k). Infinite amounts share the total alone, equally."""
     infinite = np.isinf(amounts)
     counted = np.where(np.any(infinite, axis=-1, keepdims=True), infinite.astype(np.float64), amounts)
     whole = np.sum(counted, axis=-1, keepdims=True)

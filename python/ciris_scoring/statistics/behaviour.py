@@ -1,6 +1,7 @@
-"""Losses by the parts that are behaviour, with what chance does to them: what the alert ``falling`` compares.
+"""Losses of the nine rate components with their standard deviations, which the alert ``falling`` compares.
 
-Episodes and deferrals are few and skewed: they are facts of a window, not chance around a rate (certainty.md §4).
+Episodes and deferrals are not among them. They are few and skewed, and come and go without a change of the agent
+(certainty.md §4).
 """
 
 from typing import NamedTuple
@@ -13,22 +14,26 @@ from ciris_scoring.statistics.intervals import COMPONENTS, GOOD_SHARES, Interval
 from ciris_scoring.statistics.resilience import sigmoid
 
 PARTS = tuple(one.component for one in COMPONENT_ROWS if one.has_design_effect)
+"""The rate components, in the order of the arrays."""
 
 LEAST_UNDER_LOGARITHM = 1e-9
-"""So that no loss is infinite."""
+"""Smallest argument of a logarithm, so that every loss is finite (certainty.md §4)."""
 
 
 class Behaviour(NamedTuple):
-    """Of rows in an array of any shape, (..., 9) in the order of ``PARTS``; NaN where a part is unmeasured."""
+    """Losses of rows in an array of any shape: (..., 9) in the order of ``PARTS``; NaN where a component is
+    unmeasured."""
 
     loss: Floats
+    """−ln of the factor by which the component multiplies the score."""
     worse_sd: Floats
-    """Standard deviation of the loss by its limit towards a worse score."""
+    """Standard deviation of the loss, from the published bound towards a worse score."""
     better_sd: Floats
+    """Standard deviation of the loss, from the published bound towards a better score."""
 
 
 def behaviour(limits: Intervals, parameters: Parameters) -> Behaviour:
-    """Losses at the published components, and by how much chance alone may move each."""
+    """Compute the losses at the published components, and how far chance alone may move each."""
 
     def loss(part: str, value: Floats) -> Floats:
         if part in ("d_identity", "k_contradiction"):

@@ -1,8 +1,8 @@
-"""Blocks of as-ofs, which are computed together.
+"""Division of the run's as-ofs into blocks.
 
-A *fleet* is all agents with a row at an as-of and window. They are computed together, because the confidence bounds of
-each depend on the whole fleet. A *block* is the fleets of as-ofs that lie close together, so that arrays of periods do
-not grow with the history.
+A *fleet* is all agents with a row at an as-of and window. A fleet is computed together, because the confidence bounds
+of each agent depend on the whole fleet. A *block* is a range of as-ofs whose fleets are computed together. Blocks are
+limited, so that arrays of periods do not grow with the history.
 """
 
 from collections.abc import Iterator
@@ -15,11 +15,12 @@ from ciris_scoring.statistics.session import Session
 from ciris_scoring.statistics.setting import Setting
 
 BLOCK_PERIODS = 4_000
-"""Periods between the first and the last as-of of a block, at most; the lookback horizon comes on top."""
+"""Largest number of periods between the first and the last as-of of a block, not counting the lookback horizon. It
+bounds the memory of the arrays; it does not change a result."""
 
 
 class Block(NamedTuple):
-    """As-ofs from the first to the last, and the arrays of periods that hold what their rows depend on."""
+    """A range of as-ofs, both ends included, and the arrays of periods that its rows depend on."""
 
     first: datetime
     last: datetime
@@ -27,20 +28,23 @@ class Block(NamedTuple):
     """Start of the arrays' first period."""
 
     def n_periods(self, setting: Setting) -> int:
-        """Length of the arrays."""
+        """Return the number of periods in the arrays."""
         return (self.last - self.origin) // setting.period
 
     def first_as_of(self, setting: Setting) -> int:
-        """The first as-of, as the number of periods before it in the arrays."""
+        """Return the first as-of, as the number of array periods before it."""
         return (self.first - self.origin) // setting.period
 
 
 def blocks(
     session: Session, agent_periods: sql.SQL, setting: Setting, block_periods: int = BLOCK_PERIODS
 ) -> Iterator[Block]:
-    """Cut the as-ofs of the run into blocks, where a window holds no trace, and where a block gets too long.
+    """Divide the as-ofs of the run into blocks.
+
+    A block ends where no window contains a trace, or where it reaches ``block_periods``.
 
     :param agent_periods: relation of ``int_agent_periods``.
+    :param block_periods: largest number of as-ofs in a block.
     """
     cutoff = setting.cutoff
     longest = max(window.window_days for window in setting.windows) * setting.periods_per_day * setting.period
@@ -69,7 +73,7 @@ def blocks(
 
 
 def _cut(first: datetime, last: datetime, setting: Setting, block_periods: int) -> Iterator[Block]:
-    """Blocks of consecutive as-ofs, none of them too long."""
+    """Yield blocks of consecutive as-ofs, none of them longer than ``block_periods``."""
     while first <= last:
         end = min(last, first + (block_periods - 1) * setting.period)
         yield Block(first, end, first - setting.longest_memory)

@@ -1,13 +1,13 @@
-"""S and how many traces it rests on (scoring.md §7).
+"""S and its effective number of signals (scoring.md §7).
 
-σ(t) = Σ w f^k over the coherent signals in [t − M, t), σ_max(t) the same over all signals: w the weight of a signal,
-k its age in whole periods, f = 1 − d · period, M the memory. S is the mean of σ/σ_max over the period ends t in
-(T − W, T] that remember a signal.
+σ(t) = Σ w f^k over the coherent signals in [t − M, t), and σ_max(t) is the same sum over all signals. w is the weight
+of a signal, k its age in whole periods, f = 1 − d · period, and M the lookback horizon. S is the mean of σ/σ_max over
+the period ends t in (T − W, T] with a signal in their horizon.
 
-S averages σ/σ_max over the period ends of the window, so a signal of period p enters it with the weight
-A_p = mean over the period ends t of f^(t − p − 1)/σ_max(t), over those t that lie in the window and still remember p.
-With independent signals of variance v its variance is v · Σ_p A_p² (w_c² corroborated_p + w_u² uncorroborated_p), which
-is that of a rate over 1/Σ signals.
+A signal of period p therefore enters S with the weight A_p, the mean over the period ends t of f^(t − p − 1)/σ_max(t),
+where t lies in the window and p in the horizon of t. With independent signals of variance v, the variance of S is v · Q
+with Q = Σ_p A_p² (w_c² corroborated_p + w_u² uncorroborated_p). A rate of 1/Q signals has the same variance, so 1/Q is
+the effective number of signals (certainty.md §3, "Rates").
 """
 
 from typing import NamedTuple
@@ -19,32 +19,32 @@ from ciris_scoring.statistics.residuals import ratio
 from ciris_scoring.statistics.rolling import decayed_sum
 
 KEPT_BITS = 44
-"""Of S, 13 decimal digits."""
+"""Bits of S that are kept: 13 decimal digits. The lower bits are rounding noise, which depends on where sums begin."""
 
 
 class Coherence(NamedTuple):
     """S of n rows, (n,) each."""
 
     incoherent: Floats
-    """1 − S, exactly 0 or 1 where all signals are alike; 0 where unmeasured."""
+    """1 − S; exactly 0 or 1 where all signals are equal, and 0 where unmeasured."""
     effective_signals: Floats
-    """Independent signals of equal weight that would be as certain; 0 where unmeasured."""
+    """Number of independent signals of equal weight that would give the same variance; 0 where unmeasured."""
     n_ends: Floats
-    """Period ends of the window with a signal in memory; S is unmeasured where 0."""
+    """Period ends of the window with a signal in their lookback horizon; S is unmeasured where this is 0."""
     sigma: Floats
-    """The state at the as-of."""
+    """σ at the as-of."""
     sigma_max: Floats
-    """What it would be if every signal were coherent."""
+    """σ_max at the as-of."""
     s_score: Floats
-    """S, exactly 0 or 1 where all signals are alike; NaN where unmeasured."""
+    """S; exactly 0 or 1 where all signals are equal, and NaN where unmeasured."""
 
 
 def coherence(
     sums: PeriodSums, rows: Rows, window: Window, parameters: Parameters, periods_per_day: int
 ) -> Coherence:
-    """S of the rows, all of one window.
+    """Compute S of the rows, all of the same window (scoring.md §7).
 
-    Every row depends on its own memory alone, whatever the arrays hold beside it.
+    A row depends on its own lookback horizon only, not on the rest of the arrays.
     """
     keep = 1 - parameters.decay_per_day / periods_per_day
     length = window.window_days * periods_per_day
@@ -89,7 +89,8 @@ def coherence(
 
 
 def _without_noise(share: Floats) -> Floats:
-    """Shares to ``KEPT_BITS``: one that has not moved is the same to the bit, wherever its sums began."""
+    """Return the shares rounded to ``KEPT_BITS``, so that an unchanged S is the same to the bit wherever its sums
+    begin."""
     mantissa, exponent = np.frexp(share)
     result: Floats = np.ldexp(np.round(np.ldexp(mantissa, KEPT_BITS)), exponent - KEPT_BITS)
     return result
@@ -98,13 +99,14 @@ def _without_noise(share: Floats) -> Floats:
 def _squared_weights(
     squares: Floats, inverse: Floats, keep: float, length: int, memory: int, first: int, last: int
 ) -> Floats:
-    """Σ_p (Σ_t f^(t − p − 1)/σ_max(t))² · squares_p at the as-ofs first to last, (agents, last − first + 1).
+    """Compute Σ_p (Σ_t f^(t − p − 1)/σ_max(t))² · squares_p at the as-ofs ``first`` to ``last``.
 
-    The inner sum follows from that of the next period: it decays, gains the period end p + 1 while that is in the
-    window, and loses the one that no longer remembers p.
+    The inner sum of a period follows from that of the next period: it decays, gains the period end p + 1 while that
+    lies in the window, and loses the period end whose horizon no longer contains p.
 
     :param squares: (agents, periods) sums of squared weights of the signals.
-    :param inverse: (agents, periods + 1) 1/σ_max at each period end, 0 where there is none.
+    :param inverse: (agents, periods + 1) 1/σ_max at each period end; 0 where σ_max is 0.
+    :returns: (agents, last − first + 1).
     """
     reach = length + memory
     padded_squares = np.pad(squares, ((0, 0), (reach, 0)))

@@ -1,12 +1,16 @@
-"""From the limits of components to those of factors and of the score: square-and-add on the scale of the loss.
+"""Combine the confidence bounds of components into those of factors and of the score: square-and-add on the scale of
+losses.
 
-A factor's loss is −ln of it, a sum over its components. With centres L_j and worst limits L_j⁺, the factor's lower
-limit is exp(−(Σ L_j + √Σ (L_j⁺ − L_j)²)); with the better side's centres B_j and limits B_j⁻ the upper one is
-exp(−max(0, Σ B_j − √Σ (B_j − B_j⁻)²)). Distances add up in squares whether all at once or factor by factor, so the
-score is combined from the factors; that lets ``integrity_floor`` cap what I_int can do to it.
+The method is MOVER (Newcombe 1998, Statistics in Medicine 17, 873–890, method 10; Zou and Donner 2008, Statistics in
+Medicine 27, 1693–1702), applied to −ln of a factor, which is a sum over its components (certainty.md §3, "Together").
+With centres L_j and worse bounds L_j⁺, the factor's lower bound is exp(−(Σ L_j + √Σ (L_j⁺ − L_j)²)). With centres B_j
+and bounds B_j⁻ of the better side, the upper one is exp(−max(0, Σ B_j − √Σ (B_j − B_j⁻)²)).
 
-A component estimated as 0 has an infinite loss. It is kept apart: the lower limit is 0, and the upper one is the
-component's own times what the others' better side leaves.
+Squared distances can be added in any order, so the score is combined from the factors. That lets ``integrity_floor``
+cap the effect of I_int.
+
+A component estimated as 0 has an infinite loss, so it is handled separately: the lower bound is 0, and the upper bound
+is the component's own upper bound times that of the other components.
 """
 
 from typing import NamedTuple
@@ -19,49 +23,53 @@ from ciris_scoring.statistics.inputs import Booleans, Floats
 
 
 class Side(NamedTuple):
-    """A centre and a limit of losses, of one shape."""
+    """Centre and bound of losses on one side of an interval, of the same shape."""
 
     centre: Floats
     limit: Floats
 
 
 class Loss(NamedTuple):
-    """Losses of the c components of a factor, (n, c): both sides, and the components estimated as 0."""
+    """Losses of the c components of a factor, (n, c), on both sides of the interval."""
 
     worse: Side
     better: Side
     zero: Booleans
-    """Where true, both sides are 0 and the limit counts instead."""
+    """Whether a component is estimated as 0. Its losses are then 0 on both sides, and ``upper`` counts instead."""
     upper: Floats
-    """Upper limit of the component itself, where ``zero``; else 1."""
+    """Upper bound of the component itself where ``zero``, else 1."""
 
 
 class Combined(NamedTuple):
-    """A factor, (n,) each, or several, (n, f)."""
+    """Combined losses of a factor, (n,) each, or of several, (n, f)."""
 
     worse: Floats
-    """Loss of the worse side's centre, without the components estimated as 0."""
+    """Loss at the centre of the worse side, without the components estimated as 0."""
     worse_distance: Floats
-    """√Σ (L⁺ − L)², 0 or more; infinite where a limit is."""
+    """√Σ (L⁺ − L)², 0 or more; infinite where a bound is."""
     better: Floats
+    """Loss at the centre of the better side, without the components estimated as 0."""
     better_distance: Floats
+    """√Σ (B − B⁻)², 0 or more."""
     zero: Booleans
     """Whether a component is estimated as 0."""
     zero_upper: Floats
-    """Product of the upper limits of those components; 1 where there is none."""
+    """Product of the upper bounds of the components estimated as 0; 1 where there is none."""
 
 
 def loss(value: Floats) -> Floats:
-    """``−ln value``; infinite at 0 and below."""
+    """Return ``−ln value``; infinite at 0 and below."""
     positive: Booleans = value > 0
     return np.where(positive, -np.log(np.where(positive, value, 1.0)), np.inf)
 
 
 def retention_loss(centre: Floats, better_centre: Floats, lower: Floats, upper: Floats) -> Loss:
-    """Losses of components that multiply a factor, (n, c) each.
+    """Return the losses of components that are multiplied into a factor.
 
-    :param centre: value of the worse side's centre, in [0, 1]; ``better_centre`` that of the better side's.
-    :param lower: limit of the value on the worse side; ``upper`` on the better one.
+    :param centre: (n, c) value at the centre of the worse side, in [0, 1].
+    :param better_centre: (n, c) value at the centre of the better side.
+    :param lower: (n, c) bound of the value on the worse side.
+    :param upper: (n, c) bound of the value on the better side.
     """
     zero: Booleans = (centre <= 0) | (better_centre <= 0)
 
@@ -77,12 +85,12 @@ def retention_loss(centre: Floats, better_centre: Floats, lower: Floats, upper: 
 
 
 def finite_loss(worse: Side, better: Side) -> Loss:
-    """Losses of components that are never infinite, (n, c) each."""
+    """Return the losses of components whose loss is always finite, (n, c) each."""
     return Loss(worse, better, np.zeros(worse.centre.shape, dtype=np.bool_), np.ones(worse.centre.shape))
 
 
 def combine(parts: Loss) -> Combined:
-    """Combine the components of a factor, whose losses add up."""
+    """Combine the losses of a factor's components."""
     return Combined(
         worse=np.sum(parts.worse.centre, axis=-1),
         worse_distance=_root_sum_square(parts.worse.limit - parts.worse.centre),
@@ -94,14 +102,15 @@ def combine(parts: Loss) -> Combined:
 
 
 def limits_of(combined: Combined) -> Limits:
-    """Limits of the factor or score itself, in [0, 1]."""
+    """Return the confidence bounds of the factor or score itself, in [0, 1]."""
     lower = np.where(combined.zero, 0.0, np.exp(-(combined.worse + combined.worse_distance)))
     upper = combined.zero_upper * np.exp(-np.maximum(combined.better - combined.better_distance, 0))
     return Limits(np.minimum(lower, 1.0), upper)
 
 
 def floored(combined: Combined, floor: float) -> Combined:
-    """A factor as the composite takes it, no lower than ``floor`` (``integrity_floor``); limits likewise."""
+    """Return a factor's losses as the score takes them: value and bounds are at least ``floor``
+    (``integrity_floor``)."""
     if floor <= 0:
         return combined
     limits = limits_of(combined)
@@ -119,7 +128,7 @@ def floored(combined: Combined, floor: float) -> Combined:
 
 
 def combine_factors(factors: list[Combined]) -> Combined:
-    """Combine the factors of a score."""
+    """Combine the losses of a score's factors."""
     return Combined(
         worse=np.sum([factor.worse for factor in factors], axis=0),
         worse_distance=_root_sum_square(np.stack([factor.worse_distance for factor in factors], axis=-1)),
@@ -131,11 +140,13 @@ def combine_factors(factors: list[Combined]) -> Combined:
 
 
 def driver(parts: list[Loss], scale: list[Floats]) -> NDArray[np.int64]:
-    """The component with the largest (L⁺ − L)²; one estimated as 0 comes first; ties go to the first.
+    """Return the component with the largest (L⁺ − L)². A component estimated as 0 comes first; ties go to the first
+    one.
 
-    :param parts: per factor, (n, c).
-    :param scale: per factor, (n,): what is left of its distances in the score, 1 but for a floored I_int.
-    :returns: (n,) index over all factors' components; −1 where no component has any width.
+    :param parts: losses of the components of each factor, (n, c).
+    :param scale: (n,) for each factor: the share of its distance that remains in the score. It differs from 1 only for
+        a floored I_int.
+    :returns: (n,) index over the components of all factors; −1 where no component has any width.
     """
     distances = [np.where(part.zero, np.inf, part.worse.limit - part.worse.centre) for part in parts]
     scaled = [

@@ -1,7 +1,11 @@
-"""Design effects: how many times more variance a rate has than independent traces would give it.
+"""Design effects: the variance of a rate over that of independent traces (Kish 1965, Survey Sampling, section 8.2).
 
-An agent's own days say little about it (7 + 23 days give a ratio with a standard error of 0.27), so its own ratio is
-shrunk towards what the fleet's correlation within days implies for as many traces a day as the agent has.
+An agent's own days say little about its design effect: 7 + 23 days give a ratio with a standard error of 0.27. So its
+own ratio is shrunk towards 1 + (n̄ − 1) · icc (Kish 1965, section 5.4), with the fleet's correlation within days and
+the agent's own number of traces per day (certainty.md §3, "Design effect").
+
+The constants were set by simulation, so that 95 % intervals hold the truth as often as docs/measuring.md ("Intervals")
+says. ``make bench BENCH='coverage --part intervals'`` repeats it.
 """
 
 from typing import NamedTuple
@@ -12,52 +16,58 @@ from ciris_scoring.statistics.inputs import Floats, Integers, Places
 from ciris_scoring.statistics.residuals import EFFECTS, Residuals, ratio
 
 FLEET_WEIGHT = 10.0
-"""Degrees of freedom that the fleet's value counts as, for rates and calibration."""
+"""Weight of the fleet's value for rates and calibration, in degrees of freedom (certainty.md §3)."""
 
 FLEET_WEIGHT_HISTOGRAM = 4.0
-"""The same for histograms, in days."""
+"""Weight of the fleet's value for histograms, in days. Set by simulation."""
 
 LEAST_EFFECT: Floats = np.array([0.1 if effect == "i_coverage" else 1.0 for effect in EFFECTS])
-"""Least design effect. A trace's ten fields are not one yes or no: alone, they would give coverage 0.1."""
+"""Smallest design effect (certainty.md §3). Coverage counts ten fields per trace: if they were independent, its
+variance would be 0.1 of that of one event per trace."""
 
 ICC_RANGE = (-0.05, 0.15)
+"""Range of the fleet's correlation within days. Set by simulation."""
 ICC_RANGE_OF_AN_AGENT = (-0.1, 1.0)
+"""Range of a single agent's correlation within days, before averaging. Set by simulation."""
 
 EPISODE_CV = 1.8
-"""Coefficient of variation of an episode's duration where the fleet has shown none; weight as of ``FLEET_WEIGHT``."""
+"""Coefficient of variation of the durations of episodes where the fleet has shown none (certainty.md §3). It has the
+weight ``FLEET_WEIGHT``."""
 
 MIN_EPISODES = 3
-"""Recovered episodes of an agent from which on their variation counts."""
+"""Smallest number of recovered episodes of an agent whose variation counts. Fewer say almost nothing about it."""
 
 MOST_LOG_VARIANCE = 9.0
-"""Of durations, which keeps their coefficient of variation below 100."""
+"""Largest variance of the logarithms of durations. It keeps the coefficient of variation below 100."""
 
 MOST_EPISODES = 1_000.0
-"""Episodes above which an agent's say does not grow."""
+"""Largest number of episodes of one agent that count, so that no agent decides for the fleet."""
 
 UNIT = 2.0**-36
+"""Unit of the sums for correlations."""
 UNIT_EPISODES = 2.0**-30
-"""Units of the fleet's sums. They are whole numbers, so that neither the order nor the chunking of agents matters."""
+"""Unit of the sums for episodes. Sums are integers, so the order of agents and their division into chunks do not
+matter."""
 
 
 class FleetSums(NamedTuple):
-    """Sums over agents per window and as-of, whose arrays begin with (windows, periods + 1)."""
+    """Sums over agents per window and as-of; shapes begin with (windows, periods + 1)."""
 
     icc: Integers
     """(..., 11, 2): Σ weight · correlation and Σ weight, in ``UNIT``, in the order of ``EFFECTS``."""
     episodes: Integers
-    """(..., 2): sum of squares of logarithms of durations, and their degrees of freedom, in ``UNIT_EPISODES``."""
+    """(..., 2): sum of squares of the logarithms of durations, and its degrees of freedom, in ``UNIT_EPISODES``."""
 
 
 def joined_sums(some: FleetSums, others: FleetSums) -> FleetSums:
-    """Sums over the agents of both; chunks may be joined in any order."""
+    """Add the sums of two sets of agents; the order does not matter."""
     return FleetSums(some.icc + others.icc, some.episodes + others.episodes)
 
 
 class FleetValues(NamedTuple):
-    """What an agent's limits take from the fleet, per window and as-of; stored once the as-of is final.
+    """Values of the fleet that every agent's bounds depend on, per window and as-of; stored once the as-of is final.
 
-    A stored as-of is given by writing its values into these arrays.
+    To use stored values, write them into these arrays.
     """
 
     icc: Floats
@@ -67,7 +77,7 @@ class FleetValues(NamedTuple):
 
 
 def empty_fleet_sums(n_windows: int, n_periods: int) -> FleetSums:
-    """Sums over no agents."""
+    """Return the sums over no agents."""
     return FleetSums(
         np.zeros((n_windows, n_periods + 1, len(EFFECTS), 2), dtype=np.int64),
         np.zeros((n_windows, n_periods + 1, 2), dtype=np.int64),
@@ -75,7 +85,10 @@ def empty_fleet_sums(n_windows: int, n_periods: int) -> FleetSums:
 
 
 def own_weight(residuals: Residuals) -> Floats:
-    """Weight of an agent's own ratio, 1 / (2/degrees of freedom + 1/expected), 0 without information."""
+    """Return the weight of an agent's own ratio, 1 / (2/degrees of freedom + 1/expected); 0 without information.
+
+    It is the inverse of the approximate variance of the ratio.
+    """
     informative = (residuals.degrees > 0) & (residuals.expected > 0)
     degrees = np.where(informative, residuals.degrees, 1.0)
     expected = np.where(informative, residuals.expected, 1.0)
@@ -83,8 +96,9 @@ def own_weight(residuals: Residuals) -> Floats:
 
 
 def add_correlations(sums: FleetSums, rows: Places, residuals: Residuals) -> None:
-    """Add the rows' correlations to the fleet's sums, in place.
+    """Add the rows' correlations within days to the fleet's sums, in place.
 
+    :param rows: agent, as-of and window of the n rows.
     :param residuals: (n, 11), in the order of ``EFFECTS``.
     """
     clustered = residuals.clustering > 0
@@ -97,13 +111,15 @@ def add_correlations(sums: FleetSums, rows: Places, residuals: Residuals) -> Non
 def add_episodes(
     sums: FleetSums, rows: Places, n: Floats, log_hours: Floats, log_hours_squared: Floats
 ) -> None:
-    """Add the variation of the rows' episodes to the fleet's sums, in place.
+    """Add the variation of the rows' durations of episodes to the fleet's sums, in place.
 
-    The variation is that of logarithms within agents: of a log-normal it gives the coefficient of variation without
-    bias, however few episodes an agent has, where s/mean of three falls short by a half.
+    The variation is the variance of the logarithms within agents, which is unbiased however few episodes an agent has.
+    The sample coefficient of variation of three episodes would be too small by half.
 
-    :param n: (n,) episodes recovered in window and baseline, with the sums of the logarithms of their durations and of
-        the squares of these.
+    :param rows: agent, as-of and window of the n rows.
+    :param n: (n,) episodes recovered in window and baseline.
+    :param log_hours: (n,) sums of the logarithms of their durations.
+    :param log_hours_squared: (n,) sums of the squares of these logarithms.
     """
     usable = n >= MIN_EPISODES
     count = np.where(usable, n, MIN_EPISODES)
@@ -114,7 +130,7 @@ def add_episodes(
 
 
 def fleet_values(sums: FleetSums) -> FleetValues:
-    """Correlations and coefficient of variation from the sums over all agents."""
+    """Compute correlations and coefficient of variation from the sums over all agents."""
     weighted, weight = sums.icc[..., 0].astype(np.float64), sums.icc[..., 1].astype(np.float64)
     episodes = sums.episodes.astype(np.float64) * UNIT_EPISODES
     prior = FLEET_WEIGHT * np.log1p(EPISODE_CV**2)
@@ -126,7 +142,7 @@ def fleet_values(sums: FleetSums) -> FleetValues:
 
 
 def design_effects(residuals: Residuals, icc: Floats) -> Floats:
-    """Design effects of rates and calibration: the agent's own ratio, shrunk towards the fleet's.
+    """Compute design effects of rates and calibration: the agent's own ratio, shrunk towards the fleet's.
 
     :param residuals: (n, q), the first q of ``EFFECTS``.
     :param icc: (n, q), the fleet's correlation at each row's window and as-of.
@@ -141,31 +157,34 @@ def design_effects(residuals: Residuals, icc: Floats) -> Floats:
 
 
 def fleet_effect(residuals: Residuals, icc: Floats) -> Floats:
-    """Design effect that the fleet's correlation implies; a negative one cannot be, whatever the traces per day."""
+    """Return the design effect that the fleet's correlation implies, at least 0.1: a negative one is impossible."""
     result: Floats = np.maximum(LEAST_EFFECT.min(), 1 + (residuals.mean_per_day - 1) * icc)
     return result
 
 
 class HistogramEffect(NamedTuple):
-    """First two moments of the design-effect matrices of the metrics' histograms, (n, 3) each."""
+    """First two moments of the design-effect matrix V of each metric's histogram, (n, 3) each."""
 
     effect: Floats
     """Mean design effect of the bins, 1 or more."""
     t1: Floats
-    """tr V, ``effect`` times (bins used − 1)."""
+    """tr V: ``effect`` times (bins used − 1)."""
     t2: Floats
-    """tr V², between t1²/(bins used − 1) and t1²."""
+    """tr V²: between t1²/(bins used − 1) and t1²."""
 
 
 def histogram_effect(
     residuals: Residuals, trace: Floats, squared_trace: Floats, free_bins: Floats, icc: Floats
 ) -> HistogramEffect:
-    """Moments of V, shrunk towards the fleet's.
+    """Compute the moments of V, shrunk towards the fleet's.
 
-    The agent's own tr V² is that of a sample covariance with ν degrees of freedom, which chance alone inflates to
-    (1 + 1/ν) tr V² + (tr V)²/ν. V is shrunk as a whole, towards the multinomial (I − √p √pᵀ) times the fleet's effect.
+    The agent's own tr V² is that of a sample covariance with ν degrees of freedom, which chance inflates to (1 + 1/ν)
+    tr V² + (tr V)²/ν. It is corrected by the unbiased estimator of Bai and Saranadasa (1996, Statistica Sinica 6,
+    311–329). V is shrunk as a whole, towards the multinomial (I − √p √pᵀ) times the fleet's design effect.
 
-    :param residuals: (n, 3), with tr V in ``trace`` and tr V² in ``squared_trace``.
+    :param residuals: (n, 3).
+    :param trace: (n, 3) the agent's own tr V.
+    :param squared_trace: (n, 3) the agent's own tr V².
     :param free_bins: (n, 3) bins used by window or baseline, less 1.
     :param icc: (n, 3) the fleet's correlations.
     """

@@ -1,6 +1,7 @@
-"""The window's fragile episodes and deferrals against the agent's own before it: what ``episode`` judges by.
+"""Compare a window's fragile episodes and deferrals with the agent's own before the window, for the alert ``episode``.
 
-certainty.md §4. Durations are compared by their logarithms, which one long episode does not decide.
+The method is described in certainty.md §4. Durations are compared by their logarithms, so that one long episode does
+not decide.
 """
 
 from typing import NamedTuple
@@ -13,25 +14,26 @@ from ciris_scoring.statistics.inputs import Booleans, Floats, Integers, Level
 
 
 class Episodes(NamedTuple):
-    """Episodes of n windows, and of the steady days before each; (n,) each."""
+    """Episodes of n windows and of the steady days before each window; (n,) each."""
 
     n: Integers
-    """That ended in the window, and the open one."""
+    """Number of episodes that ended in the window, and the open one."""
     log_hours: Floats
-    """Sum of the logarithms of their durations."""
+    """Sum of the natural logarithms of their durations in hours."""
     n_before: Integers
-    """That ended in the steady days before the window."""
+    """Number of episodes that ended in the steady days before the window."""
     log_hours_before: Floats
     log_hours_squared_before: Floats
 
 
 def longer(episodes: Episodes, episode_cv: Floats) -> Floats:
-    """Standard deviations by which the mean logarithm of the durations is larger than before.
+    """Compute by how many standard deviations the durations of a window exceed those before it.
 
-    The variance is the agent's own, shrunk towards the fleet's with the weight of ``FLEET_WEIGHT`` episodes.
+    This is a two-sample z of the mean logarithms (certainty.md §4, "Longer"). The variance is the agent's own, shrunk
+    towards the fleet's with the weight of ``FLEET_WEIGHT`` degrees of freedom.
 
     :param episode_cv: (n,) the fleet's coefficient of variation of durations.
-    :returns: (n,); NaN without an episode in the window, or before it.
+    :returns: (n,) standard deviations; NaN without an episode in the window or before it.
     """
     known = (episodes.n > 0) & (episodes.n_before > 0)
     n, n_before = (np.where(known, some, 1) for some in (episodes.n, episodes.n_before))
@@ -42,9 +44,13 @@ def longer(episodes: Episodes, episode_cv: Floats) -> Floats:
 
 
 def chance_of_as_many(episodes: Episodes, window_days: Integers, steady_days: int) -> Floats:
-    """Chance that as many of all these episodes, or more, fall into the window, had they all times alike.
+    """Compute the probability that chance puts as many episodes into the window, or more.
 
-    :param window_days: (n,) length of the window; the days before it are ``steady_days``.
+    Given the total, the number in the window is binomial if the rate is constant (Przyborowski and Wilenski 1940,
+    Biometrika 31; certainty.md §4, "More often").
+
+    :param window_days: (n,) length of each window in days.
+    :param steady_days: length of the time before it in days.
     :returns: (n,) P(Bin(n + n_before, W / (W + steady_days)) ≥ n).
     """
     total = episodes.n + episodes.n_before
@@ -59,9 +65,15 @@ def chance_of_as_many(episodes: Episodes, window_days: Integers, steady_days: in
 
 
 def share_rose(share: Floats, n: Integers, before: Floats, n_before: Integers, z: float) -> Booleans:
-    """Whether a share of bad events is further above the upper limit of the earlier share than chance would bring it.
+    """Return whether a share of bad events exceeds the earlier share by more than chance explains.
 
-    By a score interval, since both may rest on a few events. False where one of the two has none.
+    The earlier share enters with its Wilson upper bound at z/√2, and the window's share with the standard error at that
+    bound, because both may be based on few events (certainty.md §4, "Judged worse").
+
+    :param share: (n,) share in the window, of ``n`` events.
+    :param before: (n,) share before the window, of ``n_before`` events.
+    :param z: number of standard deviations.
+    :returns: (n,); False where one of the two has no event.
     """
     half = Level(z / np.sqrt(2), z / np.sqrt(2))
     highest = wilson(before, n_before.astype(np.float64), half, before <= 0, before >= 1).upper

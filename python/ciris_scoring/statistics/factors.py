@@ -1,6 +1,7 @@
-"""The components that SQL publishes, for limits and losses: the formulas of macros/formulas/factors.sql, in numpy.
+"""Components that are quotients of the sums of a window (scoring.md §4 to §6).
 
-A test holds both equal to 1e-12 (tests/python/test_factors.py).
+The formulas are those of macros/formulas/factors.sql, which compute the published values in SQL.
+tests/python/test_factors.py holds both equal to 1e-12.
 """
 
 from typing import NamedTuple
@@ -13,7 +14,7 @@ from ciris_scoring.statistics.windows import CONFIDENCE_UNITS, MICROSECONDS_PER_
 
 
 class Components(NamedTuple):
-    """Components of n rows that follow from the sums of ``int_windows``; (n,) each, neutral where unmeasured."""
+    """Components of n rows; (n,) each, neutral where unmeasured."""
 
     i_chain: Floats
     i_coverage: Floats
@@ -21,7 +22,7 @@ class Components(NamedTuple):
     ece: Floats
     mttr_hours: Floats
     n_episodes: Integers
-    """Episodes in ``mttr_hours``: those that ended in the window, and the open one."""
+    """Number of episodes in ``mttr_hours``: those that ended in the window, and the open one."""
     rho_regression: Floats
     q_deferral: Floats
     mttr_hours_steady: Floats
@@ -29,13 +30,13 @@ class Components(NamedTuple):
     q_deferral_steady: Floats
     q_deferral_before: Floats
     log_hours: Floats
-    """Sum of the logarithms of the episodes' durations, the open one's so far among them."""
+    """Sum of the logarithms of the durations of these episodes; of the open one, the duration up to the as-of."""
 
 
 def components(columns: Columns, parameters: Parameters) -> Components:
-    """Divide the sums of n rows (scoring.md §4 to §6).
+    """Compute the components of n rows (scoring.md §4 to §6).
 
-    :param columns: as :func:`ciris_scoring.statistics.windows.window_columns` returns them.
+    :param columns: as returned by :func:`ciris_scoring.statistics.windows.window_columns`.
     """
     n = columns["n_traces"]
     n_open, open_time = columns["n_open_episodes"], columns["open_microseconds"]
@@ -61,6 +62,6 @@ def components(columns: Columns, parameters: Parameters) -> Components:
 
 
 def _hours(microseconds: Integers, n: Integers) -> Floats:
-    """Mean time to recovery in hours (scoring.md §5); 0 without an episode."""
+    """Return the mean time to recovery in hours (scoring.md §5); 0 without an episode."""
     result: Floats = ratio(microseconds, n) / MICROSECONDS_PER_HOUR
     return result

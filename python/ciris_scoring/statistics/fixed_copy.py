@@ -1,7 +1,7 @@
-"""COPY in binary between PostgreSQL and numpy, for rows whose columns all have a fixed width.
+"""Binary COPY between PostgreSQL and numpy, for rows whose columns all have a fixed width.
 
-Where no value is null and no array changes its length, every row takes the same number of bytes, so that a whole
-answer is one numpy array: forty times faster than a Python object for each number.
+If no value is null and all arrays of a column have the same length, every row has the same number of bytes. The whole
+answer is then one numpy array, which is forty times faster than a Python object for each number.
 """
 
 from collections.abc import Mapping
@@ -17,19 +17,21 @@ from ciris_scoring.statistics.session import Session
 SIGNATURE = b"PGCOPY\n\xff\r\n\x00"
 HEADER = SIGNATURE + bytes(8)
 TRAILER = b"\xff\xff"
+"""Format of binary COPY: PostgreSQL manual, COPY, section "Binary Format". The header is the signature, and 4 bytes
+each for flags and the length of an extension, both 0."""
 
 
 class Numbers(NamedTuple):
-    """A column of numbers, or of arrays of as many in every row."""
+    """Type of a column of numbers, or of arrays of numbers with the same length in every row."""
 
     type: str
     """int4, int8 or float8."""
     length: int | None = None
-    """Of each array, 1 or more; null for a column of single numbers."""
+    """Length of each array, 1 or more; None for single numbers."""
 
     @property
     def field(self) -> np.dtype[Any]:
-        """As COPY in binary sends it."""
+        """Layout of a value in binary COPY."""
         number = np.dtype([("width", ">i4"), ("value", _SENT[self.type][0])])
         if self.length is None:
             return number
@@ -37,13 +39,13 @@ class Numbers(NamedTuple):
         return np.dtype([*head, ("elements", number, (self.length,))])
 
     def cast(self, value: sql.Composable) -> sql.Composed:
-        """SQL for a value as numbers of this type."""
+        """Return SQL that casts a value to this type."""
         return sql.SQL("{}::{}" if self.length is None else "{}::{}[]").format(
             value, sql.Identifier(self.type)
         )
 
     def is_sound(self, sent: NDArray[Any]) -> bool:
-        """Whether every row holds numbers of this type, as many as it should, and no null."""
+        """Return whether every row has numbers of this type, the right length, and no null."""
         number, oid = _SENT[self.type]
         if self.length is None:
             return bool(np.all(sent["width"] == np.dtype(number).itemsize))
@@ -54,7 +56,7 @@ class Numbers(NamedTuple):
         )
 
     def fill(self, sent: NDArray[Any], values: NDArray[Any]) -> None:
-        """Put numbers into rows that are to be sent."""
+        """Write numbers into rows that are to be sent."""
         number, oid = _SENT[self.type]
         width = np.dtype(number).itemsize
         numbers = sent
@@ -68,13 +70,13 @@ class Numbers(NamedTuple):
         numbers["value"] = values
 
     def values(self, sent: NDArray[Any]) -> NDArray[Any]:
-        """The numbers, (n,) or (n, length), as int64 or float64."""
+        """Return the numbers, (n,) or (n, length), as int64 or float64."""
         numbers = (sent if self.length is None else sent["elements"])["value"]
         return numbers.astype(np.float64 if self.type == "float8" else np.int64)
 
 
 _SENT = {"int4": (">i4", 23), "int8": (">i8", 20), "float8": (">f8", 701)}
-"""How numbers of each type are sent, and its number in PostgreSQL's catalogue."""
+"""Layout of each type in binary COPY, and its OID in PostgreSQL's catalogue."""
 
 
 def read_numbers(
@@ -83,11 +85,11 @@ def read_numbers(
     parameters: Mapping[str, Any],
     columns: Mapping[str, Numbers],
 ) -> dict[str, NDArray[Any]]:
-    """Read the rows of a query whose columns are numbers, or arrays of them.
+    """Read the rows of a query whose columns are numbers, or arrays of numbers.
 
-    :param columns: what the query has, in its order, by the names to return them by.
-    :returns: (n,) for a column of numbers and (n, length) for one of arrays, int64 or float64.
-    :raises StepError: a row holds a null, or an array of another length.
+    :param columns: type of each column of the query, in its order, by the name to return it under.
+    :returns: (n,) for numbers and (n, length) for arrays, int64 or float64.
+    :raises StepError: a row has a null, or an array of another length.
     """
     row = np.dtype([("fields", ">i2"), *((name, column.field) for name, column in columns.items())])
     body = session.copy_out(query, parameters)[len(HEADER) : -len(TRAILER)]
@@ -104,8 +106,8 @@ def read_numbers(
 def write_numbers(session: Session, table: str, columns: Mapping[str, NDArray[Any]]) -> None:
     """Append rows to a temporary table.
 
-    :param columns: (n,) or (n, length) arrays by the columns' names, of int64 for columns of int8 and int8[], and of
-        float64 for float8 and float8[].
+    :param columns: (n,) or (n, length) arrays by column name: int64 for columns of int8 and int8[], float64 for float8
+        and float8[].
     """
     kinds = {
         name: Numbers(

@@ -1,4 +1,4 @@
-"""What the intervals are computed from: sums per agent and period, the rows that are scored, the parameters."""
+"""Arrays and parameters that the statistics take: sums per agent and period, rows to score, windows."""
 
 from typing import NamedTuple
 
@@ -14,17 +14,18 @@ METRICS = ("csdma_plausibility_score", "dsdma_domain_alignment", "coherence_leve
 
 
 LEAST_HOURS = 0.01
-"""Duration in hours that shorter episodes count as, so that a second more or less is no variation."""
+"""Shortest duration of an episode in hours; shorter ones are set to it (certainty.md §4). Otherwise a difference of one
+second between very short episodes would count as large variation of the logarithms."""
 
 LEAST_LOG_HOURS = float(np.log(LEAST_HOURS))
 
 
 class PeriodSums(NamedTuple):
-    """Sums per agent and scoring period (a UTC day or hour); a period without traces is 0 everywhere.
+    """Sums per agent and scoring period (a UTC day or hour); 0 in a period without traces.
 
-    Shapes begin with (agents, periods); the periods follow each other without gaps. They begin the longest memory
-    (window and baseline, or window and coherence memory) before the first scored as-of, or with the agents' first
-    period: what precedes them counts as nothing. The names are those of ``int_agent_periods`` unless noted.
+    Shapes begin with (agents, periods). Periods are consecutive. The first one lies the longest lookback horizon before
+    the first scored as-of, or it is the agents' first period; earlier periods count as empty. Names are those of
+    ``int_agent_periods`` unless a field says otherwise.
     """
 
     n_traces: Integers
@@ -32,7 +33,7 @@ class PeriodSums(NamedTuple):
     n_overridden: Integers
     n_chain_valid: Integers
     n_fields_present: Integers
-    """Of ten per trace."""
+    """Number of present fields, out of ten per trace."""
     n_replay_sampled: Integers
     n_replay_succeeded: Integers
     n_unsafe: Integers
@@ -49,19 +50,19 @@ class PeriodSums(NamedTuple):
     histograms: Integers
     """(agents, periods, 3, 10), the histograms in the order of ``METRICS``."""
     n_recoveries: Integers
-    """Fragile episodes that ended in the period (``int_agent_events``)."""
+    """Number of fragile episodes that ended in the period (from ``int_agent_events``)."""
     log_recovery_hours: Floats
-    """Sum of the natural logarithms of their durations in hours, of at least ``LEAST_LOG_HOURS`` each."""
+    """Sum of the natural logarithms of their durations in hours; each is at least ``LEAST_LOG_HOURS``."""
     log_recovery_hours_squared: Floats
-    """Sum of the squares of these."""
+    """Sum of the squares of these logarithms."""
 
 
 class Places(NamedTuple):
-    """The n scored rows; (n,) each: those with a trace in their window."""
+    """Agent, as-of and window of the n scored rows; (n,) each. A row is scored if its window contains a trace."""
 
     agent: Integers
     as_of: Integers
-    """The as-of as the number of periods that precede it in the arrays."""
+    """The as-of, as the number of array periods before it."""
     window: Integers
     """Index into the windows."""
 
@@ -72,32 +73,32 @@ class Places(NamedTuple):
 
 
 class Rows(NamedTuple):
-    """The n scored rows: every one has at least one trace in its window. All arrays are (n,)."""
+    """The n scored rows with the components that are computed before the confidence bounds; (n,) each."""
 
     agent: Integers
     """Index of the agent in the chunk's arrays."""
     as_of: Integers
-    """The as-of as the number of periods of the arrays that precede it, 1 to the number of periods."""
+    """The as-of, as the number of array periods before it: 1 to the number of periods."""
     window: Integers
     """Index into the windows."""
     mttr_hours: Floats
-    """As published; 0 without an episode."""
+    """Mean time to recovery in hours, as published; 0 without an episode."""
     n_episodes: Integers
-    """Episodes in ``mttr_hours``: recovered in the window, and the open one."""
+    """Number of episodes in ``mttr_hours``: those that recovered in the window, and the open one."""
     rho_regression: Floats
-    """As published."""
+    """Share of recoveries that relapsed, as published."""
     q_deferral: Floats
-    """As published; 1 where nothing was judged."""
+    """Quality of deferrals, as published; 1 without a judged deferral."""
     n_judged_deferrals: Integers
     mttr_hours_steady: Floats
-    """The same four over the steady days (certainty.md §4b), at least the window."""
+    """The same four over the steady days (certainty.md §4b), or over the window if that is longer."""
     n_steady_episodes: Integers
     q_deferral_steady: Floats
     n_steady_deferrals: Integers
 
 
 class Window(NamedTuple):
-    """A row of ``scoring_windows``, in days."""
+    """A row of ``scoring_windows``; lengths in days."""
 
     window_days: int
     baseline_days: int
@@ -105,12 +106,15 @@ class Window(NamedTuple):
 
     @property
     def memory_days(self) -> int:
-        """Days before an as-of that its row depends on."""
+        """Lookback horizon in days: a row depends on this many days before its as-of."""
         return self.window_days + max(self.baseline_days, self.coherence_days)
 
 
 class Parameters(NamedTuple):
-    """The published parameters that the intervals use, with their names in ``int_scoring_parameters``."""
+    """The published parameters that the statistics use, with the names of ``int_scoring_parameters``.
+
+    The defaults are those of scoring.md; a test holds them equal. Benchmarks use them, because they have no database.
+    """
 
     lambda_c: float = 5.0
     mu_c: float = 10.0
@@ -131,19 +135,20 @@ class Parameters(NamedTuple):
 
 
 class Level(NamedTuple):
-    """Standard normal quantiles of an interval's two sides."""
+    """Standard normal quantiles of the two sides of an interval."""
 
     z_worse: float
-    """Towards a worse score."""
+    """Quantile of the bound towards a worse score."""
     z_better: float
-    """Towards a better score."""
+    """Quantile of the bound towards a better score."""
 
 
 METHOD_VERSION = 4
-"""Version of the method. It is counted up when limits change."""
+"""Version of the method, published as ``interval_method_version``. Increase it whenever confidence bounds change."""
 
 SCORE_LEVEL = Level(1.645, 1.96)
-"""Of the components where the score's limits are combined from them: losses are bounded below."""
+"""Level of the component bounds that are combined into the score's interval (certainty.md §3). A loss is at least 0, so
+the worse side of a combined interval needs a smaller quantile to cover the truth in 95 % of cases."""
 
 PUBLISHED_LEVEL = Level(1.96, 1.96)
-"""Of the published limits of components and factors."""
+"""Level of the published bounds of components and factors: two-sided 95 % (certainty.md §3)."""

@@ -1,20 +1,21 @@
-"""Intervals of the capacity score (certainty.md §3): the range that chance alone explains.
+"""95 % intervals of the capacity score, its factors and components (certainty.md §3): the range that chance alone
+explains.
 
-**Estimated** is the score that the agent's behaviour would have in expectation. Everything is closed form, vectorised
-over rows, free of random numbers, and the same to the bit however agents and rows are cut into chunks, and wherever
-the arrays begin.
+The intervals estimate the score that the agent's behaviour would have in expectation. Everything is in closed form,
+vectorised over rows and without random numbers. A result is the same to the bit however agents and rows are divided
+into chunks, and wherever the arrays begin.
 
-**Use.** For each chunk of :func:`agents_per_chunk` agents, :func:`sum_fleet`; the sums of all chunks joined by
-:func:`joined_sums` give :func:`fleet_values`, into which those of final as-ofs are written as stored; then for each
-chunk again :func:`compute_intervals`. With hourly periods a chunk holds hours and ``periods_per_day`` is 24.
+**Use.** Call :func:`sum_fleet` for each chunk of :func:`agents_per_chunk` agents. Add the sums of all chunks by
+:func:`joined_sums`, and pass the total to :func:`fleet_values`. Replace the values of final as-ofs by the stored ones.
+Then call :func:`compute_intervals` for each chunk.
 
-**Additive quantities.** With y_d events among n_d trials on day d, a row needs sums over the days of its window and of
-its baseline:
+**Sums.** With y_d events in n_d trials on day d, a row needs these sums over the days of its window and of its
+baseline:
 
 ======================  ==================================================  =========================================
-of                      per day                                             for
+quantity                sums per day                                        used for
 ======================  ==================================================  =========================================
-7 rates                 y, n, y², yn, n², [n > 0]                           point, Wilson limits, design effect
+7 rates                 y, n, y², yn, n², [n > 0]                           rate, Wilson bounds, design effect
 calibration             n_b, y_b (10 each), y·n_b (10), n_b·n_c (55), y²,   ECE per bin, design effect around each
                         [n > 0]; Σ confidence by bin (window only)          day's expectation Σ_b n_b p_b
 3 histograms            h_b (10), n·h_b (10), h_b·h_c (55), n², [n > 0]     KL, tr V, tr V²
@@ -22,32 +23,22 @@ replay                  n·y/s and n²/s per period (s sampled)               st
 episodes                recoveries, Σ ln hours, Σ ln² hours                 the fleet's coefficient of variation
 ======================  ==================================================  =========================================
 
-S needs the weights of signals over the coherence memory (see ``coherence``). The rates are ``d_identity`` and
-``k_contradiction`` (traces), ``i_chain`` (traces that are not valid), ``i_coverage`` (missing fields in tenths of a
-trace), ``i_replay`` (of the sample), ``u_unsafe``, and ``s_score`` (incoherent signals of all signals). Counts are
-int64 and roll by addition and subtraction, exactly; the few sums of real numbers are added up per window in a fixed
-order. A day is the 24 hours that end at the as-of or a whole number of days before it, also when periods are hours.
+S also needs the weights of signals over its lookback horizon (:mod:`coherence`). Events are what lowers a rate's score:
+traces that are not valid for ``i_chain``, missing fields for ``i_coverage``, incoherent signals for ``s_score``. Counts
+are int64 and are added and subtracted exactly. The few sums of real numbers are added for each window in a fixed order.
+A day is a period of 24 hours that ends at the as-of or a whole number of days before it, also with hourly periods.
 
-**Readings** where certainty.md leaves room:
+**Details** that certainty.md does not fix:
 
-- Days without trials do not count. "days − 2" is days less means: a part (window, baseline) in which only one outcome
-  occurs tells nothing about how days differ, so its days do not count.
-- ``icc`` is averaged with the weight of the agent's own ratio, over all agents with a row at that as-of and window.
-  A design effect that it implies is at least 0.1.
-- ``ece``: a day's residual is Σ_b (y_b − n_b p_b), its expectation with independent traces Σ_b p_b(1 − p_b) n_b …,
-  and clustering adds √(p_b(1 − p_b) p_c(1 − p_c)) per pair of traces of bins b and c.
-- V of a histogram is Σ_d e_d e_dᵀ over √(p_b p_c), window and baseline together; a metric's own tr V² is corrected
-  for chance, and shrunk together with tr V.
-- Where KL is 0, 4F is at its limit, the mean of (t2/t1) · 2/n_h.
-- The coefficient of variation is that of a log-normal with the variance of the logarithms of durations, pooled within
-  agents with 3 or more recovered episodes in window and baseline, and 1.8 as a prior worth 10 degrees of freedom.
-- The untruncated centre of drift may be negative, and R at it above norm(1): that makes up for the noise of the
-  other components. The limits of R end at norm(0) and norm(1), the score's at norm(1).
-- With ``integrity_floor`` the limits of I_int are floored as its value is, where they enter the score's.
-- A component estimated as 0 drives the interval. An unmeasured S is 0, and so are both its limits.
-- Limits of factors and components exist for every row; those of the score are null (NaN) below ``min_traces``.
-- Published limits of factors and components are at 1.96 on both sides, and ``ece``'s worse side wider still; the
-  score's are combined from narrower ones, at 1.645 towards worse.
+- Days without trials do not count. Degrees of freedom are days less means. A window or baseline in which only one
+  outcome occurs says nothing about the variation between days, so its days do not count.
+- ``ece``: a day's residual is Σ_b (y_b − n_b p_b). With independent traces the expectation of its square is Σ_b p_b(1 −
+  p_b) n_b, less the share of the day in the mean. Clustering adds √(p_b(1 − p_b) p_c(1 − p_c)) per pair of traces in
+  bins b and c.
+- The centre of drift is not truncated at 0 on the better side, so R at it may exceed norm(1). That compensates the
+  noise of the other components. The bounds of R end at norm(0) and norm(1), those of the score at norm(1).
+- With ``integrity_floor``, the bounds of I_int that enter the score's are floored as the value is.
+- A component estimated as 0 is the ``interval_driver``. An unmeasured S is 0, and so are both its bounds.
 """
 
 from collections.abc import Iterator
@@ -118,59 +109,68 @@ from ciris_scoring.statistics.rolling import decayed_sum
 from ciris_scoring.statistics.steady import steady_events, without_events
 
 CHUNK_ROWS = 1_024
-"""Rows in memory at a time: few enough for a processor's cache, which doubles the speed of larger chunks."""
+"""Rows that are computed at a time. They fit a processor's cache; larger chunks took twice as long. The number does not
+change a result."""
 
 CHUNK_AGENT_PERIODS = 15_000
-"""Agents times periods in memory at a time: some 100 MB of running totals."""
+"""Agents × periods that are computed at a time: about 100 MB of running totals. The number does not change a result."""
 
 FACTORS = ("C", "I_int", "R", "I_inc", "S")
+"""The factors of the score, in the order of the arrays."""
 
 COMPONENTS = tuple(one.component for one in COMPONENT_ROWS if one.has_limits)
-"""The components that carry width, in the order of the arrays (``rho_regression`` is taken as observed)."""
+"""The components that widen an interval, in the order of the arrays. ``rho_regression`` is not one: it is taken as
+observed."""
 
 GOOD_SHARES = tuple(one.component for one in COMPONENT_ROWS if one.is_rate and one.better == "higher")
-"""Rates of which the share of good events is published."""
+"""Rates whose published value is the share of good events."""
 
 WORSE_SIDE_OF_ECE = 1.6
-"""How many times as wide as its quantile says the published worse side of ``ece`` is: its truncated centre lies too low
-where gaps are no larger than their noise. In the score's limits the other components make up for that."""
+"""Factor by which the published worse side of ``ece`` is widened (certainty.md §3). Where gaps are no larger than their
+noise, the truncated centre is too low. 1.6 was set by the simulation in ``benchmarks/coverage`` (docs/measuring.md,
+"Intervals"). The score's interval does not need it, because the other components compensate."""
 
 _RATE = {rate: index for index, rate in enumerate(RATES)}
 
 
 def agents_per_chunk(n_periods: int) -> int:
-    """Agents to give to one call of either pass, so that their running totals fit ``CHUNK_AGENT_PERIODS``."""
+    """Return how many agents to give to one call of either pass, so that their running totals fit
+    ``CHUNK_AGENT_PERIODS``."""
     return max(CHUNK_AGENT_PERIODS // max(n_periods, 1), 1)
 
 
 class Intervals(NamedTuple):
-    """Scores and limits of n rows; NaN stands for null. ``low`` ≤ value ≤ ``high`` everywhere."""
+    """Scores and confidence bounds of n rows. NaN is null. ``low`` ≤ value ≤ ``high`` everywhere."""
 
     capacity_score: Floats
-    """(n,), null below ``min_traces``, as are its limits."""
+    """(n,); null below ``min_traces``, as are its bounds."""
     capacity_score_low: Floats
     capacity_score_high: Floats
     capacity_score_steady: Floats
-    """(n,), as ``capacity_score``, with events as often, long and good as in the steady days, and its limits."""
+    """(n,) the steady score (certainty.md §4b): episodes and deferrals as in the steady days. Null as
+    ``capacity_score``."""
     capacity_score_steady_low: Floats
     capacity_score_steady_high: Floats
     r_score_steady: Floats
-    """(n,), R as ``capacity_score_steady`` takes it."""
+    """(n,) R of the steady score."""
     factor: Floats
-    """(n, 5) in the order of ``FACTORS``, and their limits."""
+    """(n, 5) in the order of ``FACTORS``."""
     factor_low: Floats
     factor_high: Floats
     component: Floats
-    """(n, 11) in the order of ``COMPONENTS``, neutral where unmeasured, and their limits in the component's unit."""
+    """(n, 11) in the order of ``COMPONENTS``, in the unit of each component; neutral where unmeasured."""
     component_low: Floats
     component_high: Floats
     design_effect: Floats
-    """(n, 11); null for ``mttr_hours``, ``q_deferral``, and what is unmeasured; of drift the metrics' mean."""
+    """(n, 11) variance over that of independent traces; null for ``mttr_hours``, ``q_deferral`` and unmeasured
+    components. For drift it is the mean over the metrics."""
     interval_driver: NDArray[np.int64]
-    """(n,) index into ``COMPONENTS`` of the one that widens the interval most; −1 where none does, or no score."""
+    """(n,) index into ``COMPONENTS`` of the component that widens the interval most; −1 where none does, or without a
+    score."""
     sigma: Floats
-    """(n,) the state that S is made of, at the as-of."""
+    """(n,) coherence state at the as-of, which S averages (scoring.md §7)."""
     sigma_max: Floats
+    """(n,) the state if every signal were coherent."""
     s_score: Floats
     """(n,) S; null where unmeasured."""
     drift: Floats
@@ -178,13 +178,13 @@ class Intervals(NamedTuple):
 
 
 class _ComponentLimits(NamedTuple):
-    """Limits of the components of n rows at a level."""
+    """Confidence bounds of the components of n rows, at one level."""
 
     rates: Limits
-    """(n, 7), of bad events, in the order of ``RATES``."""
+    """(n, 7) rates of bad events, in the order of ``RATES``."""
     gap: TwoCentred
     deferrals: Limits
-    """Of what judged deferrals lost."""
+    """1 − the quality of judged deferrals."""
     drift: TwoCentred
     recovery: Limits
 
@@ -196,8 +196,9 @@ def sum_fleet(
     *,
     periods_per_day: int = 1,
 ) -> FleetSums:
-    """First pass: the fleet's sums over a chunk of agents, to be added to those of the other chunks.
+    """First pass: compute the fleet's sums over a chunk of agents. Add those of all chunks by :func:`joined_sums`.
 
+    :param sums: sums of the chunk's agents.
     :param rows: all scored rows of these agents.
     :param periods_per_day: 1 or 24.
     """
@@ -226,9 +227,11 @@ def compute_intervals(
     *,
     periods_per_day: int = 1,
 ) -> Intervals:
-    """Second pass: limits of the rows of a chunk of agents.
+    """Second pass: compute scores and confidence bounds of the rows of a chunk of agents (certainty.md §3).
 
-    :param fleet: over all agents, from :func:`fleet_values`, or as stored.
+    :param sums: sums of the chunk's agents.
+    :param fleet: values of all agents, from :func:`fleet_values`, or as stored.
+    :param periods_per_day: 1 or 24.
     """
     positions, parts = [], []
     totals = day_totals(sums, periods_per_day)
@@ -264,7 +267,7 @@ def compute_intervals(
 
 
 def _chunks(rows: Rows | Places, window: int) -> Iterator[NDArray[np.intp]]:
-    """Positions of the rows of a window, ``CHUNK_ROWS`` at a time; one chunk of none where there are none."""
+    """Yield the positions of the rows of a window, ``CHUNK_ROWS`` at a time; one empty chunk if there are none."""
     positions = np.flatnonzero(rows.window == window)
     for first in range(0, len(positions) or 1, CHUNK_ROWS):
         yield positions[first : first + CHUNK_ROWS]
@@ -277,7 +280,7 @@ def _take(rows: Rows, positions: NDArray[np.intp] | Booleans) -> Rows:
 def _window_and_baseline(
     totals: DayTotals, rows: Rows | Places, window: Window, periods_per_day: int
 ) -> tuple[DaySums, DaySums]:
-    """Sums over the window and over the baseline before it, of rows of one window."""
+    """Return sums over the window and over the baseline before it; all rows have the same window."""
     start = rows.as_of - window.window_days * periods_per_day
     return (
         totals.between(rows.agent, start, rows.as_of),
@@ -300,12 +303,15 @@ def _limits(
     window: Window,
     parameters: Parameters,
 ) -> Intervals:
-    """Scores and limits of n rows of ``window``.
+    """Compute scores and confidence bounds of n rows of ``window``.
 
-    :param recent: sums over the window; ``baseline`` over that.
+    :param recent: sums over the window.
+    :param baseline: sums over the baseline.
     :param replay: (n, 2): Σ n·failed/sampled and Σ n²/sampled over the window's periods.
     :param confidence: (n, 10) sums of confidence by bin.
-    :param icc: (n, 11); ``episode_cv`` (n,).
+    :param coherent: S of the rows.
+    :param icc: (n, 11) the fleet's correlations.
+    :param episode_cv: (n,) the fleet's coefficient of variation of durations.
     """
     events, n_trials = recent.rates[:, 0], recent.rates[:, 1]
     n_traces = n_trials[:, _RATE["d_identity"]]
@@ -313,7 +319,7 @@ def _limits(
     residuals, trace, squared_trace = variation(recent, baseline)
     effects = design_effects(_columns(residuals, slice(None, -len(METRICS))), icc[:, : -len(METRICS)])
 
-    # Rates: bad events, effective trials.
+    # Rates of bad events, with their effective number of trials.
     is_replayed: Booleans = np.full(len(n_traces), parameters.replay_enabled) & (
         n_trials[:, _RATE["i_replay"]] >= parameters.replay_min_sample
     )
@@ -346,7 +352,7 @@ def _limits(
     delta = drifted.mean
 
     def at(level: Level) -> tuple[_ComponentLimits, list[Loss]]:
-        """Limits of the components at a level, and the losses of each factor's."""
+        """Return the bounds of the components at a level, and the losses of each factor's components."""
         limits = _ComponentLimits(
             _held(wilson(bad, trials / effects[:, :n_rates], level, bad <= 0, bad >= 1), bad, unmeasured),
             calibration_limits(recent.judged, confidence, recent.successes, effects[:, n_rates], level),
@@ -370,7 +376,7 @@ def _limits(
         parameters,
     )
 
-    # Points, as published.
+    # Published values.
     good = 1 - bad
 
     def factors(rows: Rows) -> Floats:
@@ -403,7 +409,7 @@ def _limits(
     capacity, capacity_quiet = product(factor), product(factors(quiet))
     capacity_steady = capacity_quiet * np.exp(-steady.lost.worse)
 
-    # Limits.
+    # Confidence bounds of factors and score.
     best_r = sigmoid(1.0, parameters.norm_k, parameters.norm_x0)
     worst_r = sigmoid(0.0, parameters.norm_k, parameters.norm_x0)
 
@@ -445,7 +451,7 @@ def _limits(
     ]
     drivers = driver(parts, scales)
 
-    # Components, in their own units; the order of rates' limits turns where the published value is the good share.
+    # Components in their own units. Where the published value is the share of good events, the bounds change sides.
     lower, upper = published.rates
     gap = published.gap
     misled = gap.centre + WORSE_SIDE_OF_ECE * (gap.upper - gap.centre)
@@ -511,23 +517,23 @@ def _columns(residuals: Residuals, columns: slice) -> Residuals:
 
 
 def _deferral_limits(quality: Floats, n: Integers, level: Level) -> Limits:
-    """Limits of what n judged deferrals lost."""
+    """Return Wilson bounds of 1 − quality, for n judged deferrals, without a design effect."""
     lost, judged = 1 - quality, n.astype(np.float64)
     return _held(wilson(lost, judged, level, lost <= 0, lost >= 1), lost, judged <= 0)
 
 
 def _held(limits: Limits, value: Floats, unmeasured: Booleans) -> Limits:
-    """Limits, which are the value where that is unmeasured and so carries no width."""
+    """Return the bounds; where a component is unmeasured, both are its value, so that it does not widen an interval."""
     return Limits(np.where(unmeasured, value, limits.lower), np.where(unmeasured, value, limits.upper))
 
 
 def _kept(limits: Limits, rate: str) -> Limits:
-    """Limits of the good share of a rate, (n,)."""
+    """Return the bounds of the share of good events, (n,)."""
     return Limits(1 - limits.upper[:, _RATE[rate]], 1 - limits.lower[:, _RATE[rate]])
 
 
 def _losses(bad: Floats, limits: _ComponentLimits, rows: Rows, parameters: Parameters) -> list[Loss]:
-    """Losses of each factor's components, in the order of ``FACTORS``."""
+    """Return the losses of each factor's components, in the order of ``FACTORS``."""
 
     def kept(rate: str) -> tuple[Floats, Floats, Floats, Floats]:
         value = 1 - bad[:, _RATE[rate]]
@@ -551,12 +557,20 @@ def _losses(bad: Floats, limits: _ComponentLimits, rows: Rows, parameters: Param
 
 
 def _retained(*components: tuple[Floats, Floats, Floats, Floats]) -> Loss:
-    """Losses of components that multiply a factor: centre, centre of the better side, and limits, (n,) each."""
+    """Return the losses of components that are multiplied into a factor.
+
+    :param components: for each component the centre, the centre of the better side, and the lower and upper bound of
+        its value, (n,) each.
+    """
     return retention_loss(*(np.stack(values, axis=-1) for values in zip(*components, strict=True)))
 
 
 def _resilience_loss(drifted: TwoCentred, recovery: Limits, rows: Rows, parameters: Parameters) -> Loss:
-    """Losses of R's two components, one at a time at its limit; R's own centre is in the first one only."""
+    """Return the losses of R's two components, drift and time to recovery.
+
+    Each component is set to its bound while the other stays at its value. The loss at the centre counts in the first
+    one only.
+    """
 
     def loss_of_r(delta: Floats, hours: Floats) -> Floats:
         x = (1 - delta) / (1 + hours / parameters.mttr_scale_hours) * (1 - rows.rho_regression)
@@ -575,7 +589,7 @@ def _resilience_loss(drifted: TwoCentred, recovery: Limits, rows: Rows, paramete
 
 
 def _bounded(combined: Combined, most: Floats) -> Combined:
-    """R's loss on the worse side, no more than that of norm(0)."""
+    """Return R's loss with a worse bound of at most the loss of norm(0)."""
     return combined._replace(
         worse_distance=np.minimum(combined.worse_distance, np.maximum(most - combined.worse, 0))
     )

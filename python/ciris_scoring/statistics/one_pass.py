@@ -1,7 +1,7 @@
-"""The pass that the Python model ``int_windows`` makes: every number of every scored window, from its agents' periods.
+"""Compute the rows of the Python model ``int_windows`` from the periods of their agents.
 
-A block is gone through twice, batch by batch of agents. The first pass adds up the fleet's sums, because the limits of
-each agent depend on the fleet's correlations; the second computes the rows.
+Each block is processed in two passes over batches of agents. The first pass computes the fleet's sums, because every
+agent's confidence bounds depend on the correlations in the fleet. The second pass computes the rows.
 """
 
 from collections.abc import Mapping, Sequence
@@ -57,10 +57,10 @@ from ciris_scoring.statistics.writing import (
 def compute_windows(connection: Any, inputs: Mapping[str, str]) -> str:
     """Compute the rows of ``int_windows`` that the run rewrites.
 
-    :param connection: dbt's own, inside the materialization's transaction.
+    :param connection: dbt's connection, inside the transaction of the materialization.
     :param inputs: relations by the fields of :class:`Relations`.
-    :returns: the query of the computed rows.
-    :raises StepError: the inputs do not keep the contract.
+    :returns: the query that selects the computed rows.
+    :raises StepError: a parameter is missing, or a sum is null or has the wrong length.
     """
     session = Session(connection)
     relations = Relations(**{name: sql.SQL(relation) for name, relation in inputs.items()})
@@ -68,7 +68,7 @@ def compute_windows(connection: Any, inputs: Mapping[str, str]) -> str:
         session, relations.scoring_parameters, relations.scoring_windows, relations.scoring_run
     )
     create_tables(session)
-    # The planner takes agents and periods for independent, and a nested loop for cheap.
+    # The planner assumes that agents and periods are independent, and underestimates nested loops.
     session.execute("set local jit = off; set local enable_nestloop = off")
     for block in list(blocks(session, relations.agent_periods, setting)):
         agents = agents_of_block(session, relations, setting, block)
@@ -80,7 +80,6 @@ def compute_windows(connection: Any, inputs: Mapping[str, str]) -> str:
 def _compute_block(
     session: Session, relations: Relations, setting: Setting, block: Block, all_agents: Sequence[str]
 ) -> None:
-    """Compute a block's rows in two passes over its agents."""
     n_agents = len(all_agents)
     deferrals = read_deferrals(session, relations, setting, block, all_agents)
     episodes = read_episodes(session, relations, setting, block, all_agents)
@@ -113,7 +112,7 @@ def _compute_block(
 
 
 def _of_agents(events: Deferrals | FragileEpisodes, agents: range) -> list[Integers]:
-    """Events of some agents, whose numbers then count from the first of them."""
+    """Return the fields of some agents' events, with agents renumbered from 0."""
     mine = (events.agent >= agents.start) & (events.agent < agents.stop)
     agent, *others = (values[mine] for values in events)
     return [agent - agents.start, *others]
@@ -127,7 +126,6 @@ def _compute_rows(
     fleet: FleetValues,
     setting: Setting,
 ) -> Columns:
-    """Compute the rows of some agents, by column."""
     parameters, windows, places = setting.parameters, setting.windows, chunk.places
     columns = window_columns(
         *(chunk.sums, chunk.counts, deferrals, episodes, places, windows),
@@ -166,7 +164,6 @@ def _compute_rows(
 
 
 def _rows(places: Places, columns: Columns, made: Components) -> Rows:
-    """Rows with the components that their limits are made from."""
     return Rows(
         *places,
         mttr_hours=made.mttr_hours,
@@ -182,7 +179,6 @@ def _rows(places: Places, columns: Columns, made: Components) -> Rows:
 
 
 def _components(made: Components, limits: Intervals) -> LossComponents:
-    """Components as they are published."""
     of_intervals: dict[str, Floats] = {
         name: limits.component[:, COMPONENTS.index(name)]
         for name in ("d_identity", "k_contradiction", "u_unsafe", "delta_drift")

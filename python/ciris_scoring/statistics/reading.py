@@ -1,4 +1,4 @@
-"""The one reader of ``int_windows``: the agents of a block with their periods, deferrals and fragile episodes."""
+"""Read the input of ``int_windows``: agents with their periods, deferrals and fragile episodes."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
@@ -28,11 +28,11 @@ from ciris_scoring.statistics.windows import (
 )
 
 READ_AGENT_PERIODS = 120_000
-"""Agents times periods that are read at a time, some 350 MB with what reading takes: few, because the rows of an agent
-lie scattered over its tables, so that every query reads most of their pages."""
+"""Agents × periods that are read at a time, about 350 MB at the peak. Reading fewer would cost more: the rows of an
+agent are scattered over the table, so that every query reads most of its pages."""
 
 KEPT_BYTES = 250_000_000
-"""Bytes of a block's sums that are kept between its two passes: 10,000 agents of 67 days take about 170 MB."""
+"""Bytes of sums that are kept between the two passes over a block. 10,000 agents with 67 days take about 170 MB."""
 
 COUNT, REAL = Numbers("int4"), Numbers("float8")
 
@@ -81,7 +81,7 @@ COUNT_COLUMNS = {
     ),
     **dict.fromkeys(ARRAYS, Numbers("int4", len(FIELDS))),
 }
-"""Columns of ``int_agent_periods`` of which only the sums over windows are needed."""
+"""Columns of ``int_agent_periods`` that are only summed over windows."""
 
 
 NEWEST_FIRST = (
@@ -89,18 +89,20 @@ NEWEST_FIRST = (
     ("audit_sequence_number", "desc nulls first"),
     ("trace_id", 'collate "C" desc nulls first'),
 )
-"""Reverse order of an agent's traces (scoring.md §2), before the key that settles complete ties, for ``order by``."""
+"""Columns and directions for ``order by`` that put an agent's newest trace first (scoring.md §2). Complete ties are
+decided by the table's key."""
 
 
 NUMBERED_AGENTS = sql.SQL("""(
             select numbered.agent_id_hash, numbered.number - 1 as agent_number
             from unnest(%(agents)s::text[]) with ordinality as numbered (agent_id_hash, number)
         ) as agents""")
-"""Agents of a list with their numbers, from 0. A temporary table would be invisible to the workers of a cluster."""
+"""Subquery of the agents in the parameter ``agents`` with their numbers, from 0. A temporary table would not be visible
+to the workers of a cluster."""
 
 
 class Relations(NamedTuple):
-    """Relations of the models that the windows are made from, as dbt quotes them."""
+    """Relations of the models that are read, as dbt quotes them."""
 
     scoring_run: sql.SQL
     scoring_parameters: sql.SQL
@@ -113,15 +115,15 @@ class Relations(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """Some agents of a block."""
+    """Sums and scored rows of some agents of a block."""
 
     sums: PeriodSums
     counts: Mapping[str, Integers]
-    """(agents, periods, ...) by the names of ``COUNT_COLUMNS``."""
+    """Arrays (agents, periods, ...) by the names of ``COUNT_COLUMNS``."""
     places: Places
 
     def of_agents(self, first: int, size: int) -> "Batch":
-        """Return so many of the agents; their sums are views of the batch's."""
+        """Return ``size`` agents from number ``first`` on; their sums are views of this batch."""
         chosen = (self.places.agent >= first) & (self.places.agent < first + size)
         places = Places._make(values[chosen] for values in self.places)
         return Batch(
@@ -132,7 +134,7 @@ class Batch(NamedTuple):
 
 
 def agents_of_block(session: Session, relations: Relations, setting: Setting, block: Block) -> list[str]:
-    """Return the agents that have a row in a block, in bytewise order; their numbers are their places in the list."""
+    """Return the agents that have a row in a block, ordered bytewise. An agent's number is its position in the list."""
     longest = timedelta(days=max(window.window_days for window in setting.windows))
     query = sql.SQL("""
         select agent_id_hash
@@ -151,9 +153,10 @@ def agents_per_read(n_periods: int) -> int:
 
 
 class BatchReader:
-    """Reads agents of a block by their numbers.
+    """Reader of a block's agents by their numbers.
 
-    A block is gone through twice: batches are kept as far as ``KEPT_BYTES`` go, counts in few bytes.
+    The statistics read every batch twice. Batches are kept in memory, with counts in the narrowest integer type, until
+    ``KEPT_BYTES`` are used; the others are read again.
     """
 
     def __init__(
@@ -171,7 +174,7 @@ class BatchReader:
         self._room = KEPT_BYTES
 
     def read(self, agents: range) -> Batch:
-        """Return sums and rows of these agents."""
+        """Return the sums and the scored rows of these agents."""
         if agents in self._kept:
             kept = self._kept[agents]
             return kept._replace(
@@ -192,7 +195,6 @@ class BatchReader:
         return Batch(sums, counts, places)
 
     def _sums(self, agents: range) -> tuple[PeriodSums, dict[str, Integers]]:
-        """Sums of a batch's periods, and counters of which only windows are needed."""
         block, shape = self._block, (len(agents), self._block.n_periods(self._setting))
         read = self._agents[agents.start : agents.stop]
         parameters = {
@@ -209,7 +211,6 @@ class BatchReader:
         agent, period = found.pop("agent"), found.pop("period")
 
         def spread(values: NDArray[Any]) -> NDArray[Any]:
-            """From rows of periods to an array of agents and periods, 0 where there is no row."""
             array = np.zeros(shape + values.shape[1:], dtype=values.dtype)
             array[agent, period] = values
             return array
@@ -226,17 +227,16 @@ class BatchReader:
 
 
 def _narrowed(values: NDArray[Any]) -> NDArray[Any]:
-    """Counts as unsigned integers of as few bytes as the largest takes; real numbers as they are."""
+    """Return counts in the narrowest unsigned type that holds the largest of them; real numbers unchanged."""
     return values.astype(np.min_scalar_type(values.max(initial=0))) if values.dtype == np.int64 else values
 
 
 def _widened(values: NDArray[Any]) -> NDArray[Any]:
-    """What ``_narrowed`` was made from."""
     return values.astype(np.int64) if values.dtype.kind == "u" else values
 
 
 def _recoveries(episodes: FragileEpisodes, agents: range, shape: tuple[int, int]) -> dict[str, NDArray[Any]]:
-    """Episodes that ended in each period of these agents, with sums of the logarithms of their durations."""
+    """Return the episodes that ended in each period of these agents, with sums of the logarithms of their durations."""
     mine = (episodes.agent >= agents.start) & (episodes.agent < agents.stop)
     mine &= (episodes.recovered >= 0) & (episodes.recovered < shape[1])
     at = (episodes.agent[mine] - agents.start, episodes.recovered[mine])
@@ -255,7 +255,7 @@ def _recoveries(episodes: FragileEpisodes, agents: range, shape: tuple[int, int]
 
 
 def _sums_query(agent_periods: sql.SQL) -> sql.Composed:
-    """Query for the sums of a batch; the table is read by an index on agents or on times."""
+    """Return the query for the sums of a batch; PostgreSQL can use an index on agents or on times."""
     columns = {**SUM_COLUMNS, **COUNT_COLUMNS}
     return sql.SQL("""
         select
@@ -282,10 +282,10 @@ def _sums_query(agent_periods: sql.SQL) -> sql.Composed:
 def read_deferrals(
     session: Session, relations: Relations, setting: Setting, block: Block, agents: Sequence[str]
 ) -> Deferrals:
-    """Read the deferrals that count at some as-of of a block (scoring.md §6), by agents' numbers.
+    """Read the deferrals of a block's agents that some as-of of the block counts (scoring.md §6).
 
-    An outcome counts from when it was known. It is not known yet if that is at or after the run's as-of, and known from
-    the start if it is dated before its deferral.
+    An outcome counts from the time at which it was known. An outcome known only at or after the run's as-of is not
+    known yet. An outcome dated before its deferral is known from the start.
     """
     baseline = max(window.baseline_days for window in setting.windows)
     query = sql.SQL("""
@@ -320,10 +320,10 @@ def read_deferrals(
 def read_episodes(
     session: Session, relations: Relations, setting: Setting, block: Block, agents: Sequence[str]
 ) -> FragileEpisodes:
-    """Read the fragile episodes that count at some as-of of a block (scoring.md §5), by agents' numbers.
+    """Read the fragile episodes of a block's agents that some as-of of the block counts (scoring.md §5).
 
-    These are the episodes that ended before the run's as-of, and the one that is open at it. Later events are not read:
-    a backfill judges the traces after its as-of last.
+    These are the episodes that ended before the run's as-of, and the one that is open at it. Later events are not read,
+    because a backfill checks the traces after its as-of later.
     """
     longest = max(window.window_days for window in setting.windows)
     query = sql.SQL("""
@@ -384,12 +384,15 @@ def read_episodes(
 
 
 def _microseconds(moment: str) -> sql.SQL:
-    """SQL for a time in microseconds since a block's arrays begin."""
+    """Return SQL for a time in microseconds since the first period of a block's arrays."""
     return sql.SQL(f"(extract(epoch from {moment} - %(origin)s) * 1000000)")
 
 
 def _times(setting: Setting, block: Block, lookback_days: int) -> dict[str, Any]:
-    """Times of a block for a query; ``since`` lies the longest window and so many days before its first as-of."""
+    """Return the times of a block as query parameters.
+
+    :param lookback_days: ``since`` is this many days plus the longest window before the block's first as-of.
+    """
     longest = max(window.window_days for window in setting.windows)
     return {
         "origin": block.origin,
@@ -401,7 +404,10 @@ def _times(setting: Setting, block: Block, lookback_days: int) -> dict[str, Any]
 
 
 def _period(microseconds: Integers, setting: Setting) -> Integers:
-    """Periods that hold times in microseconds since the arrays begin; ``NEVER`` stays."""
+    """Return the index of the period of each time; ``NEVER`` stays ``NEVER``.
+
+    :param microseconds: times since the first period of the arrays.
+    """
     length = setting.period // timedelta(microseconds=1)
     return np.where(microseconds < NEVER, microseconds // length, NEVER)
 
@@ -409,9 +415,9 @@ def _period(microseconds: Integers, setting: Setting) -> Integers:
 def read_scored(
     session: Session, relations: Relations, setting: Setting, block: Block, agents: Sequence[str]
 ) -> Scored:
-    """Scores of a batch's traces, of all periods that a window of the block holds.
+    """Read the scores of a batch's traces, for all periods that a window of the block contains.
 
-    A period's scores come as PostgreSQL sends an array: a head of 20 bytes, then 4 of length before each number.
+    PostgreSQL sends an array as a header of 20 bytes, and 4 bytes of length before each number.
     """
     query = sql.SQL("""
         select
@@ -441,6 +447,6 @@ def read_scored(
 
 
 def batches(batch: Batch, size: int) -> Iterator[tuple[int, Batch]]:
-    """Cut a batch into parts of so many agents, each with the number of its first agent."""
+    """Divide a batch into parts of ``size`` agents, and yield each with the number of its first agent."""
     for first in range(0, len(batch.sums.n_traces), size):
         yield first, batch.of_agents(first, size)

@@ -1,13 +1,13 @@
-"""How much days differ: residual sums of squares of daily counts, beside what chance alone would give.
+"""Variation between days: residual sums of squares of daily counts, and what chance alone would give.
 
-For a part of the memory (the window, or the baseline) with days d, n_d traces of which y_d are events, N = Σ n_d and
-p = Σ y_d / N, the residual sum of squares is Σ (y_d − n_d p)² = Σ y² − 2p Σ yn + p² Σ n². Were all traces independent,
-its expectation would be p(1 − p) Σ n_d (1 − n_d/N); a correlation ρ of the traces of a day adds about
-ρ · p(1 − p) Σ n_d(n_d − 1)(1 − 1/days). Everything is a sum over days, so it rolls. Both parts are taken around their
-own mean and added up.
+Take a window or a baseline with days d, on which y_d of n_d traces are events, N = Σ n_d and p = Σ y_d / N. The
+residual sum of squares is Σ (y_d − n_d p)² = Σ y² − 2p Σ yn + p² Σ n². With independent traces its expectation is p(1 −
+p) Σ n_d (1 − n_d/N). A correlation ρ of the traces of a day adds about ρ · p(1 − p) Σ n_d(n_d − 1)(1 − 1/days). All of
+these are sums over days, so they can be computed from running totals. Window and baseline are each taken around their
+own mean, and added.
 
-Rates have one such count a day; calibration has its successes, expected bin by bin; a histogram has ten counts, whose
-residuals make a 10 × 10 matrix.
+A rate has one such count per day. Calibration has one, the successes, with an expectation per bin. A histogram has ten,
+whose residuals form a 10 × 10 matrix.
 """
 
 from typing import NamedTuple
@@ -22,39 +22,43 @@ from ciris_scoring.statistics.resilience import N_BINS
 from ciris_scoring.statistics.rolling import day_sums, running_totals
 
 RATES = tuple(one.component for one in COMPONENT_ROWS if one.is_rate)
-"""The components that are rates, in the order of the arrays; events are what lowers the score."""
+"""The components that are rates, in the order of the arrays. Events are those that lower the score."""
 
 EFFECTS = (*RATES, "ece", *(f"delta_{metric}" for metric in METRICS))
-"""Everything that has a design effect: the rates, calibration, and the histograms of the three metrics."""
+"""The quantities that have a design effect: the rates, calibration, and the histograms of the three metrics."""
 
 FIELDS_PER_TRACE = len(REQUIRED_FIELDS)
+"""Fields that coverage counts in each trace."""
 
 PAIR_ROWS, PAIR_COLUMNS = np.triu_indices(N_BINS)
-"""The 55 pairs of bins of a symmetric 10 × 10 matrix, in the order in which its products are stored."""
+"""Rows and columns of the 55 pairs of bins of a symmetric 10 × 10 matrix, in the order in which its products are
+stored."""
 
 PAIR_WEIGHTS: Floats = np.where(PAIR_ROWS == PAIR_COLUMNS, 1.0, 2.0)
+"""How often each pair occurs in the matrix."""
 DIAGONAL: NDArray[np.intp] = np.flatnonzero(PAIR_ROWS == PAIR_COLUMNS)
+"""Positions of the diagonal among the pairs."""
 
 
 class Residuals(NamedTuple):
-    """How much days differ, of n rows and q quantities; every array is (n, q), 0 without information."""
+    """Variation between days, of n rows and q quantities; every array is (n, q), 0 without information."""
 
     observed: Floats
     """Residual sum of squares."""
     expected: Floats
-    """Its expectation with independent traces; in a histogram times (bins used − 1)."""
+    """Its expectation with independent traces; for a histogram, times (bins used − 1)."""
     clustering: Floats
-    """What a correlation of 1 between the traces of a day would add to it."""
+    """Amount that a correlation of 1 between the traces of a day would add."""
     degrees: Floats
-    """Days less means, over the parts in which both outcomes occur."""
+    """Degrees of freedom: days less means, of window and baseline where both outcomes occur."""
     mean_per_day: Floats
-    """Σ n_d² / Σ n_d in the window: among how many traces a trace shares its day, itself included."""
+    """Σ n_d² / Σ n_d in the window: mean number of traces on the day of a trace, itself included."""
 
 
 def ratio(
     numerator: Floats | Integers, denominator: Floats | Integers, otherwise: Floats | float = 0.0
 ) -> Floats:
-    """Quotient, and something else where the denominator is 0."""
+    """Return the quotient; ``otherwise`` where the denominator is 0."""
     shape = np.broadcast(numerator, denominator).shape
     result = np.array(np.broadcast_to(otherwise, shape), dtype=np.float64)
     return np.divide(numerator, denominator, out=result, where=denominator > 0)
@@ -64,41 +68,44 @@ def ratio(
 
 
 class DaySums(NamedTuple):
-    """Sums over the days of a window or a baseline, of n rows; what is summed is listed in ``day_totals``."""
+    """Sums over the days of a window or a baseline, of n rows. :func:`day_totals` defines the quantities."""
 
     rates: Floats
-    """(n, 6, 7)."""
+    """(n, 6, 7): y, n, y², yn, n² and days with trials, of each rate."""
     calibration: Floats
-    """(n, 87)."""
+    """(n, 87): 10 bins each of judged traces, of successes, and of successes of the day · judged traces; 55 products of
+    judged traces of two bins; squared successes of the day; days with trials."""
     histograms: Floats
-    """(n, 3, 77)."""
+    """(n, 3, 77): 10 bins each of counts h and of n · h; 55 products of counts of two bins; n²; days with values."""
 
     @property
     def judged(self) -> Floats:
-        """(n, 10) judged traces by bin."""
+        """(n, 10) judged traces by bin of confidence."""
         return self.calibration[:, :N_BINS]
 
     @property
     def successes(self) -> Floats:
-        """(n, 10) those of them that succeeded."""
+        """(n, 10) successes among the judged traces, by bin of confidence."""
         return self.calibration[:, N_BINS : 2 * N_BINS]
 
     @property
     def histogram(self) -> Floats:
-        """(n, 3, 10), in the order of ``METRICS``."""
+        """(n, 3, 10) counts by bin, in the order of ``METRICS``."""
         return self.histograms[..., :N_BINS]
 
 
 class DayTotals(NamedTuple):
-    """Running totals, day by day, of everything that a window is made of and that its days may differ in."""
+    """Running totals, in steps of a day, of the quantities of :class:`DaySums`."""
 
     totals: Integers
-    """(agents, periods + 1, 360), as from :func:`running_totals`."""
+    """(agents, periods + 1, 360), as returned by :func:`running_totals`."""
 
     def between(self, agent: Integers, start: Integers, end: Integers) -> DaySums:
-        """Sums over the days in [start, end), which are a whole number of days apart.
+        """Return sums over the days in [start, end), which must be a whole number of days apart.
 
-        :param agent: (n,) indices; ``start`` and ``end`` are (n,) period ends, negative ones before all data.
+        :param agent: (n,) indices of agents.
+        :param start: (n,) period ends; negative ones lie before all data.
+        :param end: (n,) period ends, likewise.
         """
         until, before = (self.totals[agent, np.maximum(moment, 0)] for moment in (end, start))
         sums = (until - before).astype(np.float64)
@@ -109,7 +116,7 @@ class DayTotals(NamedTuple):
 
 
 def day_totals(sums: PeriodSums, periods_per_day: int) -> DayTotals:
-    """Running totals of the counts of days, of their squares and products, and of days with trials."""
+    """Compute running totals of daily counts, of their squares and products, and of days with trials."""
     y, n = (day_sums(counts, periods_per_day) for counts in rate_counts(sums))
     judged = day_sums(sums.n_judged, periods_per_day)
     successes = day_sums(sums.n_successes, periods_per_day)
@@ -128,7 +135,7 @@ def day_totals(sums: PeriodSums, periods_per_day: int) -> DayTotals:
 
 
 def rate_counts(sums: PeriodSums) -> tuple[Integers, Integers]:
-    """Events and trials of each rate, (agents, periods, 7); a coverage event is a missing field."""
+    """Return events and trials of each rate, (agents, periods, 7). An event of coverage is a missing field."""
     signals = sums.n_signals_corroborated + sums.n_signals_uncorroborated
     coherent = sums.n_coherent_corroborated + sums.n_coherent_uncorroborated
     events = {
@@ -150,21 +157,23 @@ def rate_counts(sums: PeriodSums) -> tuple[Integers, Integers]:
 # --- From sums to residuals ----------------------------------------------------------------------------------------
 
 _EVENT_UNITS: Floats = np.array([1.0 / FIELDS_PER_TRACE if rate == "i_coverage" else 1.0 for rate in RATES])
+"""Traces per event of each rate: a missing field is a tenth of a trace."""
 
 
 class Variation(NamedTuple):
-    """How days of n rows differ."""
+    """Variation between days of n rows."""
 
     residuals: Residuals
     """(n, 11), in the order of ``EFFECTS``."""
     trace: Floats
-    """(n, 3) tr V of the design-effect matrix V of each metric's histogram, the mean of window and baseline."""
+    """(n, 3) tr V of the design-effect matrix V of each metric's histogram, the weighted mean of window and
+    baseline."""
     squared_trace: Floats
     """(n, 3) tr V²."""
 
 
 def variation(window: DaySums, baseline: DaySums) -> Variation:
-    """How the days of a window differ, and those of its baseline, each around their own mean."""
+    """Compute the variation between days, of window and baseline together, each around its own mean."""
     (own, matrix, size), (earlier, earlier_matrix, earlier_size) = map(_of_part, (window, baseline))
     together = Residuals(*map(np.add, own, earlier))._replace(mean_per_day=own.mean_per_day)
     v = ratio(matrix + earlier_matrix, (size + earlier_size)[..., None])
@@ -172,7 +181,7 @@ def variation(window: DaySums, baseline: DaySums) -> Variation:
 
 
 def _of_part(sums: DaySums) -> tuple[Residuals, Floats, Floats]:
-    """Residuals of a part (n, 11), and matrices and their units as in ``_histogram_residuals``."""
+    """Return the residuals of a window or a baseline (n, 11), and matrix and unit as in ``_histogram_residuals``."""
     histograms, matrix, size = _histogram_residuals(sums.histograms)
     parts = (_rate_residuals(sums.rates), _calibration_residuals(sums.calibration), histograms)
     return Residuals(*(np.concatenate(arrays, axis=-1) for arrays in zip(*parts, strict=True))), matrix, size
@@ -194,7 +203,7 @@ def _rate_residuals(sums: Floats) -> Residuals:
 
 
 def _calibration_residuals(sums: Floats) -> Residuals:
-    """Residuals of daily successes over all bins, around each day's expectation Σ_b n_bd p_b."""
+    """Return the residuals of daily successes over all bins, around each day's expectation Σ_b n_bd p_b."""
     n, y, yn, nn, yy, days = np.split(sums, [10, 20, 30, 85, 86], axis=-1)
     rate = ratio(y, n)
     variance = rate * (1 - rate)
@@ -219,10 +228,10 @@ def _calibration_residuals(sums: Floats) -> Residuals:
 
 
 def _histogram_residuals(sums: Floats) -> tuple[Residuals, Floats, Floats]:
-    """Residuals (n, 3), the residual matrix in units of multinomial variance (n, 3, 55), and that unit's size (n, 3).
+    """Return the residuals (n, 3), the residual matrix (n, 3, 55), and its unit (n, 3).
 
-    The matrix is Σ_d e_d e_dᵀ with e_d = h_d − n_d p, divided by √(p_b p_c); independent traces give it the
-    expectation (I − √p √pᵀ) · Σ n_d (1 − n_d/N).
+    The matrix is Σ_d e_d e_dᵀ with e_d = h_d − n_d p, divided by √(p_b p_c). With independent traces its expectation is
+    (I − √p √pᵀ) times the unit Σ n_d (1 − n_d/N).
     """
     h, nh, hh, nn, days = np.split(sums, [10, 20, 75, 76], axis=-1)
     n = np.sum(h, axis=-1, keepdims=True)

@@ -1,7 +1,7 @@
 """Resilience R: drift between two windows, and the score (scoring.md §5).
 
-A histogram is an array of counts whose last axis is the 10 bins on [0, 1]; natural logarithm, so divergences are in
-nats.
+A histogram is an array of counts whose last axis is the 10 bins on [0, 1]. Logarithms are natural, so divergences are
+in nats.
 """
 
 from typing import NamedTuple
@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 from ciris_scoring.statistics.inputs import Floats, Integers
 
 N_BINS = 10
+"""Bins of a histogram of scores on [0, 1], and of confidence in ECE (scoring.md §5 and §6)."""
 
 
 class Drift(NamedTuple):
@@ -33,25 +34,26 @@ class Smoothed(NamedTuple):
 
     @property
     def quotient(self) -> Floats:
-        """Recent over baseline; 1 in a bin that neither window uses."""
+        """Probability in the window over that in the baseline; 1 in a bin that neither uses."""
         used = self.baseline > 0
         return np.divide(self.recent, self.baseline, out=np.ones_like(self.recent), where=used)
 
     @property
     def kl_divergence(self) -> Floats:
-        """Kullback-Leibler divergence ``Σ p ln(p / q)`` in nats: (...), 0 or more, up to rounding."""
+        """Kullback-Leibler divergence ``Σ p ln(p / q)`` in nats: (...), 0 or more, up to rounding (scoring.md §5)."""
         divergence: Floats = np.sum(self.recent * np.log(self.quotient), axis=-1)
         return divergence
 
 
 def smoothed(recent: Floats, baseline: Floats, pseudo_count: float) -> Smoothed:
-    """Return the probabilities ``(count + κ π) / (n + κ)``: κ = 10 α pseudo-counts, shared out by π.
+    """Return the probabilities ``(count + κ π) / (n + κ)`` with κ = 10 α pseudo-counts (scoring.md §5).
 
-    π is the distribution of both windows together. Windows of equal distribution therefore have equal probabilities,
+    π is the pooled distribution of both windows. Windows with equal distributions therefore have equal probabilities,
     whatever their sizes.
 
-    :param recent: (..., 10) counts; ``baseline`` likewise.
-    :param pseudo_count: α > 0; with 0 a bin that one window does not use would make the divergence infinite.
+    :param recent: (..., 10) counts in the window.
+    :param baseline: (..., 10) counts in the baseline.
+    :param pseudo_count: α > 0; with 0, a bin that only one window uses would make the divergence infinite.
     """
     kappa = N_BINS * pseudo_count
     together = recent + baseline
@@ -65,20 +67,20 @@ def smoothed(recent: Floats, baseline: Floats, pseudo_count: float) -> Smoothed:
 
 
 def drift(recent: Floats, baseline: Floats, pseudo_count: float, min_sample: int) -> Drift:
-    """δ_drift: the mean drift of the measurable metrics, ``1 − exp(−KL')`` each.
+    """Compute δ_drift: the mean drift of the measurable metrics, ``1 − exp(−KL')`` each (scoring.md §5).
 
-    KL' is the divergence less what sampling alone adds: ``max(0, KL − (m − 1)/2 · (1/n_r + 1/n_b))``, with n_r and
-    n_b the counts' sums, and m the number of bins that either of the two uses.
+    KL' is the divergence less its bias by sampling: ``max(0, KL − (m − 1)/2 · (1/n_r + 1/n_b))``. n_r and n_b are the
+    sums of the counts, and m is the number of bins that either window uses.
 
     :param recent: (n, 3, 10) counts in the scoring window.
     :param baseline: (n, 3, 10) counts in the baseline window.
     :param pseudo_count: α of :func:`smoothed`.
-    :param min_sample: a metric is measurable with this many values in each window, 1 or more.
+    :param min_sample: number of values in each window, 1 or more, from which a metric is measurable.
     """
     kl = smoothed(recent, baseline, pseudo_count).kl_divergence
     bins_used = np.count_nonzero(recent + baseline, axis=-1)
     n_recent, n_baseline = recent.sum(axis=-1), baseline.sum(axis=-1)
-    with np.errstate(divide="ignore", invalid="ignore"):  # of an empty histogram, which is not measurable
+    with np.errstate(divide="ignore", invalid="ignore"):  # an empty histogram is not measurable
         bias = (bins_used - 1) / 2 * (1 / n_recent + 1 / n_baseline)
         corrected = np.maximum(0.0, kl - bias)
     measurable = np.minimum(n_recent, n_baseline) >= min_sample
@@ -89,7 +91,7 @@ def drift(recent: Floats, baseline: Floats, pseudo_count: float, min_sample: int
 
 
 def sigmoid(x: ArrayLike, k: float, x0: float) -> Floats:
-    """The specification's ``norm(x) = 1 / (1 + exp(−k (x − x₀)))``, element by element, in (0, 1)."""
+    """Return the specification's ``norm(x) = 1 / (1 + exp(−k (x − x₀)))``, element by element, in (0, 1)."""
     return 1 / (1 + np.exp(-k * (np.asarray(x, dtype=np.float64) - x0)))
 
 
@@ -101,10 +103,10 @@ def resilience_score(
     k: float,
     x0: float,
 ) -> Floats:
-    """``R = norm((1 − δ_drift) · 1/(1 + MTTR/τ) · (1 − ρ_regression))``.
+    """Compute ``R = norm((1 − δ_drift) · 1/(1 + MTTR/τ) · (1 − ρ_regression))`` (scoring.md §5).
 
     :param delta_drift: (n,) in [0, 1], 0 where unmeasured.
-    :param mttr_hours: (n,) mean time to recovery, hours, 0 or more.
+    :param mttr_hours: (n,) mean time to recovery in hours, 0 or more.
     :param rho: (n,) share of recoveries that relapsed, in [0, 1].
     :param mttr_scale_hours: τ in hours, positive.
     :param k: steepness of :func:`sigmoid`.

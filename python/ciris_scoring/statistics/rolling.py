@@ -1,8 +1,8 @@
-"""Windows over periods: exact running totals for counts, and short sums in a fixed order for everything else.
+"""Sums over windows of periods.
 
-A window of counts is the difference of two running totals. Integers lose nothing in it, so a row's result is the
-same to the bit wherever the arrays begin. Sums of real numbers would lose digits, and would depend on where the total
-began; they are added up afresh per window, by doubling, in about log2(length) additions for all as-ofs together.
+A sum of counts is the difference of two running totals. Integers are exact, so a row's result does not depend on where
+the arrays begin. Running totals of real numbers would lose digits and would depend on where they begin. Sums of real
+numbers are therefore computed for each window separately, by doubling: about log2(length) additions of whole arrays.
 """
 
 import numpy as np
@@ -11,12 +11,13 @@ from ciris_scoring.statistics.inputs import Floats, Integers
 
 
 def day_sums(per_period: Integers, periods_per_day: int) -> Integers:
-    """Sums over the 24 hours that end at each period end.
+    """Compute sums over the 24 hours that end at each period end.
 
-    With hourly periods days are cut backwards from the as-of, so that a window always holds whole days.
+    Days are counted backwards from the as-of, so a window always contains whole days, also with hourly periods.
 
     :param per_period: (agents, periods, ...) counts.
-    :returns: (agents, periods + 1, ...); element t is the day before period end t, cut off at the arrays' beginning.
+    :returns: (agents, periods + 1, ...); element t is the day that ends at period end t. Periods before the arrays are
+        empty.
     """
     agents, periods, *inner = per_period.shape
     totals = np.zeros((agents, periods + 1, *inner), dtype=np.int64)
@@ -27,10 +28,10 @@ def day_sums(per_period: Integers, periods_per_day: int) -> Integers:
 
 
 def running_totals(per_day: Integers, periods_per_day: int) -> Integers:
-    """Running totals, day by day, of quantities of days.
+    """Compute running totals of quantities of days, in steps of a day.
 
-    :param per_day: (agents, periods + 1, q), as from :func:`day_sums`; element 0 is 0.
-    :returns: the same shape; element t is the sum over the days that end at t, t less a day, and so on.
+    :param per_day: (agents, periods + 1, q), as returned by :func:`day_sums`; element 0 is 0.
+    :returns: the same shape; element t is the sum over the days that end at t, t − 1 day, t − 2 days, and so on.
     """
     agents, ends, width = per_day.shape
     days = -(-ends // periods_per_day)
@@ -42,11 +43,11 @@ def running_totals(per_day: Integers, periods_per_day: int) -> Integers:
 
 
 def decayed_sum(per_period: Floats, length: int, keep: float = 1.0) -> Floats:
-    """Sums over the last ``length`` periods, each weighing ``keep`` times the one after it.
+    """Compute sums over the last ``length`` periods, with weights that decay by age.
 
     :param per_period: (agents, periods, ...) numbers.
-    :param keep: share of the weight that is left after a period; 1 for a plain sum.
-    :returns: (agents, periods + 1, ...); element t covers the periods [t − length, t) and depends on nothing else.
+    :param keep: factor by which the weight of a period falls with each later period; 1 for a plain sum.
+    :returns: (agents, periods + 1, ...); element t depends on the periods [t − length, t) only.
     """
     agents, periods, *inner = per_period.shape
     result = np.zeros((agents, periods + 1, *inner))

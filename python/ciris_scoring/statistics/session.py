@@ -1,4 +1,4 @@
-"""dbt's own session in the database, as a Python model uses it: statements, and COPY in binary."""
+"""The database session of dbt, as a Python model uses it: statements and binary COPY."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from io import BytesIO
@@ -12,16 +12,16 @@ Parameters = Mapping[str, Any] | Sequence[Any] | None
 
 
 class Session:
-    """A DB-API connection of dbt-postgres, inside the transaction of a model's materialization.
+    """Connection of dbt-postgres, inside the transaction of a model's materialization.
 
-    :param connection: the second argument of the model; its driver is dbt-postgres's, psycopg2.
+    :param connection: the second argument of the model, a DB-API connection of psycopg2.
     """
 
     def __init__(self, connection: Any):
         self._connection = connection
 
     def execute(self, query: sql.Composable | str, parameters: Parameters = None) -> None:
-        """Run a statement whose rows nobody reads."""
+        """Run a statement and ignore its rows."""
         with self._connection.cursor() as cursor:
             cursor.execute(_text(query), parameters)
 
@@ -33,14 +33,14 @@ class Session:
             return rows
 
     def copy_out(self, query: sql.Composable | str, parameters: Parameters = None) -> memoryview:
-        """Return the rows of a query as COPY in binary sends them."""
+        """Return the rows of a query in the binary format of COPY."""
         with self._connection.cursor() as cursor, BytesIO() as data:
             statement = cursor.mogrify(_text(query), parameters).decode()
             cursor.copy_expert(f"copy ({statement}) to stdout (format binary)", data)
             return memoryview(data.getvalue())
 
     def copy_in(self, table: str, columns: Iterable[str], data: bytes) -> None:
-        """Append rows, as COPY in binary takes them, to a temporary table."""
+        """Append rows in the binary format of COPY to a temporary table."""
         statement = sql.SQL("copy {} ({}) from stdin (format binary)").format(
             sql.Identifier("pg_temp", table), column_list(columns)
         )

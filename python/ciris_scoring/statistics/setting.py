@@ -1,4 +1,4 @@
-"""What limits are computed with, whatever the data."""
+"""Parameters, windows and times of a run."""
 
 import json
 from datetime import datetime, timedelta
@@ -13,32 +13,35 @@ from ciris_scoring.statistics.session import Session
 
 
 class Setting(NamedTuple):
-    """The parameters, windows and times of a run."""
+    """Parameters, windows and times of a run."""
 
     parameters: Parameters
     windows: tuple[Window, ...]
     period: timedelta
+    """Length of a scoring period: one day or one hour."""
     as_of: datetime
-    """The run's as-of, the last one that is scored."""
+    """As-of of the run, which is the last as-of that is scored."""
     cutoff: datetime | None
-    """As-ofs after it are scored; None for all."""
+    """The run scores the as-ofs after this time; None if it scores all of them."""
 
     @property
     def periods_per_day(self) -> int:
-        """1 or 24."""
+        """Periods per day: 1 or 24."""
         return timedelta(days=1) // self.period
 
     @property
     def longest_memory(self) -> timedelta:
-        """Time before an as-of that some row depends on."""
+        """Longest lookback horizon of any window."""
         return timedelta(days=max(window.memory_days for window in self.windows))
 
 
 def read_setting(session: Session, parameters: sql.SQL, windows: sql.SQL, run: sql.SQL) -> Setting:
     """Read the parameters, the windows, the length of a period and the as-ofs of this run.
 
-    :param parameters: relation of ``int_scoring_parameters``; then ``scoring_windows`` and ``int_scoring_run``.
-    :raises StepError: a parameter is missing or not what it should be.
+    :param parameters: relation of ``int_scoring_parameters``.
+    :param windows: relation of ``scoring_windows``.
+    :param run: relation of ``int_scoring_run``.
+    :raises StepError: a parameter is missing or is not JSON.
     """
     texts = dict(session.rows(sql.SQL("select parameter_name, parameter_value from {}").format(parameters)))
     values: dict[str, Any] = {}

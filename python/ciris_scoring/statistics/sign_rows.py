@@ -1,4 +1,4 @@
-"""What the Python model ``fct_record_signs`` calls: reads what red flags compare, and keeps those that are raised."""
+"""Read and write the rows of the Python model ``fct_record_signs``; :mod:`signs` decides which red flags are raised."""
 
 from collections.abc import Iterator, Mapping
 from datetime import datetime
@@ -14,7 +14,7 @@ from ciris_scoring.statistics.signs import FIELDS, Raised, raised_signs
 from ciris_scoring.statistics.windows import ARRAYS
 
 READ_ROWS = 100_000
-"""Rows that are read at a time, at least one as-of of all agents; some 100 MB."""
+"""Rows that are read at a time, about 100 MB; at least one as-of of all agents."""
 
 COUNT, REAL, FIELD_COUNTS = Numbers("int8"), Numbers("float8"), Numbers("int8", len(FIELDS))
 COLUMNS = {
@@ -33,8 +33,6 @@ COLUMNS = {
 
 
 class _Relations(NamedTuple):
-    """Relations that red flags are read from, as dbt quotes them."""
-
     windows: sql.SQL
     agents: sql.SQL
     agent_names: sql.SQL
@@ -44,10 +42,10 @@ class _Relations(NamedTuple):
 def record_signs(dbt: Any, connection: Any, inputs: Mapping[str, str]) -> str:
     """Compute the red flags of the rows that the run rewrites (certainty.md §5).
 
-    :param dbt: what dbt gives a Python model, with ``rewritten_range`` of replace_range.
-    :param connection: dbt's own, inside the materialization's transaction.
+    :param dbt: dbt's first argument of a Python model, with ``rewritten_range`` of the materialization replace_range.
+    :param connection: dbt's connection, inside the transaction of the materialization.
     :param inputs: relations by the fields of ``_Relations``.
-    :returns: the query of the raised red flags.
+    :returns: the query that selects the raised red flags.
     """
     session = Session(connection)
     relations = _Relations(**{name: sql.SQL(relation) for name, relation in inputs.items()})
@@ -58,13 +56,13 @@ def record_signs(dbt: Any, connection: Any, inputs: Mapping[str, str]) -> str:
             z float8, message text
         ) on commit drop
         """)
-    # The planner takes agent, as-of and window for independent, and a nested loop for cheap.
+    # The planner assumes that agent, as-of and window are independent, and underestimates nested loops.
     session.execute("set local jit = off; set local enable_nestloop = off")
     _find_successions(session, relations)
     for first, last in _blocks(session, relations, dbt.rewritten_range):
         _judge(session, relations, first, last)
         _add_new_identities(session)
-    # The key of the macro surrogate_key.
+    # The key is the one of the macro surrogate_key.
     return """
         select
             md5(concat_ws('|', coalesce(field, '-'), agent_id_hash, extract(epoch from as_of), window_days, sign))
@@ -78,7 +76,8 @@ def record_signs(dbt: Any, connection: Any, inputs: Mapping[str, str]) -> str:
 def _blocks(
     session: Session, relations: _Relations, rewritten_range: str
 ) -> Iterator[tuple[datetime, datetime]]:
-    """First and last as-of of rows that are read together; a fleet is never cut, since it has a median."""
+    """Yield the first and last as-of of rows that are read together. A fleet is never divided, because it has a
+    median."""
     as_ofs = session.rows(
         sql.SQL("select as_of, count(*) from {} where {} group by as_of order by as_of").format(
             relations.windows, sql.SQL(rewritten_range)
@@ -94,7 +93,7 @@ def _blocks(
 
 
 def _judge(session: Session, relations: _Relations, first: datetime, last: datetime) -> None:
-    """Put the signs of the as-ofs from first to last, both included, into ``ciris_signs``."""
+    """Insert the red flags of the as-ofs from ``first`` to ``last``, both included, into ``ciris_signs``."""
     session.execute(
         sql.SQL("""
         drop table if exists pg_temp.ciris_sign_rows;
@@ -131,10 +130,11 @@ def _judge(session: Session, relations: _Relations, first: datetime, last: datet
 
 
 def _find_successions(session: Session, relations: _Relations) -> None:
-    """Put the agents that began when another one of their name fell silent into ``ciris_successions``.
+    """Insert the agents that began after another agent of the same name fell silent into ``ciris_successions``.
 
-    Of several, the other one is that which fell silent last. A period in which it sent traces both before and after the
-    first trace is not a silence. silent_until: when it sent again; null until it does.
+    If several agents fell silent, the predecessor is the last of them. A period in which it sent traces both before and
+    after the new agent's first trace is not a silence. ``silent_until`` is the time at which it sent traces again; null
+    if it never did.
     """
     session.execute(
         sql.SQL("""
@@ -188,7 +188,7 @@ def _find_successions(session: Session, relations: _Relations) -> None:
 
 
 def _add_new_identities(session: Session) -> None:
-    """Put new_identity into ``ciris_signs``, in windows that hold the agent's first trace."""
+    """Insert the red flag ``new_identity`` into ``ciris_signs``, for windows that contain the agent's first trace."""
     message = FLAGS["new_identity"].sql_sentence(
         {
             "hours": "round(silences.hours::numeric, 1)",

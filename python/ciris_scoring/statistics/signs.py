@@ -1,7 +1,9 @@
-"""Red flags of selective reporting (certainty.md §5): x of n, against the agent's own or the fleet's share.
+"""Red flags of selective reporting (certainty.md §5): the share x of n is compared with the agent's own share or the
+fleet's.
 
-A baseline that is large enough is compared with. Else it is the fleet's median in the same window, and also where the
-baseline itself would raise the sign against that: a record may have been polished from its first day.
+The comparison is the agent's own baseline if that is large enough, else the fleet's median in the same window. The
+median is also taken where the baseline itself would raise the red flag against it, because a record may have been
+polished from its first day.
 """
 
 from collections.abc import Iterator, Mapping
@@ -22,58 +24,59 @@ FIELDS = (
     "csdma_plausibility_score",
     "conscience_passed",
 )
-"""Verdicts whose absence is a red flag, in the order of the arrays of int_windows."""
+"""Fields whose absence is a red flag, in the order of the arrays of ``int_windows`` (certainty.md §5)."""
 
 MEDIAN_WEIGHT = 4
-"""The median counts for so many times the window's own number: it rests on many agents."""
+"""Weight of the fleet's median: it counts as this many times the window's number of traces, because it summarises many
+agents (certainty.md §5)."""
 
 LEAST_EXPECTED = 0.005
-"""Share that is expected where the fleet's median is lower: what honest agents leave out by accident."""
+"""Share that honest agents leave out by accident; the expected share is at least this (certainty.md §5, "Chance")."""
 
 
 class Rule(NamedTuple):
-    """Thresholds of a red flag, as its file in ``kinds`` names them.
-
-    A share that nobody else has needs three traces to be no accident; a key may be replaced now and then; a fleet that
-    grows raises nothing, unless by trivial traces.
-    """
+    """Thresholds of a red flag, as its file in ``kinds/flags`` gives them. docs/signs.md says how often honest agents
+    raise each."""
 
     found: int = 1
-    """Least number of what is counted. Where no other threshold is given, no honest agent has one."""
+    """Smallest count. A red flag without another threshold is raised by this count alone, because no honest agent has
+    one."""
     share: float | None = None
-    """Least share."""
+    """Smallest share."""
     excess: float | None = None
-    """Least difference of the shares."""
+    """Smallest difference of the shares."""
     z: float | None = None
-    """Least number of standard errors of that difference."""
+    """Smallest difference of the shares in standard errors."""
     ratio: float | None = None
-    """Least logarithm of the ratio of traces per day."""
+    """Smallest natural logarithm of the ratio of traces per day."""
     chance: float | None = None
-    """Greatest probability that chance finds as many."""
+    """Largest probability that chance finds as many."""
     of_baseline: int = 30
-    """Least number of which a baseline consists."""
+    """Smallest number of traces or deferrals in a baseline that is compared."""
     baseline_days: float = -np.inf
-    """Least length of a baseline in days: traces per day of a baseline that has hardly begun say nothing."""
+    """Shortest baseline in days that is compared. Traces per day of a shorter one would say nothing."""
     of_median: int = 30
-    """The same as ``of_baseline``, of an agent in the fleet's median."""
+    """Smallest number of traces or deferrals of an agent that counts in the fleet's median."""
     days_to_judge: int | None = None
-    """Days that an authority has to judge a deferral before it counts as left open."""
+    """Days that an authority has to judge a deferral, before the deferral counts as unresolved."""
 
     @property
     def compares(self) -> bool:
-        """Whether it takes more than a count or a share to raise it."""
+        """Whether the red flag needs a comparison, and not only a count or a share."""
         return (self.excess, self.z, self.ratio, self.chance) != (None,) * 4
 
 
 RULES = {flag.id: Rule(**flag.thresholds) for flag in FLAGS.values() if flag.counts}
+"""Rules of the red flags that compare counts, by id."""
 DAYS_TO_JUDGE = int(FLAGS["deferrals_left_open"].thresholds["days_to_judge"])
+"""Days after which a deferral without a judgement counts as unresolved."""
 
 
 class Raised(NamedTuple):
-    """A red flag that is raised, as in ``fct_record_signs``."""
+    """A red flag that is raised: a row of ``fct_record_signs``."""
 
     row: int
-    """Index of the agent, as-of and window."""
+    """Index of the row of ``int_windows``: an agent, as-of and window."""
     sign: str
     field: str | None
     value: float
@@ -84,13 +87,13 @@ class Raised(NamedTuple):
 
 
 Inputs = Mapping[str, Any]
-"""Columns of ``int_windows``: (n,) or, of arrays, (n, length). Rows of one as-of and window stand together."""
+"""Columns of ``int_windows``: (n,), or (n, length) for arrays. Rows of the same as-of and window are adjacent."""
 
 
 def raised_signs(inputs: Inputs) -> Iterator[Raised]:
-    """Judge the rows of whole fleets.
+    """Yield the red flags of the rows of whole fleets.
 
-    :param inputs: also with ``fleet``, (n,), a number of each as-of and window, ascending.
+    :param inputs: the columns, and ``fleet``, (n,): an ascending number of each as-of and window.
     """
     for count in _counts(inputs):
         yield from _raised(count, inputs)
@@ -98,7 +101,8 @@ def raised_signs(inputs: Inputs) -> Iterator[Raised]:
 
 
 class _Count(NamedTuple):
-    """x of n of every row, and y of m of what an agent is compared with before the fleet."""
+    """Counts of every row that a red flag compares: ``found`` of ``of``, and in the baseline ``earlier_found`` of
+    ``earlier_of``."""
 
     flag: Kind
     field: str | None
@@ -109,7 +113,7 @@ class _Count(NamedTuple):
 
 
 def _counts(inputs: Inputs) -> Iterator[_Count]:
-    """Counts that each red flag compares, for each field where they are arrays; without a baseline, none of it."""
+    """Yield the counts of each red flag, for each field where they are arrays. Without a baseline its counts are 0."""
     none = np.zeros_like(inputs["n_traces"])
     for flag in (FLAGS[name] for name in RULES):
         counts = [
@@ -124,7 +128,6 @@ def _counts(inputs: Inputs) -> Iterator[_Count]:
 
 
 def _raised(count: _Count, inputs: Inputs) -> Iterator[Raised]:
-    """Yield the rows where a count raises its red flag."""
     flag, field, found, of, earlier_found, earlier_of = count
     rule = RULES[flag.id]
     candidates = np.flatnonzero(found >= rule.found)
@@ -193,7 +196,7 @@ def _passes(
     expected_share: Floats,
     ratio: Floats | None = None,
 ) -> Booleans:
-    """Whether counts pass the thresholds of a rule; an unknown comparison passes none."""
+    """Return whether counts pass the thresholds of a rule. An unknown comparison passes no threshold."""
     share = _ratio(found, of)
     passed: Booleans = found >= rule.found
     if rule.share is not None:
@@ -210,11 +213,11 @@ def _passes(
 
 
 def _repeated_records(inputs: Inputs) -> Iterator[Raised]:
-    """Yield the rows with more equal pairs of traces than chance gives.
+    """Yield the rows with more equal pairs of traces than chance explains (certainty.md §5, "repeated_records").
 
-    Chance gives the product of the shares of pairs in which each score alone is equal. z is that of a Poisson variable
-    with the mean that chance gives, times the fleet's median where that is above 1: models that round give scores that
-    hang together.
+    The number expected by chance is the product of the shares of pairs in which each single score is equal. z is that
+    of a Poisson variable with this mean. Where the fleet's median ratio is above 1, the mean is multiplied by it,
+    because models that round give correlated scores.
     """
     flag = FLAGS["repeated_records"]
     least = flag.thresholds
@@ -249,9 +252,9 @@ def _repeated_records(inputs: Inputs) -> Iterator[Raised]:
 
 
 def excess_z(x: Any, n: Any, y: Any, m: Any) -> Floats:
-    """Standard errors by which the share x/n exceeds y/m: two proportions, pooled.
+    """Compute by how many standard errors the share x/n exceeds y/m: the two-proportion z test with a pooled variance.
 
-    :returns: 0 where both shares are 0 or both are 1; NaN where one is unknown.
+    :returns: 0 where both shares are 0 or both are 1; NaN where one is unknown (certainty.md §5).
     """
     pooled = _ratio(x + y, n + m)
     error = np.sqrt(pooled * (1 - pooled) * (_ratio(1, n) + _ratio(1, m)))
@@ -260,9 +263,13 @@ def excess_z(x: Any, n: Any, y: Any, m: Any) -> Floats:
 
 
 def is_beyond_chance(x: Integers, mean: Floats, chance: float) -> Booleans:
-    """Whether a Poisson variable of this mean is x or more with at most this probability.
+    """Return whether a Poisson variable with this mean is x or more with at most this probability (certainty.md §5,
+    "Chance").
 
-    The tail is summed from x on, until nothing is left to add; only where x is above the mean, else it is false.
+    The upper tail is summed from x on. Where x is not above the mean, the result is False without a sum.
+
+    :param x: (n,) counts.
+    :param mean: (n,) expected counts.
     """
     result = np.zeros(len(x), dtype=bool)
     above = np.flatnonzero(x > mean)
@@ -278,14 +285,14 @@ def is_beyond_chance(x: Integers, mean: Floats, chance: float) -> Booleans:
 
 
 def _ratio(x: Any, y: Any) -> Floats:
-    """x / y, and NaN where y is 0 or unknown."""
+    """Return x / y; NaN where y is 0 or unknown."""
     x, y = np.broadcast_arrays(np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64))
     ratio: Floats = np.divide(x, y, out=np.full(x.shape, np.nan), where=(y != 0) & ~np.isnan(y))
     return ratio
 
 
 def _fleet_medians(values: Floats, fleet: Integers) -> Floats:
-    """The median of each row's fleet; NaN where none of it is known."""
+    """Return the median of each row's fleet; NaN where no value of the fleet is known."""
     numbers, first = np.unique(fleet, return_index=True)
     medians = np.full(len(numbers), np.nan)
     for at, mine in enumerate(np.split(values, first[1:])):

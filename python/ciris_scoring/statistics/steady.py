@@ -1,7 +1,7 @@
-"""The steady score (certainty.md §4b): episodes and deferrals as often, as long and as good as in the steady days.
+"""The steady score (certainty.md §4b): the score with episodes and deferrals as in the agent's last 90 days.
 
-Its loss is that of the score without episodes and deferrals, and two parts more, one for each kind of event: what the
-score loses by it on average over windows with and without such an event.
+Its loss is that of the score without episodes and deferrals, and one more for each of the two kinds of events: the mean
+loss over windows with and without such an event.
 """
 
 from collections.abc import Callable
@@ -15,23 +15,25 @@ from ciris_scoring.statistics.inputs import SCORE_LEVEL, Floats, Parameters, Row
 from ciris_scoring.statistics.resilience import sigmoid
 
 MORE_EVENTS, FEWER_EVENTS = 0.8225, 0.98
-"""What the root of a count moves by towards more and fewer events, half of the score's 1.645 and 1.96."""
+"""Distance by which the square root of a Poisson count moves towards more and towards fewer events: half of the score's
+quantiles 1.645 and 1.96, because √count has a standard deviation of about 1/2 (Anscombe 1948, Biometrika 35, 246–254;
+certainty.md §4b)."""
 
 LEAST_KEPT = 1e-300
-"""Of the score, by events that are certain and leave nothing of it, so that their loss stays finite."""
+"""Smallest share of the score that events leave, so that the loss stays finite."""
 
 
 class Steady(NamedTuple):
-    """What events make of n scores."""
+    """Effect of events on n scores."""
 
     r_score: Floats
-    """R, the mean of windows with and without an episode."""
+    """(n,) R, the mean over windows with and without an episode."""
     lost: Combined
-    """The losses by episodes and by deferrals, as a factor of the score."""
+    """Losses by episodes and by deferrals, combined like a factor of the score."""
 
 
 def without_events(rows: Rows) -> Rows:
-    """Rows as they would be without episodes and deferrals."""
+    """Return the rows as they would be without episodes and deferrals."""
     nothing = np.zeros_like(rows.mttr_hours)
     return rows._replace(
         mttr_hours=nothing,
@@ -45,10 +47,12 @@ def without_events(rows: Rows) -> Rows:
 def steady_events(
     rows: Rows, delta: Floats, episode_cv: Floats, deferrals: Limits, window: Window, parameters: Parameters
 ) -> Steady:
-    """Losses by events, with limits.
+    """Compute the losses by events, with confidence bounds (certainty.md §4b).
 
     :param delta: (n,) published drift.
-    :param deferrals: limits of what the steady days' deferrals lost, at the score's level.
+    :param episode_cv: (n,) the fleet's coefficient of variation of durations.
+    :param deferrals: bounds of 1 − the quality of the steady days' deferrals, at the level of the score.
+    :param window: the window of all rows.
     """
     days = max(parameters.steady_days, window.window_days)
     n_episodes = rows.n_steady_episodes.astype(np.float64)
@@ -94,7 +98,10 @@ def steady_events(
 def _sides(
     loss: Callable[[Floats, Floats], Floats], n: Floats, value: Floats, limits: Limits
 ) -> tuple[Floats, Floats, Floats]:
-    """A loss by n events of a value, and how far the limits of both move it towards worse and towards better."""
+    """Return the loss at n events of a value, and the distances to its worse and to its better bound.
+
+    A distance combines the bounds of the number and of the value by square-and-add.
+    """
     at = loss(n, value)
     more = loss((np.sqrt(n) + MORE_EVENTS) ** 2, value)
     fewer = loss(np.maximum(np.sqrt(n) - FEWER_EVENTS, 0) ** 2, value)

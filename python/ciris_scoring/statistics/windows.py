@@ -1,15 +1,16 @@
-"""Sums and counts of every scored window: what the factors, the alerts and the red flags divide and compare.
+"""Sums and counts of every scored window, which factors, alerts and red flags divide and compare.
 
-scoring.md §3 to §7 name the sums of the window and of the baseline before it; certainty.md §4 and §4b those of the
-steady days, and §5 those that red flags compare.
+scoring.md §3 to §7 define the sums of the window and of its baseline; certainty.md §4 and §4b those of the steady days;
+certainty.md §5 those that red flags compare.
 
-Two kinds of sums occur. Counts of traces are additive: a window is the difference of two running totals. Deferrals and
-fragile episodes are not, because whether one counts depends on the as-of: an outcome must be known by then. Each of
-them is valid from a first as-of until an end (half-open). A running sum of +1 and −1 gives the count at every as-of.
+There are two kinds of sums. Counts of traces are additive: a window is the difference of two running totals. Counts of
+deferrals and fragile episodes are not, because whether one counts depends on the as-of: an outcome must be known by
+then. Each of them is valid from a first as-of until an end (half-open). A running sum of +1 and −1 gives the count at
+every as-of.
 
-Everything is summed in int64, so the result is exact, and the same wherever the arrays begin. Real numbers are counted
-in fixed units: values of deferrals in 1e-9, logarithms of hours in 1e-12, their squares in 1e-10, and confidences in
-1e-11.
+All sums are int64, so a result is exact and does not depend on where the arrays begin. Real numbers are counted in
+fixed units (``VALUE_UNITS`` and the constants after it). A unit is so small that rounding does not show in a score of
+three decimals, and so large that a running total fits 64 bits.
 """
 
 from collections.abc import Mapping
@@ -22,13 +23,17 @@ from ciris_scoring.statistics.inputs import LEAST_LOG_HOURS, Floats, Integers, P
 from ciris_scoring.statistics.signs import DAYS_TO_JUDGE
 
 NEVER = np.iinfo(np.int64).max // 4
-"""The period of an outcome that is not known."""
+"""Period of an outcome that is not known."""
 
 MICROSECONDS_PER_HOUR = 3_600_000_000
 VALUE_UNITS = 1_000_000_000
+"""Units per 1 of a deferral's value."""
 LOG_UNITS = 1_000_000_000_000
+"""Units per 1 of a logarithm of hours."""
 SQUARE_UNITS = 10_000_000_000
+"""Units per 1 of a squared logarithm of hours."""
 CONFIDENCE_UNITS = 100_000_000_000
+"""Units per 1 of a confidence."""
 
 
 COUNTS = (
@@ -63,7 +68,7 @@ COUNTS = (
     *("n_open_deferrals", "n_earlier_due_deferrals", "n_earlier_open_deferrals", "n_earlier_recoveries"),
     "n_earlier_modes",
 )
-"""Columns of whole numbers."""
+"""Columns of integers."""
 
 REAL_SUMS = (
     *("replay_success_weight", "log_recovery_hours", "log_recovery_hours_squared"),
@@ -73,16 +78,16 @@ REAL_SUMS = (
 """Columns of real numbers."""
 
 ARRAYS = ("n_checked", "n_unreported", "n_contradicted")
-"""Counters that are arrays with an element for each verdict that a red flag counts."""
+"""Counters that are arrays, with one element for each field of ``signs.FIELDS``."""
 BASELINE_COUNTS = ("n_traces", "n_trivial", "n_renumbered", "n_shared_key", "n_new_keys", *ARRAYS)
-"""Counters that windows also have for the baseline, because red flags compare with them."""
+"""Counters that are also summed over the baseline, because red flags compare them."""
 
 COUNT_ARRAYS = (
     "excess_confidence",
     *(f"{prefix}{name}" for prefix in ("", "baseline_") for name in ARRAYS),
 )
-"""Columns of arrays of whole numbers: one for each bin of confidence, in ``CONFIDENCE_UNITS``, or for each verdict that
-a red flag counts."""
+"""Columns of integer arrays: one element per bin of confidence, in ``CONFIDENCE_UNITS``, or per field of
+``signs.FIELDS``."""
 
 
 class Deferrals(NamedTuple):
@@ -92,14 +97,15 @@ class Deferrals(NamedTuple):
     """
 
     agent: Integers
+    """Index of the agent in the batch's arrays."""
     created: Integers
-    """Period in which it was raised."""
+    """Period in which the deferral was raised."""
     judged: Integers
-    """Period from which its outcome is known; ``NEVER`` if it is not."""
+    """Period from which the outcome is known; ``NEVER`` if it is not."""
     value: Integers
-    """Value of its outcome in [0, 1], in ``VALUE_UNITS``."""
+    """Value of the outcome in [0, 1], in ``VALUE_UNITS``."""
     is_escalated: Integers
-    """1 if its status is ESCALATED."""
+    """1 if the status is ESCALATED, else 0."""
 
 
 class FragileEpisodes(NamedTuple):
@@ -109,16 +115,17 @@ class FragileEpisodes(NamedTuple):
     """
 
     agent: Integers
+    """Index of the agent in the batch's arrays."""
     detected: Integers
-    """Period of its detection."""
+    """Period of the detection."""
     recovered: Integers
-    """Period of its recovery; ``NEVER`` if it had not ended by the end of the arrays."""
+    """Period of the recovery; ``NEVER`` if the episode had not ended before the run's as-of."""
     mode: Integers
-    """Number of its failure mode."""
+    """Number of the failure mode."""
     detected_microseconds: Integers
-    """Time of its detection, in microseconds since the arrays begin."""
+    """Time of the detection, in microseconds since the first period of the arrays."""
     microseconds: Integers
-    """How long it lasted; 0 if it had not ended."""
+    """Duration in microseconds; 0 if the episode had not ended."""
 
     def ended(self) -> "FragileEpisodes":
         """Return the episodes that had ended."""
@@ -126,15 +133,16 @@ class FragileEpisodes(NamedTuple):
 
 
 Columns = dict[str, NDArray[Any]]
+"""Arrays (n, ...) by the names of their columns."""
 
 
 def scored_places(
     n_traces: Integers, windows: tuple[Window, ...], periods_per_day: int, first_as_of: int
 ) -> Places:
-    """Return the rows from an as-of on, in the order of agent, as-of and window.
+    """Return the rows to score, ordered by agent, as-of and window.
 
     :param n_traces: (agents, periods) traces.
-    :param first_as_of: the earliest as-of to score, as the number of periods before it.
+    :param first_as_of: the earliest as-of to score, as the number of array periods before it.
     """
     total = running_total(n_traces)
     ends = np.arange(first_as_of, total.shape[1])
@@ -158,10 +166,11 @@ def window_columns(
     steady_days: int,
     periods_per_day: int,
 ) -> Columns:
-    """Return the sums and counts of n rows, by the names of the columns of ``int_windows``.
+    """Compute the sums and counts of n rows, by the names of the columns of ``int_windows``.
 
-    :param counts: (agents, periods, ...) counters of ``int_agent_periods`` that only windows need.
-    :returns: (n,) or (n, k) int64, float64 for ``replay_success_weight`` and sums in fixed units.
+    :param counts: (agents, periods, ...) counters that are only summed over windows (``reading.COUNT_COLUMNS``).
+    :param steady_days: length of the steady days (certainty.md §4b).
+    :returns: (n,) or (n, k) int64; float64 for the columns in ``REAL_SUMS``.
     """
     shape = (sums.n_traces.shape[0], sums.n_traces.shape[1] + 1)
     additive = _additive(sums, counts)
@@ -186,7 +195,7 @@ def window_columns(
 
 
 def running_total(per_period: Integers) -> Integers:
-    """Return sums from the arrays' beginning, (agents, periods + 1, ...); element t covers the periods before t."""
+    """Return running totals (agents, periods + 1, ...); element t covers the periods before t."""
     agents, periods, *inner = per_period.shape
     total = np.zeros((agents, periods + 1, *inner), dtype=np.int64)
     np.cumsum(per_period, axis=1, out=total[:, 1:])
@@ -194,15 +203,16 @@ def running_total(per_period: Integers) -> Integers:
 
 
 def _between(total: Integers, agent: Integers, start: Integers, end: Integers) -> Integers:
-    """Sums over the periods [start, end) of each row; the arrays hold nothing before 0."""
+    """Return the sum over the periods [start, end) of each row; periods before 0 are empty."""
     result: Integers = total[agent, end] - total[agent, np.maximum(start, 0)]
     return result
 
 
 def _additive(sums: PeriodSums, counts: Mapping[str, Integers]) -> dict[str, Integers]:
-    """Counters that are summed over periods; replay's success weight as whole traces and a rest."""
+    """Return the counters that are summed over periods. Replay's success weight is split into whole traces and a
+    rest."""
     sampled = np.maximum(sums.n_replay_sampled, 1)
-    # scoring.md §4: the estimate is stratified by period, n_traces · succeeded / sampled.
+    # The estimate is stratified by period (scoring.md §4): n_traces · succeeded / sampled.
     weight = sums.n_traces * sums.n_replay_succeeded
     names = (
         *("n_traces", "n_identity_changes", "n_overridden", "n_chain_valid", "n_fields_present"),
@@ -220,7 +230,8 @@ def _additive(sums: PeriodSums, counts: Mapping[str, Integers]) -> dict[str, Int
 
 
 def _in_units(columns: Columns, places: Places, periods_per_day: int) -> Columns:
-    """Columns as they are published: sums in fixed units as real numbers, and how long the open episode has lasted."""
+    """Return the columns as published: sums in fixed units become real numbers, and the open episode gets its
+    duration."""
     period = 24 * MICROSECONDS_PER_HOUR // periods_per_day
     columns["replay_success_weight"] = columns.pop("replay_whole") + columns.pop("replay_rest") / LOG_UNITS
     since = columns.pop("open_since")
@@ -244,7 +255,10 @@ def _counted(
     shape: tuple[int, int],
     amount: Integers | int = 1,
 ) -> Integers:
-    """Amounts that are valid at each as-of, (agents, periods + 1): each from ``first`` until ``end`` (half-open)."""
+    """Return the sum of the amounts that are valid at each as-of, (agents, periods + 1).
+
+    Each amount is valid from ``first`` until ``end`` (half-open).
+    """
     deltas = np.zeros(shape, dtype=np.int64)
     first = np.maximum(first, 0)
     valid = (first < end) & (first < shape[1])
@@ -259,10 +273,12 @@ def _counted(
 def _of_deferrals(
     deferrals: Deferrals, window: Window, steady: int, periods_per_day: int, shape: tuple[int, int]
 ) -> dict[str, Integers]:
-    """Counts and values of deferrals at each as-of T, by the range [T − since, T − until) in which they were raised.
+    """Return counts and values of deferrals at each as-of T, by the range [T − since, T − until) in which they were
+    raised.
 
-    Judged ones count from when their outcome was known (scoring.md §6). Those older than ``DAYS_TO_JUDGE`` are
-    unresolved if nobody had judged them by T, or for the baseline by a window before T (certainty.md §5).
+    Judged deferrals count from the time at which their outcome was known (scoring.md §6). A deferral older than
+    ``DAYS_TO_JUDGE`` is unresolved if nobody had judged it by T; in the baseline, by one window before T (certainty.md
+    §5).
     """
     agent, created, judged, value, is_escalated = deferrals
     length = window.window_days * periods_per_day
@@ -301,10 +317,11 @@ def _of_deferrals(
 def _of_episodes(
     episodes: FragileEpisodes, length: int, steady: int, shape: tuple[int, int]
 ) -> dict[str, Integers]:
-    """Counts and durations of fragile episodes at each as-of (scoring.md §5).
+    """Return counts and durations of fragile episodes at each as-of (scoring.md §5).
 
-    Of the recoveries of a window all but the last of each failure mode were followed by another episode of their mode,
-    and the last one too if the open episode is of its mode: n_recoveries − n_modes + n_modes_open regressions.
+    A recovery relapsed if another episode of the same failure mode followed. This holds for all but the last recovery
+    of each mode, and for the last one too if the open episode has that mode. So the number of relapses is n_recoveries
+    − n_modes + n_modes_open.
     """
     is_open = _counted(episodes.agent, episodes.detected + 1, episodes.recovered + 1, shape)
     ended = episodes.ended()
@@ -335,7 +352,7 @@ def _of_episodes(
 def _of_modes(
     episodes: FragileEpisodes, ended: FragileEpisodes, length: int, shape: tuple[int, int]
 ) -> dict[str, Integers]:
-    """Failure modes from which the agent recovered in the window and in the window before it."""
+    """Count the failure modes with a recovery in the window, and in the window before it."""
     # For each agent and mode: the periods with a recovery, and the next such period.
     keys = np.stack([ended.agent, ended.mode, ended.recovered])
     (agent, mode, period), n = np.unique(keys, axis=1, return_counts=True)
@@ -344,7 +361,7 @@ def _of_modes(
     following[:-1][is_followed] = period[1:][is_followed]
     first, end = period + 1, np.minimum(period + length, following) + 1
 
-    # The open episode is of such a mode: few pairs, because episodes of one agent follow each other.
+    # Recoveries whose mode is that of the open episode: few, because an agent has one episode at a time.
     recovery, episode = _pairs(agent, mode, episodes)
     both_first = np.maximum(first[recovery], episodes.detected[episode] + 1)
     both_end = np.minimum(end[recovery], episodes.recovered[episode] + 1)
@@ -357,7 +374,7 @@ def _of_modes(
 
 
 def _pairs(agent: Integers, mode: Integers, episodes: FragileEpisodes) -> tuple[Integers, Integers]:
-    """Positions of recovered periods and of episodes that are of one agent and mode."""
+    """Return the positions of all pairs of a recovery and an episode with the same agent and mode."""
     n_modes = int(max(mode.max(initial=0), episodes.mode.max(initial=0))) + 1
     of_recovery, of_episode = agent * n_modes + mode, episodes.agent * n_modes + episodes.mode
     order = np.argsort(of_episode, kind="stable")
@@ -370,7 +387,10 @@ def _pairs(agent: Integers, mode: Integers, episodes: FragileEpisodes) -> tuple[
 
 
 def log_hours(microseconds: Integers) -> Floats:
-    """Logarithm of durations in hours, of at least 0.01 h, to 12 decimals (certainty.md §3)."""
+    """Compute the natural logarithm of durations in hours, at least that of ``LEAST_HOURS``.
+
+    Logarithms are rounded to 12 decimals, so that sums in ``LOG_UNITS`` are exact.
+    """
     with np.errstate(divide="ignore"):
         logs = np.log(microseconds / MICROSECONDS_PER_HOUR)
     result: Floats = np.round(np.maximum(logs, LEAST_LOG_HOURS), 12).astype(np.float64)

@@ -1,4 +1,4 @@
-"""The one writer of ``int_windows``: rows of numbers, into the temporary table that the model's query reads."""
+"""Write the rows of ``int_windows`` into the temporary table that the model's query reads."""
 
 from collections.abc import Sequence
 
@@ -27,9 +27,9 @@ from ciris_scoring.statistics.windows import (
 )
 
 FACTOR_SCORES = ("c_score", "i_int_score", "r_score", "i_inc_score", "s_score")
-"""The columns of the factors, in the order of ``FACTORS``."""
+"""Columns of the factors, in the order of ``FACTORS``."""
 SCORES_WITH_LIMITS = ("capacity_score", *FACTOR_SCORES, "capacity_score_steady")
-"""The columns of scores that have limits, COLUMN_low and COLUMN_high."""
+"""Scores with confidence bounds, in the columns COLUMN_low and COLUMN_high."""
 
 DELTAS = tuple(f"delta_{metric}" for metric in METRICS)
 BEHAVIOUR = tuple(f"behaviour_{name}" for name in Behaviour._fields)
@@ -39,7 +39,8 @@ ARRAYS = {*COUNT_ARRAYS}
 
 
 def create_tables(session: Session) -> None:
-    """Create the temporary tables of a block's numbers, by agents' numbers, and of all finished rows."""
+    """Create the temporary tables: one for the numbers of a block, with agents as numbers, and one for all finished
+    rows."""
     numbers = sql.SQL(", ").join(
         sql.SQL("{} {}").format(sql.Identifier(name), sql.SQL(type_of(name))) for name in column_names()
     )
@@ -56,15 +57,15 @@ def create_tables(session: Session) -> None:
 
 
 def type_of(name: str) -> str:
-    """Type of a column of numbers in the temporary tables."""
+    """Return the type of a column in the temporary tables."""
     number = "int8" if name in INTEGERS else "float8"
     return f"{number}[]" if name in ARRAYS else number
 
 
 def add_rows(session: Session, first_agent: int, places: Places, columns: Columns) -> None:
-    """Put the rows of some agents into ``ciris_numbers``; NaN for null.
+    """Insert the rows of some agents into ``ciris_numbers``; NaN stands for null.
 
-    :param first_agent: number of the agent that the places count from.
+    :param first_agent: number of the agent that has index 0 in ``places``.
     """
     keys = {
         "agent_number": places.agent + first_agent,
@@ -77,9 +78,9 @@ def add_rows(session: Session, first_agent: int, places: Places, columns: Column
 def statistics_columns(
     rows: Rows, fleet: FleetValues, limits: Intervals, losses: dict[str, Floats], behaviour: Behaviour
 ) -> Columns:
-    """Return drift, R, S, limits, losses and design effects of n rows by column.
+    """Return drift, R, S, confidence bounds, losses and design effects of n rows, by column.
 
-    :param losses: by part.
+    :param losses: by loss component.
     """
     return {
         **dict(zip(DELTAS, limits.drift.T, strict=True)),
@@ -103,7 +104,8 @@ def statistics_columns(
 
 
 def finish_block(session: Session, setting: Setting, block: Block, agents: Sequence[str]) -> None:
-    """Give the rows of ``ciris_numbers`` their keys, in ``ciris_windows``."""
+    """Move the rows of ``ciris_numbers`` into ``ciris_windows``, with agents, as-ofs and windows in place of
+    numbers."""
     session.execute(
         sql.SQL("""
         insert into ciris_windows
@@ -118,7 +120,7 @@ def finish_block(session: Session, setting: Setting, block: Block, agents: Seque
         """).format(names=column_list(column_names()), agents=NUMBERED_AGENTS),
         {
             "origin": block.origin,
-            # In hours: adding a day depends on the session's time zone.
+            # In hours, because adding a day depends on the session's time zone.
             "hours": 24 // setting.periods_per_day,
             "agents": agents,
             "window_days": [window.window_days for window in setting.windows],
@@ -127,7 +129,7 @@ def finish_block(session: Session, setting: Setting, block: Block, agents: Seque
 
 
 def windows_query(relations: Relations, setting: Setting) -> str:
-    """Return the query of the finished rows, with the columns of ``int_windows``."""
+    """Return the query that selects the finished rows, with the columns of ``int_windows``."""
 
     def value(name: str) -> sql.Composed:
         column = sql.Identifier("finished", name)
@@ -190,7 +192,7 @@ def windows_query(relations: Relations, setting: Setting) -> str:
 
 
 def column_names() -> list[str]:
-    """Columns of numbers, in the order in which they are written."""
+    """Return the columns of numbers in their order."""
     limited = list(SCORES_WITH_LIMITS)
     limited += [component for component in COMPONENTS if component not in FACTOR_SCORES]
     return [
@@ -220,7 +222,6 @@ def column_names() -> list[str]:
 
 
 def _limits(limits: Intervals) -> Columns:
-    """Limits and design effects by column."""
     columns: Columns = {
         "capacity_score_low": limits.capacity_score_low,
         "capacity_score_high": limits.capacity_score_high,
@@ -231,7 +232,7 @@ def _limits(limits: Intervals) -> Columns:
         columns[f"{component}_low"] = limits.component_low[:, index]
         columns[f"{component}_high"] = limits.component_high[:, index]
         columns[f"{component}_design_effect"] = limits.design_effect[:, index]
-    # S is a factor and its own component: the factor's limits count.
+    # S is a factor and a component of the same name. The bounds of the factor are published.
     for index, score in enumerate(FACTOR_SCORES):
         columns[f"{score}_low"] = limits.factor_low[:, index]
         columns[f"{score}_high"] = limits.factor_high[:, index]
@@ -239,7 +240,6 @@ def _limits(limits: Intervals) -> Columns:
 
 
 def _fleet_values(fleet: FleetValues, rows: Rows) -> Columns:
-    """What the rows' limits take from the fleet, by column."""
     at = (rows.window, rows.as_of)
     correlations = fleet.icc[at]
     columns: Columns = {f"{effect}_correlation": correlations[:, i] for i, effect in enumerate(EFFECTS)}

@@ -1,14 +1,14 @@
-"""A simulated fleet of agents, with named pathologies, in the shape of the `cirislens` source tables.
+"""A simulated fleet of agents, with named pathologies, in the format of the `cirislens` source tables.
 
-Every number is a pure function of (seed, agent, position in the agent's history): a counter-based generator
-instead of one that is drawn from in turn. So a fleet can be produced in chunks of any size, all agents of a
-day side by side, with the same bytes as in one piece, on every machine and with every version of numpy.
+Every number is a pure function of the seed, the agent, and the position in the agent's history. The generator is
+counter-based: numbers are not drawn in sequence. So a fleet can be produced in chunks of any size, all agents of a day
+together, and its bytes are the same as in one piece, on every machine and with every version of numpy.
 
-An agent works in *tasks* of three thoughts within minutes: a seed thought, a follow-up, the completion. A *day*
-is a slice of 24 hours counted from the start of the simulation.
+An agent works in *tasks* of three thoughts within minutes: a seed thought, a follow-up, and the completion. A *day* is
+a period of 24 hours counted from the start of the simulation.
 
-Here are the fleets themselves; :mod:`~ciris_scoring.lab.simulation.load` writes them into a database, and
-:mod:`~ciris_scoring.lab.simulation.sample` has the one that ships with the package.
+:mod:`~ciris_scoring.lab.simulation.load` writes fleets into a database, and :mod:`~ciris_scoring.lab.simulation.sample`
+    contains the fleet that ships with the package.
 """
 
 from ciris_scoring.lab.simulation.behaviours import PATHOLOGIES, Pathology

@@ -1,4 +1,4 @@
-"""What the modules of the simulation compute with: arrays of one type, and times as integers."""
+"""Array types of the simulation, and units of time."""
 
 import numpy as np
 import numpy.typing as npt
@@ -11,6 +11,7 @@ Texts = npt.NDArray[np.object_]
 
 
 NEVER = np.iinfo(np.int64).max
+"""Time of an event that does not happen."""
 SECOND = 1_000_000
-"""Times of the simulation are integers, microseconds since 1970 UTC."""
+"""A second. Times of the simulation are integers: microseconds since 1970 UTC."""
 MINUTE, HOUR, DAY = 60 * SECOND, 3_600 * SECOND, 86_400 * SECOND

@@ -1,4 +1,4 @@
-"""The batches of a simulated fleet: what `covenant_trace_batches` holds."""
+"""Batches of a simulated fleet, for `covenant_trace_batches`."""
 
 import numpy as np
 import pandas as pd
@@ -11,7 +11,7 @@ from ciris_scoring.lab.simulation.randomness import Draw, Draws, Stream
 
 
 def batches(plan: Plan) -> pd.DataFrame:
-    """Return one batch per hour of the fleet: a day's traces spread over its hours by their activity."""
+    """Return one batch per hour of the fleet. The traces of a day are distributed over its hours by activity."""
     weights = np.roll(RHYTHM, -(plan.start // HOUR % 24))
     until = np.concatenate([[0], np.cumsum(weights)])
     per_day = plan.n_traces.sum(axis=0)[:, None]

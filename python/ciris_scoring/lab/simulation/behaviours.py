@@ -1,20 +1,23 @@
-"""How the agents of a simulated fleet behave: named pathologies, each a set of knobs."""
+"""Behaviour of the agents of a simulated fleet: named pathologies, each with values of some knobs.
+
+The values are chosen so that each pathology shows in the scores of a few weeks. They are not measured in production.
+"""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
 class Pathology:
-    """How one kind of agent behaves: knobs, each neutral by default.
+    """Behaviour of one kind of agent. Every knob has a neutral default.
 
-    Scores are means on [0, 1]; shares are of the traces they can apply to; `..._every` plants one event per
-    that many traces (0: never); days count back from the fleet's end, and where a fleet is too short for them,
-    as far as its length allows.
+    Scores are means on [0, 1]. Shares are shares of the traces that they can apply to. `..._every` inserts one event
+    per this number of traces (0: never). Days count back from the fleet's end, or from its start if the fleet is
+    shorter.
     """
 
     name: str
     names: tuple[str, str, str]
-    """The name at first, from the middle of the simulated days on, and from 7 days before the end on."""
+    """Names: at first, from the middle of the simulated days on, and from 7 days before the end on."""
 
     plausibility: float = 0.90
     plausibility_spread: float = 0.05
@@ -22,10 +25,10 @@ class Pathology:
     coherence: float = 0.87
     coherence_spread: float = 0.05
     success_gap: float = 0.0
-    """Success has the probability plausibility − gap."""
+    """The probability of success is plausibility − gap."""
     drift_days: int = 0
     drift: float = 0.0
-    """What plausibility, alignment and (by half) coherence lose in the last `drift_days`."""
+    """Decrease of plausibility and alignment, and half of it of coherence, in the last `drift_days`."""
 
     gap_every: int = 0
     rewind_every: int = 0
@@ -36,19 +39,20 @@ class Pathology:
     unverified: float = 0.001
     overridden: float = 0.004
     inconsistent: float = 0.0
-    """Share of traces whose components contradict the columns or themselves."""
+    """Share of traces whose components contradict the columns or each other."""
 
     episodes_per_day: float = 0.03
     episode_traces: int = 2
-    """Longest fragile episode in traces; 2 stays inside one task, so minutes; at most 8."""
+    """Longest fragile episode in traces, at most 8. 2 is within one task, so it lasts minutes."""
     same_mode: bool = False
     stuck_days: int = 0
 
     first_days: int = 0
-    """The first trace comes this many days before the end (0: at the start of the simulation)."""
+    """Days before the end at which the first trace is sent (0: at the start of the simulation)."""
     silent_days: int = 0
     batch_clock: bool = False
-    """The installation stores the time of the batch (every 5 minutes), which ties many traces."""
+    """Whether the installation stores the time of the batch (every 5 minutes), which gives many traces the same
+    time."""
     deferrals_rejected: float = 0.01
 
 
@@ -73,7 +77,7 @@ PATHOLOGIES: tuple[Pathology, ...] = (
         overridden=0.01,
         deferrals_rejected=0.5,
     ),
-    # Shares its first name with another agent, so that the name alone attributes nothing.
+    # It has the same first name as another agent, so a deferral cannot be attributed by name alone.
     Pathology("renamed", ("Haven", "Proteus", "Morpheus")),
     Pathology("new", _called("Sprout"), first_days=5),
     Pathology("silent", _called("Hush"), silent_days=3),
@@ -81,4 +85,4 @@ PATHOLOGIES: tuple[Pathology, ...] = (
     Pathology("out_of_tune", _called("Offkey"), coherence=0.68, coherence_spread=0.02),
     Pathology("unreplayable", _called("Fable"), inconsistent=0.05),
 )
-"""Agent k has pathology k mod len(PATHOLOGIES); from the second round on, names carry the round's number."""
+"""Agent k has pathology k mod len(PATHOLOGIES). From the second round on, names end with the number of the round."""

@@ -1,4 +1,4 @@
-"""From arrays to the columns of a source table, with its nulls."""
+"""Conversion of arrays to the columns of a source table, with nulls."""
 
 from collections.abc import Mapping
 
@@ -11,24 +11,24 @@ Column = Texts | Ints | pd.DatetimeIndex | pd.arrays.BooleanArray | pd.arrays.In
 
 
 def null_unless(present: Flags, values: Texts) -> Texts:
-    """Return the values, null where they are not present."""
+    """Return the values, or null where they are not present."""
     return np.where(present, values, np.array(None))
 
 
 def nullable(values: Flags, null: Flags) -> pd.arrays.BooleanArray:
-    """Return booleans, null where the second array is set."""
+    """Return booleans, or null where the second array is true."""
     return pd.arrays.BooleanArray(values, null)
 
 
 def times(microseconds: Ints) -> pd.DatetimeIndex:
-    """Return times, null where the value is NEVER."""
+    """Return times, or null where the value is NEVER."""
     moments = np.where(microseconds == NEVER, np.iinfo(np.int64).min, microseconds).view("datetime64[us]")
     return pd.DatetimeIndex(moments).tz_localize("UTC")
 
 
 def frame(columns: Mapping[str, Column], order: tuple[str, ...]) -> pd.DataFrame:
-    """Return a frame of the columns in that order."""
-    # Text stays object: what pandas infers for it differs between its versions.
+    """Return a data frame of the columns in this order."""
+    # Keep object for text: the type that pandas would infer differs between its versions.
     return pd.DataFrame(
         {name: pd.Series(columns[name], dtype=columns[name].dtype, copy=False) for name in order},
         copy=False,

@@ -1,4 +1,4 @@
-"""The JSON components of simulated traces, as agents of the older and the newer version send them."""
+"""JSON components of simulated traces, in the formats of the older and the newer version of agents."""
 
 import itertools
 
@@ -37,7 +37,7 @@ def thought_start(rows: Rows, newer: Flags) -> Texts:
 def dma_results(lives: Lives, newer: Flags, inconsistent: Flags) -> Texts:
     """Return the component `dma_results` of each row.
 
-    Older agents send two decimals, newer ones three (the columns round them) and every score twice.
+    Older agents write two decimals. Newer agents write three, which the columns round, and write every score twice.
     """
     spelled = spellings()
     plausibility = np.where(inconsistent, np.maximum(lives.plausibility - 150, 0), lives.plausibility)
@@ -59,7 +59,7 @@ def dma_results(lives: Lives, newer: Flags, inconsistent: Flags) -> Texts:
 
 
 _CONSCIENCE_KEYS = {
-    # Keys in the order agents send them; the numbers are those of the arguments in conscience_result.
+    # Keys in the order of real agents. Numbers in braces are positions of the arguments in conscience_result.
     Ethics.EXEMPT: '"coherence_level":1.0,"conscience_passed":{1},"entropy_level":0.0,',
     Ethics.LEVELS: '"coherence_level":{2},"conscience_passed":{1},"entropy_level":{3},{veto}',
     Ethics.COHERENCE: (

@@ -1,4 +1,4 @@
-"""The deferrals of a simulated fleet: what `wbd_deferrals` holds."""
+"""Deferrals of a simulated fleet, for `wbd_deferrals`."""
 
 from typing import NamedTuple
 
@@ -17,18 +17,18 @@ _SUMMARIES = (
     "Approved with narrower scope.",
     "Answered the open question; the agent may go on.",
 )
-# Before the share that an agent's knob turns into REJECTED.
+# Shares in per cent, before an agent's knob `deferrals_rejected` changes some to REJECTED.
 _STATUS_SHARES = {"RESOLVED": 87, "ESCALATED": 6, "WITHDRAWN": 1, "PENDING": 3, "UNDER_REVIEW": 3}
 _UP_TO_STATUS = np.cumsum(list(_STATUS_SHARES.values()))
 
 
 class _OddDeferral(NamedTuple):
-    """A deferral planted to have one of every kind that scoring has a rule for."""
+    """A deferral that covers a rule of scoring which simulated deferrals rarely meet."""
 
     status: str
     summary: str | None = None
     resolved_after: int | None = None
-    """In hours; None: no time of resolution."""
+    """Hours from creation to resolution; None: no time of resolution."""
     attributable: bool = True
     dated: bool = True
 
@@ -40,7 +40,7 @@ _ODD_DEFERRALS = (
     _OddDeferral("WITHDRAWN", None, 2),
     _OddDeferral("PENDING"),
     _OddDeferral("UNDER_REVIEW"),
-    _OddDeferral("AUTO_CLOSED", None, 1),  # not in the published table
+    _OddDeferral("AUTO_CLOSED", None, 1),  # a status that scoring does not know
     _OddDeferral(" resolved ", _SUMMARIES[3], 3),
     _OddDeferral("RESOLVED", _SUMMARIES[0], 2, attributable=False),
     _OddDeferral("RESOLVED", _SUMMARIES[0], 2, dated=False),
@@ -48,7 +48,7 @@ _ODD_DEFERRALS = (
 
 
 def deferrals(plan: Plan) -> pd.DataFrame:
-    """Return the deferrals by creation time, the undated one last."""
+    """Return the deferrals by creation time; the one without a time comes last."""
     everything = pd.concat([_common_deferrals(plan), _odd_deferrals(plan)], ignore_index=True)
     return everything.sort_values("created_at", kind="stable", ignore_index=True)
 
@@ -66,13 +66,13 @@ def _common_deferrals(plan: Plan) -> pd.DataFrame:
     outcome = np.searchsorted(_UP_TO_STATUS, draws.below(Draw.STATUS, int(_UP_TO_STATUS[-1])), side="right")
     status = np.array(list(_STATUS_SHARES), dtype=object)[outcome]
     status = np.where(draws.chance(Draw.CAUSE, plan.knobs["deferrals_rejected"][agent]), "REJECTED", status)
-    # Nobody knows what will be decided after the end.
+    # A decision after the end of the simulation is not known yet.
     status = np.where(resolved >= plan.end, "PENDING", status)
     decided = (status != "PENDING") & (status != "UNDER_REVIEW")
     summary = np.array(_SUMMARIES, dtype=object)[draws.below(Draw.PROSE, len(_SUMMARIES))]
     summary = np.where(draws.chance(Draw.BLANK, 0.04), " ", summary)
 
-    # Half of the deferrals carry the agent's hash, some its raw id, some neither: those have only the name.
+    # agent_id is the agent's hash in half of the deferrals, its raw id in some, and unknown in the others.
     how = draws.below(Draw.ATTRIBUTION, 10)
     agent_id = np.where(how < 5, plan.roster.agent_id_hash[agent], plan.roster.agent_id[agent])
     columns: dict[str, Column] = {
@@ -90,7 +90,7 @@ def _common_deferrals(plan: Plan) -> pd.DataFrame:
 def _odd_deferrals(plan: Plan) -> pd.DataFrame:
     number = np.arange(len(_ODD_DEFERRALS))
     agent = number % len(plan.agent_keys)
-    # Within the agent's life, and late enough for its first trace to come before.
+    # During the agent's life, after its first trace.
     created = np.maximum(
         plan.boundaries["last"][agent] - (1 + number % 5) * (DAY // 2),
         plan.start + plan.first_day[agent] * DAY + DAY - HOUR,

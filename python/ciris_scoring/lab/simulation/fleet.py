@@ -1,4 +1,4 @@
-"""A simulated fleet as a whole, in memory or as a stream."""
+"""A simulated fleet, in memory or as a stream."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -15,15 +15,16 @@ from ciris_scoring.lab.simulation.schedule import schedule
 from ciris_scoring.lab.simulation.traces import render
 
 ROWS_PER_CHUNK = 40_000
+"""Approximate number of traces in a frame of a stream; it bounds the memory."""
 
 
 @dataclass(frozen=True)
 class Fleet:
-    """A simulated fleet, one frame per source table, columns in the order of the table.
+    """A simulated fleet: one data frame per source table, with columns in the order of the table.
 
-    Times are `datetime64[us, UTC]`; booleans `boolean` and integers `Int64`, both nullable; everything else
-    is `object`: str or None. Scores are the text of the SQL value ("0.90"), because a NaN that production admits
-    is a value and not a null; `astype(float)` turns them into floats. Components are JSON text.
+    Times are `datetime64[us, UTC]`. Booleans are `boolean` and integers `Int64`, both nullable. Everything else is
+    `object`: str or None. Scores are the text of the SQL value ("0.90"), because a NaN is a value in production and not
+    a null; `astype(float)` converts them. Components are JSON text.
     """
 
     traces: pd.DataFrame
@@ -34,9 +35,9 @@ class Fleet:
 
 @dataclass(frozen=True)
 class FleetStream:
-    """A fleet whose traces are made while they are read: for fleets that do not fit in memory.
+    """A fleet whose traces are generated while they are read, for fleets that do not fit in memory.
 
-    `traces` can be read once. `expected_traces` is their number without duplicates (about 0.3 percent more).
+    `traces` can be read once. `expected_traces` is their number without duplicates, which add about 0.3 per cent.
     """
 
     traces: Iterator[pd.DataFrame]
@@ -47,7 +48,7 @@ class FleetStream:
 
 
 def simulate_fleet(agents: int, days: int, traces_per_day: float, seed: int, end: datetime) -> Fleet:
-    """Simulate a fleet in memory; parameters and errors as in `stream_fleet`."""
+    """Simulate a fleet in memory. Parameters and errors are those of `stream_fleet`."""
     stream = stream_fleet(agents, days, traces_per_day, seed, end)
     traces = pd.concat(stream.traces, ignore_index=True)
     return Fleet(traces, stream.deferrals, stream.public_keys, stream.batches)
@@ -62,18 +63,18 @@ def stream_fleet(
     *,
     rows_per_chunk: int = ROWS_PER_CHUNK,
 ) -> FleetStream:
-    """Simulate a fleet of any size: the rows of `simulate_fleet` in their order, traces in frames of whole days.
+    """Simulate a fleet of any size: the rows of `simulate_fleet` in the same order, with traces in frames of whole
+    days.
 
-    A frame holds all agents of as many days as make about `rows_per_chunk` rows (at least one day), so rows
-    come interleaved in time, as they reach a production table, and physical order follows `timestamp`, except
-    for a trace delivered again, which stands in the day of its first delivery.
+    A frame contains all agents for about `rows_per_chunk` rows, at least one day. So rows are in the order of time, as
+    in a production table. Only a trace that is delivered again is out of order: it is in the day of its first delivery.
 
     :param agents: number of agents; agent k behaves as ``PATHOLOGIES[k % len(PATHOLOGIES)]``.
     :param days: length of the simulation; every trace lies in ``[end - days, end)``.
-    :param traces_per_day: traces per agent and day on average.
-    :param seed: any integer from 0 on; the same arguments give the same bytes.
-    :param end: an aware time on a whole UTC hour.
-    :raises InputError: an argument is out of range; that is checked before the first frame is asked for.
+    :param traces_per_day: mean number of traces per agent and day.
+    :param seed: an integer, 0 or more; the same arguments give the same bytes.
+    :param end: a time with a time zone, on a whole UTC hour.
+    :raises InputError: an argument is out of range; this is checked before the first frame is generated.
     """
     plan = Plan.make(agents, days, traces_per_day, seed, end)
     return FleetStream(

@@ -1,4 +1,4 @@
-"""The lives of simulated agents: what each trace says."""
+"""Contents of the traces of simulated agents."""
 
 from dataclasses import dataclass
 from enum import IntEnum, auto
@@ -12,7 +12,7 @@ from ciris_scoring.lab.simulation.schedule import Rows
 
 
 class Ethics(IntEnum):
-    """How far the conscience looks at an action; each adds keys to its result."""
+    """How much of an action the conscience checks. Each level adds keys to its result."""
 
     EXEMPT = 0
     LEVELS = auto()
@@ -32,22 +32,25 @@ ACTIONS = (
     ("REJECT", 2, Ethics.EXEMPT),
     ("TASK_COMPLETE", 0, Ethics.EXEMPT),  # always the last one
 )
-"""Action, its share among a task's thoughts before the last one, how far the conscience looks at it."""
+"""Actions, their shares in per cent among the thoughts of a task before the last one, and how much the conscience
+checks."""
 
 _TASK_COMPLETE = len(ACTIONS) - 1
 _UP_TO_ACTION = np.cumsum([share for _, share, _ in ACTIONS])
 _ETHICS = np.array([ethics for *_, ethics in ACTIONS], dtype=np.int64)
 
-_ENTROPY_THRESHOLD, _COHERENCE_THRESHOLD = 4_000, 6_000  # in ten-thousandths, as agents have them
+_ENTROPY_THRESHOLD, _COHERENCE_THRESHOLD = 4_000, 6_000  # the agents' own thresholds, in ten-thousandths
 _BLOCK = 12
-"""Traces per block of an agent's history; a block holds at most one fragile episode, and its end."""
+"""Traces per block of an agent's history. A block contains at most one fragile episode, and its end."""
 
 MODES = ("rigidity", "chaos", "fragmentation")
+"""Failure modes of fragile episodes."""
 
 
 @dataclass(frozen=True)
 class Lives:
-    """What happened, one value per row: scores in thousandths, levels in ten-thousandths, verdicts."""
+    """Contents of the traces, one value per row: scores in thousandths, levels in ten-thousandths, and outcomes of
+    checks."""
 
     action: Ints
     ethics: Ints
@@ -67,7 +70,7 @@ class Lives:
 
 
 def live(plan: Plan, rows: Rows) -> Lives:
-    """Return what happened in each row, by the knobs of its agent."""
+    """Return the contents of each row, according to the knobs of its agent."""
     draws, knob = rows.draws, {name: values[rows.agent] for name, values in plan.knobs.items()}
 
     working = np.searchsorted(_UP_TO_ACTION, draws.below(Draw.ACTION, int(_UP_TO_ACTION[-1])), side="right")
@@ -80,7 +83,7 @@ def live(plan: Plan, rows: Rows) -> Lives:
     coherence = knob["coherence"] - drift / 2 + knob["coherence_spread"] * draws.bell(Draw.COHERENCE)
     entropy = 0.14 + 0.05 * draws.bell(Draw.ENTROPY)
 
-    # An override has a cause: too much entropy where that is checked, else the optimisation veto.
+    # The cause of an override is high entropy where entropy is checked, else the optimisation veto.
     overridden = draws.chance(Draw.OVERRIDDEN, knob["overridden"]) & (ethics != Ethics.EXEMPT)
     cause = draws.uniform(Draw.CAUSE)
     entropic = overridden & (ethics == Ethics.FULL) & (cause < 0.7)
@@ -118,7 +121,7 @@ def _units(score: Floats, scale: int) -> Ints:
 
 
 def _fragility(plan: Plan, rows: Rows, knob: Knobs) -> tuple[Flags, Ints]:
-    """Return the flag, and the failure mode (index into MODES) that holds for a whole episode."""
+    """Return the fragility flag, and the failure mode (index into MODES) of the row's episode."""
     block = Draws.of(plan.agent_keys[rows.agent], Stream.BLOCK, rows.index // _BLOCK)
     happens = block.chance(
         Draw.EPISODE, np.minimum(knob["episodes_per_day"] * _BLOCK / plan.traces_per_day, 0.9)
@@ -133,7 +136,7 @@ def _fragility(plan: Plan, rows: Rows, knob: Knobs) -> tuple[Flags, Ints]:
 
 
 def _sequence(index: Ints, knob: Knobs) -> Ints:
-    """Return audit sequence numbers: 1, 2, … with the gaps, rewinds and repeats that the knobs ask for."""
+    """Return audit sequence numbers: 1, 2, …, with the gaps, rewinds and repeats of the knobs."""
 
     def turn(name: str) -> Flags:
         every = knob[name]

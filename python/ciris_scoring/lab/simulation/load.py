@@ -29,11 +29,15 @@ from ciris_scoring.lab.simulation.fleet import Fleet, FleetStream
 from ciris_scoring.lab.simulation.text_formats import copy_text
 
 Progress = Callable[[int, int], None]
-"""Called with the traces sent so far and the number expected; the last call has both equal."""
+"""Function of the traces sent so far and the expected number. In the last call both are equal."""
 
 
 class TargetHoldsTraces(CirisError):
-    """The traces table already holds rows: ``table`` is its name, ``n`` their number. Nothing was written."""
+    """The traces table already has rows; nothing was written.
+
+    :param table: name of the table.
+    :param n: number of its rows.
+    """
 
     def __init__(self, table: str, n: int):
         super().__init__(
@@ -56,16 +60,16 @@ def load_fleet(
 ) -> int:
     """Write a fleet into the four source tables and analyze them, in one transaction.
 
-    Tables that do not exist are created; their indexes are then built after the rows. The rows of a
-    `FleetStream` are never in memory at once.
+    Missing tables are created, and their indexes are built after the rows. The rows of a `FleetStream` are never in
+    memory all together.
 
-    :param tables: logical name to the name used in the database, where they differ.
-    :param progress: told how far the traces are, after every chunk.
-    :param distributed: whether tables that are created are spread over a Citus cluster, before the rows arrive.
-    :param as_events: write traces and keys into the tables of today's lens, traces as events.
+    :param tables: names in the database by the names in SOURCE_TABLES, where they differ.
+    :param progress: called after every chunk of traces.
+    :param distributed: distribute new tables over a Citus cluster before the rows are written.
+    :param as_events: write traces as events, and keys, into the tables of today's lens.
     :returns: number of trace rows written.
-    :raises TargetHoldsTraces: the traces table has a row already.
-    :raises psycopg.Error: the database refuses; nothing remains written.
+    :raises TargetHoldsTraces: the traces table already has a row.
+    :raises psycopg.Error: the database refuses; nothing is written.
     """
     sources = {
         "covenant_trace_batches": copy_text([fleet.batches]),
@@ -82,7 +86,7 @@ def load_fleet(
 
 
 def append_traces(connection: psycopg.Connection, frames: Iterable[pd.DataFrame]) -> int:
-    """Add traces of a fleet that `load_fleet` has begun, as time brings them, in one transaction; return how many."""
+    """Add traces to a fleet that `load_fleet` has written, in one transaction; return the number of rows."""
     with connection.transaction():
         return _copy(connection, "covenant_traces", copy_text(frames), DEFAULT_SCHEMA, None, "format text")
 
@@ -97,15 +101,15 @@ def load_text(
     distributed: bool = False,
     events: tuple[pd.DataFrame, Iterable[pd.DataFrame]] | None = None,
 ) -> int:
-    """Write blocks of text into the source tables: as `load_fleet`, with the same errors.
+    """Write blocks of text into the source tables. Other parameters and errors are those of `load_fleet`.
 
-    :param sources: blocks by the logical name of their table.
-    :param options: of COPY, which say what format the blocks have.
+    :param sources: blocks by the name of the table in SOURCE_TABLES.
+    :param options: options of COPY, which give the format of the blocks.
     :param events: keys, and traces to write as events, into the engine's tables.
     """
     written = {}
     if distributed:
-        create_missing_schema(connection, schema)  # before the transaction, or workers do not see it
+        create_missing_schema(connection, schema)  # before the transaction, so that workers see it
     names = [(tables or {}).get(name, name) for name in sources]
     traces = "trace_events" if events else (tables or {}).get("covenant_traces", "covenant_traces")
     with connection.transaction():
@@ -116,7 +120,7 @@ def load_text(
             created = ()
         _refuse_rows(connection, schema, traces)
         for logical_name, blocks in sources.items():
-            # Rows of a table made in this transaction can be written frozen, which spares the first readers work.
+            # Rows of a table created in this transaction can be written frozen, which makes the first read faster.
             freeze = ", freeze" if logical_name in created else ""
             written[logical_name] = _copy(connection, logical_name, blocks, schema, tables, options + freeze)
         if events is not None:
@@ -140,11 +144,10 @@ def _copy(
     tables: Mapping[str, str] | None,
     options: str,
 ) -> int:
-    """Send blocks of text to one table; return the number of rows."""
     statement = sql.SQL("copy {} ({}) from stdin with ({})").format(
         table_identifier(logical_name, schema, tables),
         column_list(SOURCE_TABLES[logical_name].column_names),
-        sql.SQL(options),  # made of constants of this package
+        sql.SQL(options),  # contains only constants of this package
     )
     with connection.cursor() as cursor:
         with cursor.copy(statement) as copy:

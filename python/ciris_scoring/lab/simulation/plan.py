@@ -1,4 +1,4 @@
-"""The plan of a simulated fleet: everything about the agents, nothing about single traces."""
+"""Plan of a simulated fleet: everything about the agents, nothing about single traces."""
 
 import dataclasses
 import hashlib
@@ -16,19 +16,21 @@ from ciris_scoring.lab.simulation.randomness import Draw, Draws, Stream, mix, wo
 from ciris_scoring.lab.simulation.roster import Roster, make_roster
 
 THOUGHTS_PER_TASK = 3
+"""Number of traces per task: a seed thought, a follow-up, and the completion."""
 
 RHYTHM: Ints = np.array(
     [2, 1, 1, 1, 1, 2, 4, 7, 10, 12, 13, 12, 10, 11, 12, 12, 11, 9, 7, 6, 5, 4, 3, 2], dtype=np.int64
 )
-"""Relative activity by UTC hour: quiet nights, busy from 8 to 17."""
+"""Relative activity by UTC hour: quiet nights, busy from 8 to 17 h."""
 
 Knobs = dict[str, npt.NDArray[Any]]
-"""Knobs of `Pathology` by name, a value per agent, of the type that the knob has there."""
+"""Values of the knobs of `Pathology` by name: arrays with one value per agent, of the knob's type."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """The agents: arrays of one value per agent, those per agent and day of the shape (agents, days)."""
+    """The agents of a fleet: arrays with one value per agent, or (agents, days). Times are in microseconds since 1970
+    UTC."""
 
     start: int
     end: int
@@ -39,9 +41,9 @@ class Plan:
     roster: Roster
     knobs: Knobs
     newer: Flags
-    """Agents of a newer version: the thought's id is the trace's, more keys in the components."""
+    """Whether the agent has the newer version: trace id and thought id are equal, and components have more keys."""
     boundaries: dict[str, Ints]
-    """Times that concern an agent: renamed_1, renamed_2, drift, stuck, revoked, last (exclusive)."""
+    """Times in an agent's life: renamed_1, renamed_2, drift, stuck, revoked, last (exclusive)."""
     first_day: Ints
     last_day: Ints
     n_traces: Ints
@@ -50,7 +52,10 @@ class Plan:
 
     @classmethod
     def make(cls, agents: int, days: int, traces_per_day: float, seed: int, end: datetime) -> Self:
-        """Plan a fleet: parameters and errors are those of `simulate_fleet`."""
+        """Return the plan of a fleet.
+
+        Parameters and errors are those of `simulate_fleet`.
+        """
         if agents < 1 or days < 1 or not 0 < traces_per_day <= 10_000:
             raise _refused("a fleet needs at least 1 agent, 1 day, and between 0 and 10,000 traces per day.")
         if seed < 0:
@@ -105,14 +110,14 @@ class Plan:
         )
 
     def names_at(self, agent: Ints, time: Ints) -> Texts:
-        """Return the name each agent bears at a time."""
+        """Return the name that each agent has at a time."""
         era = (time >= self.boundaries["renamed_1"][agent]).astype(np.int64)
         era += time >= self.boundaries["renamed_2"][agent]
         names: Texts = self.roster.names[agent, era]
         return names
 
     def time_of_day(self, bits: Bits) -> Ints:
-        """Map random words to microseconds into a day of the plan, following the hours' activity."""
+        """Convert random words to microseconds into a day of the plan, distributed by the hours' activity."""
         weights = np.roll(RHYTHM, -(self.start // HOUR % 24))
         ends = np.cumsum(weights) << 24
         position = (bits >> np.uint64(40)).astype(np.int64) * int(weights.sum())
@@ -125,12 +130,12 @@ class Plan:
 def _daily_traces(
     agent_keys: Bits, days: int, traces_per_day: float, first_day: Ints, last_day: Ints
 ) -> Ints:
-    """Return how many traces each agent has on each day: whole tasks, ±30 percent around the mean."""
+    """Return the number of traces of each agent on each day: whole tasks, ±30 per cent around the mean."""
     day = np.arange(days)
     draws = Draws.of(agent_keys[:, None], Stream.DAY, day)
     mean = traces_per_day / THOUGHTS_PER_TASK
     tasks = (mean * (0.7 + 0.6 * draws.uniform(Draw.COUNT)) + draws.uniform(Draw.START)).astype(np.int64)
-    # An agent exists from its first day on, so that what precedes its first trace is known.
+    # Every agent has a trace on its first day, so its first trace is at a known time.
     tasks = np.where(day == first_day[:, None], np.maximum(tasks, 1), tasks)
     active = (day >= first_day[:, None]) & (day < last_day[:, None])
     return np.where(active, tasks, 0) * THOUGHTS_PER_TASK

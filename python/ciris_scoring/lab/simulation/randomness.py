@@ -1,7 +1,8 @@
-"""The random numbers of a simulation: a counter-based generator, so that each is a function of what it is for.
+"""Random numbers of a simulation, from a counter-based generator: each number is a function of its purpose.
 
-Only integer arithmetic, addition, multiplication and division are used, which give the same result on every machine
-and with every version of numpy.
+The mixing function is that of splitmix64 (Steele, Lea and Flood 2014, "Fast splittable pseudorandom number generators",
+OOPSLA '14). Only integer arithmetic, addition, multiplication and division are used, whose results are the same on
+every machine and with every version of numpy.
 """
 
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ from ciris_scoring.lab.simulation.arrays import Bits, Flags, Floats, Ints
 
 
 class Stream(IntEnum):
-    """What is counted: each kind of thing draws from numbers of its own."""
+    """Kinds of things that draw numbers. Each kind has an independent stream."""
 
     TRACE = auto()
     TASK = auto()
@@ -27,7 +28,7 @@ class Stream(IntEnum):
 
 
 class Draw(IntEnum):
-    """The independent draws of one thing; those that need several words are spaced out."""
+    """Independent draws of one thing. Draws of several words have several numbers."""
 
     ACTION = auto()
     PLAUSIBILITY = auto()
@@ -66,12 +67,12 @@ class Draw(IntEnum):
 
 
 def word(n: int) -> np.uint64:
-    """Spread small integers over 64 bits (the increment of splitmix64)."""
+    """Spread small integers over 64 bits by multiplying with the increment of splitmix64."""
     return np.uint64(n * 0x9E3779B97F4A7C15 & 0xFFFFFFFFFFFFFFFF)
 
 
 def mix(x: Bits) -> Bits:
-    """Scramble 64-bit words: the finaliser of splitmix64."""
+    """Scramble 64-bit words by the finaliser of splitmix64."""
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return x ^ (x >> np.uint64(31))
@@ -79,7 +80,7 @@ def mix(x: Bits) -> Bits:
 
 @dataclass(frozen=True)
 class Draws:
-    """The generator of an array of things: a key each, from which draws can be had in any order."""
+    """Generators of an array of things: one key for each, from which draws can be made in any order."""
 
     keys: Bits
 
@@ -90,29 +91,30 @@ class Draws:
         return cls(mix(stream_keys + np.asarray(counters).astype(np.uint64) * word(1)))
 
     def bits(self, draw: int) -> Bits:
-        """Words of 64 random bits."""
+        """Return words of 64 random bits."""
         return mix(self.keys + word(draw))
 
     def below(self, draw: int, n: int | Ints) -> Ints:
-        """Integers in [0, n), n up to 2³¹."""
+        """Return integers in [0, n), for n up to 2³¹."""
         return ((self.bits(draw) >> np.uint64(33)).astype(np.int64) * n) >> 31
 
     def uniform(self, draw: int) -> Floats:
-        """Numbers in [0, 1)."""
+        """Return numbers in [0, 1)."""
         return (self.bits(draw) >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
     def chance(self, draw: int, share: float | Floats) -> Flags:
-        """Flags that are set with the probability `share`."""
+        """Return flags that are true with the probability `share`."""
         return self.uniform(draw) < share
 
     def bell(self, draw: int) -> Floats:
-        """Numbers with mean 0 and deviation 1 within ±3.47: four uniforms summed, near enough to normal."""
+        """Return numbers with mean 0 and standard deviation 1 within ±3.47: the sum of four uniforms, which is almost
+        normal."""
         lanes = self.bits(draw).view(np.uint16).reshape(-1, 4).sum(axis=1, dtype=np.int64)
         deviates: Floats = (lanes - 131_070).astype(np.float64) / 37_837.0
         return deviates
 
     def octets(self, draw: int, words: int) -> npt.NDArray[np.uint8]:
-        """Random bytes, 8 · words per thing."""
+        """Return random bytes, 8 · words per thing."""
         fields = np.array([word(draw + i) for i in range(words)])
         return mix(self.keys[:, None] + fields).astype("<u8").view(np.uint8)
 
@@ -121,11 +123,11 @@ class Draws:
         return slices(self.octets(draw, words).tobytes().hex(), 16 * words, length)
 
     def uuids(self) -> list[str]:
-        """Return identifiers in the shape of random UUIDs."""
+        """Return identifiers in the format of random UUIDs."""
         digits = self.hexadecimal(Draw.IDENTIFIER, 2, 32)
         return [f"{d[:8]}-{d[8:12]}-4{d[13:16]}-a{d[17:20]}-{d[20:]}" for d in digits]
 
 
 def slices(text: str, step: int, length: int) -> list[str]:
-    """Cut a text every `step` characters, and take the first `length` of each piece."""
+    """Divide a text into pieces of `step` characters, and return the first `length` characters of each."""
     return [text[i : i + length] for i in range(0, len(text), step)]

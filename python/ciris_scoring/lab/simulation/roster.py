@@ -1,4 +1,4 @@
-"""Who is who in a simulated fleet: names, identifiers and keys."""
+"""Agents of a simulated fleet: names, identifiers and keys."""
 
 import hashlib
 from dataclasses import dataclass
@@ -12,7 +12,8 @@ from ciris_scoring.lab.simulation.columns import Column, frame
 
 
 def fleet_roster(agents: int, seed: int) -> pd.DataFrame:
-    """Return who is who: agent (number), pathology, agent_id, agent_id_hash, agent_name (last), key_id."""
+    """Return the agents of a fleet: agent (number), pathology, agent_id, agent_id_hash, agent_name (the last one),
+    key_id."""
     roster = make_roster(agents, seed)
     columns: dict[str, Column] = {
         "agent": np.arange(agents),
@@ -27,32 +28,31 @@ def fleet_roster(agents: int, seed: int) -> pd.DataFrame:
 
 @dataclass(frozen=True)
 class Roster:
-    """Who the agents are: arrays of one value per agent."""
+    """Names, identifiers and keys of the agents: arrays of one value per agent."""
 
     pathology: Texts
     agent_id: Texts
     agent_id_hash: Texts
     names: Texts
-    """(agents, 3): the name at first, then, and at last."""
+    """(agents, 3): first, middle and last name."""
     public_key: Texts
-    """Of bytes."""
+    """Public keys, as bytes."""
     key_id: Texts
 
 
 def make_roster(agents: int, seed: int) -> Roster:
-    """Name the agents of a fleet; what an agent is called does not depend on their number."""
+    """Return the agents of a fleet. The names of an agent do not depend on the number of agents."""
     who = [_agent(k, seed) for k in range(agents)]
     return Roster(*(np.array(values, dtype=object) for values in zip(*who, strict=True)))
 
 
 def _agent(k: int, seed: int) -> tuple[str, str, str, list[str], bytes, str]:
-    """Return what `Roster` holds of the agent of number k."""
     pathology, turn = PATHOLOGIES[k % len(PATHOLOGIES)], k // len(PATHOLOGIES)
     names = [name if turn == 0 else f"{name} {turn + 1}" for name in pathology.names]
     digest = hashlib.sha256(f"agent {seed} {k}".encode()).hexdigest()
     agent_id = f"{names[0].lower().replace(' ', '-')}-{digest[:6]}"
     agent_id_hash = hashlib.sha256(agent_id.encode()).hexdigest()[:16]
     public_key = hashlib.sha256(f"public key {seed} {k}".encode()).digest()
-    # As agents do it: the key's name is the beginning of its own hash.
+    # Like real agents, name the key by the beginning of its hash.
     key_id = "agent-" + hashlib.sha256(public_key).hexdigest()[:12]
     return pathology.name, agent_id, agent_id_hash, names, public_key, key_id

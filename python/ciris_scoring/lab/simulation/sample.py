@@ -1,6 +1,6 @@
 """The sample: a small simulated fleet that ships with the package.
 
-``python -m ciris_scoring.lab.simulation.sample`` writes its files again, from the arguments in `SAMPLE`.
+``python -m ciris_scoring.lab.simulation.sample`` writes its files again from the arguments in `SAMPLE`.
 """
 
 import gzip
@@ -21,7 +21,7 @@ from ciris_scoring.lab.simulation.text_formats import csv_text
 
 
 class SampleInfo(TypedDict):
-    """What a sample is: the arguments of `simulate_fleet`, its end being the as-of time to score it at."""
+    """Arguments of `simulate_fleet` for the sample. Its end is the as-of to score it at."""
 
     agents: int
     days: int
@@ -49,19 +49,22 @@ def load_sample(
     *,
     distributed: bool = False,
 ) -> int:
-    """Write the shipped sample into the four source tables: as `load_fleet`, with the same errors."""
+    """Write the sample into the four source tables. Errors are those of `load_fleet`.
+
+    :returns: number of trace rows written.
+    """
     sources = {name: _decompressed((_shipped() / f"{name}.csv.gz").read_bytes()) for name in SOURCE_TABLES}
     return load_text(connection, schema, tables, sources, "format csv, header true", distributed=distributed)
 
 
 def sample_info() -> SampleInfo:
-    """Return what ``sample.json`` says."""
+    """Return the contents of ``sample.json``."""
     info: SampleInfo = json.loads((_shipped() / "sample.json").read_text("utf-8"))
     return info
 
 
 def write_sample(folder: Path) -> None:
-    """Simulate the sample and write its files; the same bytes every time, for one version of zlib."""
+    """Simulate the sample and write its files. The bytes are always the same with the same version of zlib."""
     fleet = simulate_fleet(
         SAMPLE["agents"],
         SAMPLE["days"],

@@ -1,4 +1,4 @@
-"""The schedule of a simulated fleet: which trace of which agent comes when."""
+"""Schedule of a simulated fleet: the times and the order of traces."""
 
 from dataclasses import dataclass
 
@@ -11,21 +11,21 @@ from ciris_scoring.lab.simulation.randomness import Draw, Draws, Stream
 
 @dataclass(frozen=True)
 class Rows:
-    """The rows of a chunk, in physical order, with what every later step needs to know about them."""
+    """Rows of a chunk in physical order, with what every later step needs."""
 
     agent: Ints
     index: Ints
     """Position in the agent's history, from 0."""
     time: Ints
-    """When the thought was completed."""
+    """Time at which the thought was completed."""
     delivered: Ints
-    """The row's timestamp; differs from `time` for duplicates and for installations with a batch clock."""
+    """Timestamp of the row. It differs from `time` for duplicates and for installations with a batch clock."""
     duplicate: Flags
     draws: Draws
 
 
 def schedule(plan: Plan, first_day: int, last_day: int) -> Rows:
-    """Return the rows of the days [first_day, last_day), a day after the other, by timestamp within each."""
+    """Return the rows of the days [first_day, last_day), day by day, ordered by timestamp within each."""
     counts = plan.n_traces[:, first_day:last_day].T.ravel()
     group = np.repeat(np.arange(counts.size), counts)
     day, agent = first_day + group // len(plan.agent_keys), group % len(plan.agent_keys)
@@ -41,7 +41,7 @@ def schedule(plan: Plan, first_day: int, last_day: int) -> Rows:
     pause_1 = 4 * SECOND + task.below(Draw.PAUSE, 86 * SECOND)
     pause_2 = 10 * SECOND + task.below(Draw.SECOND_PAUSE, 390 * SECOND)
     moment = start + np.where(position > 0, pause_1, 0) + np.where(position > 1, pause_2, 0)
-    # Tasks of a day come in no order; sorting inside each agent and day makes time follow the index.
+    # Tasks of a day are drawn in random order. Sorting within each agent and day makes time follow the index.
     time = np.sort(group * (2 * DAY) + moment) - group * (2 * DAY) + plan.start + day * DAY
 
     tick = 5 * MINUTE

@@ -1,4 +1,4 @@
-"""Frames as text: in the text format of COPY, and as CSV."""
+"""Data frames as text: in the text format of COPY, and as CSV."""
 
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -6,14 +6,14 @@ import numpy as np
 import pandas as pd
 
 _Texts = Sequence[str | None]
-"""A column as the text of its SQL values, None for null."""
+"""Column as the text of its SQL values; None is null."""
 
 _ROWS_PER_BLOCK = 256
 _ESCAPES = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r"})
 
 
 def copy_text(frames: Iterable[pd.DataFrame]) -> Iterator[str]:
-    """Yield blocks of rows in the text format of COPY, which takes JSON as it is, where CSV doubles its quotes."""
+    """Yield blocks of rows in the text format of COPY. Unlike CSV, it does not double the quotes of JSON."""
     for frame in frames:
         columns = [
             ["\\N" if value is None else value for value in _escaped(_text(frame[name]))] for name in frame
@@ -24,7 +24,7 @@ def copy_text(frames: Iterable[pd.DataFrame]) -> Iterator[str]:
 
 
 def csv_text(frame: pd.DataFrame) -> str:
-    """Return the frame as CSV with a header; an empty field is null, an empty string is quoted."""
+    """Return the frame as CSV with a header. An empty field is null; an empty string is quoted."""
 
     def quoted(value: str | None) -> str:
         if value is None:

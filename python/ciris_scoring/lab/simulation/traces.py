@@ -1,4 +1,4 @@
-"""The rows of simulated traces: what `covenant_traces` holds."""
+"""Rows of simulated traces, for `covenant_traces`."""
 
 import base64
 from datetime import UTC, datetime, timedelta
@@ -22,7 +22,7 @@ from ciris_scoring.lab.simulation.schedule import Rows
 from ciris_scoring.lab.simulation.spellings import spellings
 
 _NAN_LIKE = {
-    # What the production types let in although no score may be so.
+    # Values that the column types of production allow, although they are not valid scores.
     "score": np.array(["NaN", "1.50", "-0.50"], dtype=object),
     "level": np.array(["NaN", "1.5000", "-0.0500"], dtype=object),
     "k_eff": np.array(["NaN", "-1", "Infinity"], dtype=object),
@@ -30,10 +30,10 @@ _NAN_LIKE = {
 
 
 def render(plan: Plan, rows: Rows, lives: Lives) -> pd.DataFrame:
-    """Return the rows as the table holds them; columns as in `Fleet.traces`."""
+    """Return the rows of the table; columns as in `Fleet.traces`."""
     spelled, draws = spellings(), rows.draws
     newer = plan.newer[rows.agent]
-    whole = ~lives.only_action  # of the others, only the result of the action arrived
+    whole = ~lives.only_action  # for the other traces, only the result of the action arrived
 
     trace_id, thought_id = _identifiers(plan, rows, newer)
     audit_hash = draws.hexadecimal(Draw.AUDIT_HASH, 4, 64)
@@ -53,11 +53,11 @@ def render(plan: Plan, rows: Rows, lives: Lives) -> pd.DataFrame:
     k_eff = np.where(lives.fragile, 100 + draws.below(Draw.K_EFF, 90), 210 + draws.below(Draw.K_EFF, 280))
 
     def dirty(values: Texts, kind: str, slot: int) -> Texts:
-        """Replace about one in a thousand values, never the same trace in two columns."""
+        """Replace about one value in a thousand, never of the same trace in two columns."""
         fate = draws.below(Draw.DIRTY, 30_000) - 100 * slot
         return np.where((fate >= 0) & (fate < 30), _NAN_LIKE[kind][fate % 3], values)
 
-    # No blank id where many rows share a timestamp: the two make up the primary key.
+    # No blank id where rows share a timestamp, because id and timestamp are the primary key.
     blank_id = (blank == 0) & ~plan.knobs["batch_clock"][rows.agent]
     kind = np.where(
         draws.chance(Draw.INCONSISTENT, plan.knobs["inconsistent"][rows.agent]),
@@ -96,7 +96,7 @@ def render(plan: Plan, rows: Rows, lives: Lives) -> pd.DataFrame:
 
 
 def _identifiers(plan: Plan, rows: Rows, newer: Flags) -> tuple[Texts, Texts]:
-    """Return trace ids and thought ids. Newer agents now and then reprocess a thought under its old id."""
+    """Return trace ids and thought ids. Newer agents sometimes process a thought again under its old id."""
     reprocessed = (
         newer
         & ~plan.knobs["batch_clock"][rows.agent]
@@ -125,8 +125,8 @@ def _identifiers(plan: Plan, rows: Rows, newer: Flags) -> tuple[Texts, Texts]:
 
 
 def _signatures(draws: Draws, resigned: Flags) -> Texts:
-    """Return random bytes in the shape of an Ed25519 signature, base64url without padding (86 characters)."""
-    # 66 bytes a row, a multiple of 3, so that all rows can be encoded at once.
+    """Return random bytes in the format of an Ed25519 signature: base64url without padding, 86 characters."""
+    # 66 bytes per row: a multiple of 3, so all rows can be encoded together.
     octets = np.zeros((draws.keys.size, 66), dtype=np.uint8)
     octets[:, :64] = draws.octets(Draw.SIGNATURE, 8)
     if resigned.any():
