@@ -1,7 +1,7 @@
 {{ config(materialized='replace_range', meta={'range': 'period_start'}) }}
-{#- Grain: one row per agent, period and issue: repairs of traces, and traces set aside (scoring.md §8). A trace whose
-    agent is missing, blank or oversized is counted once, as that, whatever else is wrong with it. An outcome that came
-    too late is no duplicate; int_late_arrivals counts it. -#}
+{#- Counts of repaired and skipped traces (scoring.md §8). A trace whose agent is missing, blank or oversized is counted
+    once, with that issue, whatever else is wrong with it. An outcome that came too late is not a duplicate;
+    int_late_arrivals counts it. Grain: agent (null without one), period and issue. -#}
 with traces as (
 
     select
@@ -12,7 +12,7 @@ with traces as (
             when verdicts.is_duplicate then array_append(verdicts.repairs, 'duplicate_trace')
             {% endif %}
             when not {{ is_nobodys('verdicts') }} then verdicts.repairs
-            -- A missing agent alone is no repair, so such a row may have none.
+            -- A missing agent is not a repair, so repairs may be null here.
             when verdicts.repairs is null or 'blank_agent_id_hash' = any(verdicts.repairs)
                 then array['blank_agent_id_hash']
             else array['oversized_id']
@@ -22,8 +22,8 @@ with traces as (
         {{ in_judged_range('verdicts.traced_at') }}
         and (verdicts.is_duplicate or verdicts.repairs is not null or {{ is_nobodys('verdicts') }})
         {% if is_trace_one_row() %}
-        -- Counted by an earlier run, before its outcome came. A value, not `exists`, of which PostgreSQL would hash all
-        -- older verdicts.
+        -- Skips traces that an earlier run counted before their outcome came. A scalar subquery, because PostgreSQL
+        -- would hash all older rows for `exists`.
         and case
             when {{ is_nobodys('verdicts') }}
                 then (

@@ -6,11 +6,12 @@
     pre_hook=["{{ forget_other_readings(ref('int_source_periods')) }}", "{{ set_for_heavy_work(costly_rows=true) }}"],
   )
 }}
-{#- Every verdict that a score needs, once per trace; those of replay are in int_replays. Duplicates, and traces without
-    an agent (macro agent_or_nobody), stay with is_counted false. An offset of 0 separates steps: each value is cleaned
-    once, and only narrow rows are sorted. Grain: source row dated in [traces_from, as-of). Key: traced_at,
-    trace_verdict_id. Null: not sent. -#}
-{#- Values of earlier traces of the agent that a trace is compared with, and which traces count for each. -#}
+{#- Checks that a score needs of each trace; int_replays has the replays. Duplicates and traces without an agent (macro
+    agent_or_nobody) stay, with is_counted false. Optimization barriers separate the steps, so that each value is
+    cleaned once and only narrow rows are sorted. Grain: source row with a time in [traces_from, as-of). Key: traced_at,
+    trace_verdict_id. Columns are null if the trace did not send a value. -#}
+{#- Columns that a trace compares with the agent's previous value, and the condition that a previous trace must meet.
+    -#}
 {%- set state = {
   'agent_name': 'is_counted', 'audit_sequence_number': is_in_chain(), 'idma_fragility_flag': 'is_counted',
 } -%}
@@ -45,9 +46,9 @@ looked_up as (
 
 ),
 
--- One narrow row per source row, with hashes for the text that is sorted below: delivery_hash brings rows of one
--- delivery (agent, trace_id, audit_sequence_number) together; sampling_hash sorts like its hexadecimal digits;
--- content_hash settles complete ties. Columns of fixed length come first, where PostgreSQL finds them fastest.
+-- Narrow rows with hashes instead of the text that is sorted below. delivery_hash groups rows of one delivery (agent,
+-- trace_id, audit_sequence_number), sampling_hash orders the replay sample, content_hash breaks ties. Columns of fixed
+-- length come first, because PostgreSQL reads them fastest.
 judged as (
 
     select
@@ -127,7 +128,7 @@ identified as (
 
 ),
 
--- The state of each agent before what the run judges; none if the run judges everything.
+-- Previous state of each agent, before the traces that the run checks. Empty if the run checks everything.
 carried_in as (
 
     {% if is_incremental() %}
@@ -163,7 +164,7 @@ carried_in as (
 
 ),
 
--- Three passes over one sort: the place of each trace, the place of the last known value before it, and that value.
+-- Three passes over one sort: number the traces, find the number of the last known value before each, and read it.
 numbered as (
 
     select
@@ -212,7 +213,7 @@ in_context as (
 )
 
 select
-    -- the trace
+    -- trace
     trace_verdict_id,
     delivery_hash,
     agent_id_hash,
@@ -257,7 +258,7 @@ select
     and {{ scoring_parameter('replay_enabled') | string | lower }}
     and sample_rank <= {{ scoring_parameter('replay_sample_per_period') }} as is_replay_sampled,
 
-    -- signs of a polished record
+    -- red flags of selective reporting
     reporting,
     key_hash,
 
