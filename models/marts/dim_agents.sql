@@ -4,9 +4,9 @@
     indexes=[{'columns': ['agent_label'], 'unique': true}],
   )
 }}
-{#- Every agent ever seen: its names, its first and last trace, and the newest published score that its shortest
-    window has. Grain and key: agent_id_hash. Names are null while the agent has sent none; what is said of the
-    latest score is null without one, and as in fct_capacity_scores. -#}
+{#- Agents ever seen: names, first and last trace, and the newest published score in the shortest window. Grain and key:
+    agent_id_hash. Names are null if the agent never sent one; latest_... columns are null without a score, or if the
+    column of fct_capacity_scores is null. -#}
 with scoring_run as (
 
     select latest_as_of

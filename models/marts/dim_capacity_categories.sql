@@ -1,6 +1,7 @@
 {{ config(materialized='replace_range', tags='ciris_static') }}
-{#- A category holds the scores with lower_bound <= capacity_score < upper_bound (scoring.md §8); insufficient_data
-    holds those without a score. Waits for the scores. Grain and key: category. A bound is null where there is none. -#}
+{#- Categories. A category holds the scores with lower_bound <= capacity_score < upper_bound (scoring.md §8);
+    insufficient_data holds rows without a score. Built after the scores. Grain and key: category. lower_bound and
+    upper_bound may be null. -#}
 -- depends_on: {{ ref('fct_capacity_scores') }}
 select
     category,
@@ -8,7 +9,8 @@ select
     guidance,
     lower_bound::double precision as lower_bound,
     upper_bound::double precision as upper_bound,
-    -- Apart for the colour-blind too, on a light and on a dark ground. Not in the seed: dbt adds no column to one.
+    -- Colour-blind people can tell them apart on light and dark backgrounds. Not in the seed, because dbt does not add
+    -- columns to an existing seed table.
     case
         when category = 'high_fragility' then '#d03b52'
         when category = 'moderate' then '#c98500'

@@ -1,6 +1,6 @@
 {{ config(materialized='replace_view', enabled=valid_setting('time_spine')) }}
-{#- Every day (UTC) from the first that a trace may be dated until the last published as-of: the time spine that
-    MetricFlow cannot do without. Grain and key: date_day. Nothing is null. -#}
+{#- Days (UTC) from ciris_traces_from to the last published as-of, the time spine that MetricFlow requires. Grain and
+    key: date_day, never null. -#}
 with published as (
 
     select max(published_until) as published_until

@@ -1,6 +1,6 @@
 {{ config(materialized='replace_range', tags='ciris_static') }}
-{#- The parameters in force (scoring.md §8). Waits for the scores. Grain and key: parameter_name.
-    parameter_value is null for the sampling salt. -#}
+{#- Parameters in use (scoring.md §8). Built after the scores. Grain and key: parameter_name. parameter_value is null
+    for the sampling salt. -#}
 -- depends_on: {{ ref('fct_capacity_scores') }}
 select
     parameters.parameter_name,

@@ -1,6 +1,6 @@
 {{ config(materialized='replace_range', tags='ciris_static') }}
-{#- The windows that scores look back over, each with its baseline and its memory of coherence (scoring.md §1, 5 and 7).
-    Waits for the scores. Grain and key: window_days. Nothing is null. -#}
+{#- Scoring windows with their baseline and the lookback horizon of coherence (scoring.md §1, 5 and 7). Built after the
+    scores. Grain and key: window_days. No column is null. -#}
 -- depends_on: {{ ref('fct_capacity_scores') }}
 select
     window_days,

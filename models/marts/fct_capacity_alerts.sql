@@ -5,10 +5,10 @@
     indexes=[{'columns': ['as_of', 'window_days']}, {'columns': ['agent_id_hash']}],
   )
 }}
-{#- Agents that stand out at the as-ofs of the run: value against threshold, and how severe that is (scoring.md §8 and
-    certainty.md §4). python/ciris_scoring/kinds/alerts has a file for each kind, and here is a CTE of its name. Alerts
-    are raised before the scores are published, whose verdicts need them. Grain and key: agent, as-of, window, kind.
-    agent_name is null while the agent has sent none. -#}
+{#- Alerts at the as-ofs of the run, with value, threshold and severity (scoring.md §8, certainty.md §4). Each kind has
+    a file in python/ciris_scoring/kinds/alerts and a CTE of the same name here. Alerts are built before the scores,
+    whose verdicts need them. Grain and key: agent, as-of, window, kind. agent_name is null if the agent never sent one.
+    -#}
 {%- set least_fall = '(' ~ scoring_parameter('falling_threshold') ~ '::numeric / 3)::double precision' %}
 {%- set least_z = 'case when later.window_days = earlier.window_days then {} else {} end' %}
 {%- set of_all = (scoring_parameter('falling_z_together'), scoring_parameter('falling_month_z_together')) %}
@@ -77,7 +77,7 @@ broken_chain as (
 
 ),
 
--- What falling leaves out: episodes or deferrals that are worse than in the steady_days before the window.
+-- Episodes or deferrals that are worse than in the steady_days before the window. The alert falling ignores them.
 episode as (
 
     select
@@ -108,8 +108,8 @@ episode as (
 
 ),
 
--- What each score kept of 1 without episodes and deferrals, now and before, where the earlier score is not provisional.
--- Each window is compared with the one before it; a week also with the 30 days before it.
+-- Score without episodes and deferrals, now and before, if the earlier score is not provisional. Each window is
+-- compared with the one before it; a week also with the 30 days before it.
 falling as (
 
     select distinct on (later.agent_id_hash, later.as_of, later.window_days)
@@ -195,8 +195,8 @@ periods as (
 
 ),
 
--- As-ofs at which an agent had been silent for long enough, but not for longer than a window looks back. There need be
--- no score.
+-- As-ofs at which an agent has been silent for at least silent_days, while its last traces are still in reach of the
+-- window. The agent need not have a score there.
 silent_as_ofs as (
 
     select

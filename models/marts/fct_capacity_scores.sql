@@ -6,11 +6,11 @@
     indexes=[{'columns': ['as_of', 'window_days']}, {'columns': ['scored_at']}],
   )
 }}
-{#- capacity_score = C * max(I_int, floor) * R * I_inc * S, status, category and confidence (scoring.md §8), with every
-    component, the limits and losses (certainty.md §1 and §3), and the verdict (§4b), which needs the alerts and signs at
-    the same as-of. One read of int_windows: the factors are the columns of the factor views.
-    Grain and key: agent, as-of, window. Null with too few traces: the composites, the category and what is said about
-    their certainty. -#}
+{#- capacity_score = C * max(I_int, floor) * R * I_inc * S, status, category and confidence (scoring.md §8), with all
+    components, confidence bounds and losses (certainty.md §1 and §3), and the verdict (§4b), which needs the alerts and
+    red flags of the same as-of. Reads int_windows once; the factors are the columns of the factor views.
+    Grain and key: agent, as-of, window. With too few traces the composites, the category and its certainty are null.
+    -#}
 with scoring_run as (
 
     select parameter_set_id

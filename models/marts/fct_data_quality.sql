@@ -5,9 +5,10 @@
     pre_hook="{{ set_for_heavy_work() }}",
   )
 }}
-{#- How often each repair and refusal of scoring.md §2 to 9 was met, and what the ingestion counted (scoring.md §8).
-    Waits for the scores. Grain and key: agent (null: the fleet, or nobody), period_start (null: no finite time), issue. n
-    is never null; first_as_of and last_as_of are null but for late_trace, late_outcome and late_key. -#}
+{#- Counts of the repairs and refusals of scoring.md §2 to 9, and of the ingestion (scoring.md §8). Built after the
+    scores.
+    Grain and key: agent (null for the fleet or without an agent), period_start (null without a finite time), issue. n
+    is never null; first_as_of and last_as_of are null except for late_trace, late_outcome and late_key. -#}
 -- depends_on: {{ ref('fct_capacity_scores') }}
 with scoring_run as (
 
@@ -27,7 +28,7 @@ trace_issues as (
 
 ),
 
--- Dated before any trace can be: they take no part in anything.
+-- Traces dated before ciris_traces_from. They are never used.
 implausible_traces as (
 
     select
@@ -43,7 +44,7 @@ implausible_traces as (
 
 ),
 
--- Dated at or after the as-of, or at no finite time: they take no part in anything yet.
+-- Traces dated at or after the as-of, or at no finite time. They are not used yet.
 future_traces as (
 
     select
@@ -53,7 +54,7 @@ future_traces as (
         count(*) as n
     from {{ ref('stg_cirislens__covenant_traces') }}
     where
-        -- Bounded on both sides, or the planner takes a third of the traces to be in the future and reads them all.
+        -- Two bounds, because with one the planner expects a third of the traces to match and reads them all.
         (traced_at >= (select run.latest_as_of from scoring_run as run) and traced_at <= 'infinity')
         or traced_at = '-infinity'
     group by 1, 2
@@ -95,7 +96,7 @@ batches as (
 
 ),
 
--- Fleet-level: accepted over received is the ingestion acceptance rate.
+-- Counts of the whole fleet. Accepted divided by received is the acceptance rate.
 ingestion as (
 
     select

@@ -1,5 +1,5 @@
 {{ config(materialized='replace_view') }}
-{#- The evidence behind q_deferral: each deferral of a known agent, with what it counts (scoring.md §6). Grain and key:
+{#- Deferrals of known agents with their value, the evidence behind q_deferral (scoring.md §6). Grain and key:
     deferral_verdict_id, a row of wbd_deferrals. -#}
 with deferrals as (
 

@@ -1,8 +1,7 @@
 {{ config(materialized='replace_view') }}
-{#- What each factor of a published score is made of: d_identity and k_contradiction of C, i_chain, i_coverage and
-    i_replay of I_int, and so on (scoring.md §3 to 7): the columns of fct_capacity_scores as rows. Grain and key: agent,
-    as-of, window, factor, component. A drift metric is null with too few values; limits and design effects where there
-    are none. -#}
+{#- Components of each factor of a published score, for example d_identity and k_contradiction of C (scoring.md §3 to
+    7): columns of fct_capacity_scores as rows. Grain and key: agent, as-of, window, factor, component. The value of a
+    drift metric is null with too few values; bounds and design effects are null for components that have none. -#}
 with scores as (
 
     select

@@ -1,7 +1,7 @@
 {{ config(materialized='replace_range', meta={'range': 'hour_start'}) }}
-{#- fleet_coherence = mean, cross_agent_divergence = sample standard deviation, over the agents of an hour, of each
-    one's mean coherence level in it (scoring.md §7). Waits for the scores. Grain and key: hour_start (UTC), where an
-    agent recorded a level. The divergence is null with one agent. -#}
+{#- Mean (fleet_coherence) and sample standard deviation (cross_agent_divergence) of the agents' mean coherence levels
+    in an hour (scoring.md §7). Built after the scores. Grain and key: hour_start (UTC) with a recorded level. The
+    divergence is null with one agent. -#}
 -- depends_on: {{ ref('fct_capacity_scores') }}
 with agent_hours as (
 

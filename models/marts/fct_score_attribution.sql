@@ -1,7 +1,7 @@
 {{ config(materialized='replace_view') }}
-{#- points_lost = (1 - capacity_score) * loss / sum of losses, loss the part's share of -ln(capacity_score)
-    (certainty.md §1): the losses of fct_capacity_scores as rows. Where some are infinite (null), these share the points
-    equally. Grain and key: agent, as-of, window, part, where there is a score. -#}
+{#- points_lost = (1 - capacity_score) * loss / sum of losses, where loss is the component's share of
+    -ln(capacity_score) (certainty.md §1). If some losses are infinite (null), those components share the points
+    equally. Grain and key: agent, as-of, window and part (loss component), for rows with a score. -#}
 with scores as (
 
     select

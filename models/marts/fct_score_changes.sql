@@ -1,9 +1,10 @@
 {{ config(materialized='replace_view') }}
-{#- points = -loss_change * L(c0, c1), loss_change the part's share of ln(c0 / c1), L the logarithmic mean
-    (certainty.md §2): what each part added to the change that fct_score_comparisons gives. A part of R counts by what
-    its amount a moved: (a1 - a0) * dh/du, and that quotient is k L(x0, x1) L(s0, s1) / L(1 + s0, 1 + s1) with
-    x = exp(-u) and s = exp(-k (x - x0)), which keeps its digits where the two scores are close. Grain and key: agent,
-    as-of, window, compared_with, part. loss_change is null where it became infinite or ceased to be. -#}
+{#- Contribution of each loss component to the change in fct_score_comparisons (certainty.md §2): points = -loss_change
+    * L(c0, c1), where loss_change is the component's share of ln(c0 / c1) and L the logarithmic mean. A component of R
+    contributes (a1 - a0) * dh/du, where a is its amount. The quotient dh/du is computed as k L(x0, x1) L(s0, s1) / L(1
+    + s0, 1 + s1) with x = exp(-u) and s = exp(-k (x - x0)), which stays precise if the two scores are close. Grain and
+    key: agent, as-of, window, compared_with, part. loss_change is null if the loss became or stopped being infinite.
+    -#}
 {%- set resilience_parts = ['delta_drift', 'mttr_hours', 'rho_regression'] %}
 with parameter_values as (
 
@@ -18,7 +19,7 @@ with parameter_values as (
 
 ),
 
--- Read twice: materialized, it would be the whole history.
+-- Not materialized: it is read twice, and a materialized CTE would hold the whole history.
 published as not materialized (
 
     select

@@ -1,8 +1,7 @@
 {{ config(materialized='replace_view') }}
-{#- change = score_now - score_before, one window and one period earlier, or why there is none (certainty.md
-    §2). Grain and key: agent, as-of, window, compared_with. Either score and the change are null where they are not
-    there. -#}
--- Read twice: materialized, it would be the whole history.
+{#- Change of the score since one window and one period earlier, or the reason why there is none (certainty.md §2).
+    Grain and key: agent, as-of, window, compared_with. Scores and change are null if missing. -#}
+-- Not materialized: it is read twice, and a materialized CTE would hold the whole history.
 with scores as not materialized (
 
     select

@@ -1,6 +1,6 @@
 {{ config(materialized='replace_view') }}
-{#- Every run and what became of it. Grain and key: scoring_run_id. What a run that did not publish cannot know is
-    null. -#}
+{#- Runs and their outcome. Grain and key: scoring_run_id. Columns about published rows are null if the run did not
+    publish. -#}
 select
     run_id::text as scoring_run_id,
     started_at,

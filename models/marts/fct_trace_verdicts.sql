@@ -1,8 +1,7 @@
 {{ config(materialized='replace_view') }}
-{#- The evidence behind every score: each trace row that took part in a published run, with the verdicts that the
-    factors count (scoring.md §3 to 7). Grain and key: trace_verdict_id, a row of the source. Verdicts are never null
-    but where they ask for what was not sent, or of a replay for which the trace was not sampled; what the source had blank
-    or out of range is null. -#}
+{#- Checks of each trace row of a published run, the evidence behind the scores (scoring.md §3 to 7). Grain and key:
+    trace_verdict_id, a row of the source. Columns are null if the value was not sent, blank or out of range; the replay
+    columns also if the trace was not sampled. -#}
 with published as (
 
     select max(published_until) as published_until

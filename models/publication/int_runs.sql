@@ -6,10 +6,10 @@
     pre_hook="{{ publish() }}",
   )
 }}
-{#- The log of runs. Grain and key: run_id, a run. A run enters its row when it begins and when it ends
-    (macros/checks/run_log.sql), so that refused, failed and killed runs have one too; a full refresh keeps them all. This
-    model comes after the last mart. It publishes what the run has staged, all marts in its transaction, and writes the row
-    of the run anew, with what was published; in a backfill, each step does. -#}
+{#- Log of runs. A run writes its row when it starts and when it ends (macros/checks/run_log.sql), so that refused,
+    failed and killed runs have one too; a full refresh keeps all rows. This model is built after the last mart. It
+    publishes all staged marts in its transaction and rewrites the row of the run; in a backfill, each step does so.
+    Grain and key: run_id. -#}
 -- depends_on: {{ ref('fct_capacity_alerts') }}
 -- depends_on: {{ ref('fct_fleet_capacity') }}
 -- depends_on: {{ ref('fct_fleet_coherence_hourly') }}

@@ -1,7 +1,7 @@
-{#- Fails for each row that the run has written (macro in_increment; of seeds and the like: every_row) with a null in one
-    of the columns of never_null, or a value outside [minimum, maximum] in one of those of in_range: a list of
-    {columns, minimum (0), maximum (1)}. NaN sorts above everything and fails too; null is in any range. One test and one
-    scan per model, for a run has many models. That keys are unique is a matter of the tables' unique indexes. -#}
+{#- Fails for each row of the run (macro in_increment; all rows if every_row) with a null in a column of never_null, or
+    a value outside [minimum, maximum] in a column of in_range, a list of {columns, minimum (0), maximum (1)}. NaN sorts
+    above every number and fails too; null passes in_range. One test with one scan per model, because a run has many
+    models. Unique indexes check the keys. -#}
 {% test nulls_and_ranges(model, never_null=[], in_range=[], every_row=false) %}
 select
     rules.broken_rule,

@@ -1,6 +1,6 @@
--- At the newest as-of every capacity_score has its thirteen parts once in fct_score_attribution. Their losses sum to
--- -ln(capacity_score), their points to what the score lacks of 1; a loss is infinite just where the score is 0. Views
--- of published scores, so the test waits for the publication.
+-- At the newest as-of every capacity_score has each of the thirteen loss components once in fct_score_attribution.
+-- Their losses sum to -ln(capacity_score), their points to 1 - capacity_score. A loss is infinite only if the score is
+-- 0. The tested views read published scores, so the test runs after the publication.
 -- depends_on: {{ ref('int_runs') }}
 with scores as (
 

@@ -1,7 +1,8 @@
--- At the newest as-of every score is compared with two earlier as-ofs once each. Where that gives a change, it has its
--- thirteen parts once in fct_score_changes, whose points sum to it; where it gives a reason, it has none. A part whose
--- component is what it was has exactly 0, but for those of I_int under an active integrity_floor, which shares the loss
--- out anew. Views of published scores, so the test waits for the publication.
+-- At the newest as-of every score is compared once with each of two earlier as-ofs. A comparison with a change has each
+-- of the thirteen loss components once in fct_score_changes, and their points sum to the change. A comparison with a
+-- reason instead has none. A component that did not change has exactly 0 points, except components of I_int if
+-- integrity_floor is active and redistributes the loss. The tested views read published scores, so the test runs after
+-- the publication.
 -- depends_on: {{ ref('int_runs') }}
 with comparisons as materialized (
 
@@ -45,7 +46,7 @@ components as (
         {{ component }}{% if not loop.last %},{% endif %}
         {% endfor %}
     from {{ ref('fct_capacity_scores') }}
-    -- An array, so that the index is used: for `in` all scores would be read.
+    -- An array, so that PostgreSQL uses the index. With `in` it would read all scores.
     where as_of = any(array(
         select compared.as_of from comparisons as compared
         union distinct

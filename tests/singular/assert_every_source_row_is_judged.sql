@@ -1,8 +1,8 @@
 {{ config(fail_calc='coalesce(max(percent_wrong), 0)', warn_if='> 0', error_if='> 1') }}
--- No trace of an agent is dropped or multiplied on its way from the source: each period that the run scores again holds
--- as many verdicts as source rows with an agent. Others enter no score, and must not delay this test. The number of
--- results is the share of source rows that are missing, in percent, rounded up; 100 for a surplus. Up to one percent,
--- or ten rows, only warns, as 1: traces may have arrived since they were read, and the next run reads them.
+-- No trace of an agent is lost or duplicated: each period that the run checks again has as many rows in
+-- int_trace_verdicts as source rows with an agent. Rows without an agent are ignored, because they enter no score. The
+-- number of results is the percentage of missing source rows, rounded up, or 100 for a surplus. Up to one percent, or
+-- ten rows, gives 1 and only warns, because traces may have arrived since the run read the source.
 with run as (
 
     select as_of

@@ -1,4 +1,4 @@
--- Every row of int_windows has a score, and no score has another origin.
+-- Every row of int_windows has a row in fct_capacity_scores, and every score has a row in int_windows.
 with window_rows as (
 
     select

@@ -1,4 +1,4 @@
--- The fleet's counts add up, and are what a direct count of the scores gives, as the run will publish both.
+-- The fleet's counts add up and equal a direct count of the scores, both as the run will publish them.
 with healthy as (
 
     select lower_bound
@@ -33,7 +33,7 @@ scores as (
             where capacity_score_steady_high < (select healthy.lower_bound from healthy)
         ) as n_steady_below_healthy
     from {{ rows_after_run('fct_capacity_scores') }}
-    -- As-ofs as an array, so that the index is used: for `in` alone all scores would be read.
+    -- As-ofs as an array, so that PostgreSQL uses the index. With `in` alone it would read all scores.
     where
         as_of = any(array(select rewritten.as_of from rewritten))
         and (as_of, window_days) in (

@@ -1,5 +1,5 @@
--- Detections and recoveries of an agent take turns, and each recovery carries the time and the failure mode of the
--- detection before it: MTTR and rho_regression read episodes off single rows.
+-- Detections and recoveries of an agent alternate, and each recovery repeats the time and the failure mode of the
+-- detection before it, because MTTR and rho_regression read an episode from its recovery alone.
 with events as not materialized (
 
     select
@@ -18,7 +18,7 @@ with events as not materialized (
 
 ),
 
--- The event before the run's first one of each agent.
+-- Last event of each agent before its first event in the run.
 before_events as (
 
     select earlier.*

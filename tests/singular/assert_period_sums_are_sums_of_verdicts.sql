@@ -1,6 +1,6 @@
--- Every counted trace is in exactly one row of int_agent_periods, and every sum there is what a direct count of the
--- verdicts gives; each score and each judged trace is in exactly one bin, each sampled trace has its replay. Windows,
--- factors and scores rest on these.
+-- Every counted trace is in exactly one row of int_agent_periods, and every sum there equals a direct count of
+-- int_trace_verdicts. Each value of a metric is in exactly one bin, and each sampled trace has a replay. Windows,
+-- factors and scores are computed from these sums.
 {%- set sums = counted_verdicts().keys() | reject('eq', 'n_recoveries') | list
     + ['n_traces', 'n_fields_present', 'n_signals', 'n_coherent_signals', 'n_replayed', 'n_replay_succeeded',
        'last_traced_at', 'n_judged', 'n_judged_in_bins', 'confidence', 'n_successes']

@@ -1,9 +1,9 @@
--- Every score is what the formulas make of the columns beside it: factors, composites, category, status, limits, and
--- what is listed as unmeasured. A row for each rule that a score breaks. Formulas spelt out, not called: the models
--- call the macros.
+-- Every score follows from the other columns of its row by the formulas: factors, composites, category, status,
+-- confidence bounds and unmeasured components. One result per broken rule and score. The formulas are written out here,
+-- because the models call the macros and a test of a macro by itself would find nothing.
 {%- set parameters = ['lambda_c', 'mu_c', 'integrity_floor', 'mttr_scale_hours', 'norm_k', 'norm_x0', 'weight_c',
     'weight_i_int', 'weight_r', 'weight_i_inc', 'weight_s', 'fragility_epsilon', 'min_traces', 'replay_min_sample'] %}
-{#- Found, and what it has to be to 1e-12; a null breaks no rule. -#}
+{#- Column, and the expression that it must equal within 1e-12. Nulls pass. -#}
 {%- set numbers = {
     'c_score': 'exp(-(lambda_c * d_identity + mu_c * k_contradiction))',
     'i_int_score': 'i_chain * i_coverage * i_replay',
@@ -21,7 +21,7 @@
     'capacity_score_steady': 'c_score * floored_integrity * r_score_steady * i_inc_score_steady * s_score',
     'mttr_hours_steady_minus_weekly': 'capacity_score_steady - capacity_score - q_deferral_steady_minus_weekly',
 } %}
-{#- What is shown of a score that breaks the rule, and the rule. -#}
+{#- Rule: the column to show if a score breaks it, and the condition. -#}
 {%- set rules = {
     'category holds the score': ('category', "capacity_score is null or (listed_category is not null"
         ~ " and coalesce(capacity_score >= lower_bound, true) and coalesce(capacity_score < upper_bound, true))"),
@@ -80,7 +80,7 @@ with categories as (
 
 ),
 
--- Limits as Python computed them, before they are widened by a last digit.
+-- Confidence bounds from Python, before they are widened by one unit in the last place.
 windows as (
 
     select

@@ -1,6 +1,6 @@
--- At the run's as-of every sum over a window, a difference of running totals, is what a direct count of the traces
--- in [as_of - window_days, as_of) gives, and the baseline's traces are what a direct sum of the periods gives: no
--- window is a day too long, and no agent with a trace in it is missing.
+-- At the run's as-of every window sum, a difference of running totals, equals a direct count of the traces in
+-- [as_of - window_days, as_of), and the baseline's number of traces equals a direct sum of the periods. Finds windows
+-- that are a day too long and missing agents.
 {%- set counters = counted_verdicts().keys() | list + ['n_traces', 'n_fields_present', 'n_signals'] %}
 with scoring_windows as (
 

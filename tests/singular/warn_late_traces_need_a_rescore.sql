@@ -1,6 +1,6 @@
 {{ config(severity='warn', fail_calc='coalesce(sum(n), 0)') }}
--- Traces that arrived, got an outcome or another event, or whose key was changed, after the scores of their period
--- were final. These stay as they are until somebody scores the as-ofs from the first to the last again; the number of
+-- Traces that arrived, got an outcome or another event, or whose key was changed, after the scores of their period were
+-- final. The scores stay unchanged until somebody rescores the as-ofs from first_as_of to last_as_of. The number of
 -- results is the number of traces.
 select
     agent_id_hash,

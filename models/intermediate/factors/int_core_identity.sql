@@ -1,6 +1,6 @@
-{#- C = exp(-lambda_C * D_identity) * exp(-mu_C * K_contradiction) (scoring.md §3), with D_identity the identity changes
-    and K_contradiction the overridden actions per trace of the window; and who the agent was at the as-of.
-    Grain and key: agent, as-of, window. agent_name is null while the agent has sent none. -#}
+{#- C = exp(-lambda_C * D_identity) * exp(-mu_C * K_contradiction) (scoring.md §3). D_identity is the number of identity
+    changes per trace of the window, K_contradiction the number of overridden actions per trace.
+    Grain and key: agent, as-of, window. agent_name is null if the agent has not sent one before the as-of. -#}
 select
     agent_id_hash,
     agent_name,

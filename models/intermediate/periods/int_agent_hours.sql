@@ -5,8 +5,8 @@
     pre_hook="{{ set_for_heavy_work() }}",
   )
 }}
-{#- Grain: one row per agent and UTC hour with a signal or a coherence level. Agents corroborate each other by the hour,
-    whatever the scoring period (scoring.md §7). -#}
+{#- Signals and mean coherence of an agent by UTC hour. Agents corroborate each other by the hour, whatever the scoring
+    period (scoring.md §7). Grain and key: agent and hour with a signal or a coherence level. -#}
 with verdicts as (
 
     select
@@ -38,7 +38,7 @@ hours as {{ inlined() }}(
 
 ),
 
--- The fleet, a row per hour: on a cluster the coordinator computes it once and sends it to the workers.
+-- Fleet sums, one row per hour. Materialized, so that a cluster's coordinator computes them once for all workers.
 fleet_hours as materialized (
 
     select

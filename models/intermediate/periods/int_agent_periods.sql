@@ -6,11 +6,11 @@
     pre_hook="{{ set_for_heavy_work() }}",
   )
 }}
-{#- All sums of an agent's period: numerators and denominators, never ratios; integers or exact decimals, never floats.
-    Arrays by bin have ten elements (scoring.md §5 and 6), those by field follow record_sign_fields (certainty.md §5).
-    Grain and key: agent and period with a counted trace. Null: judged_keys and score_triples where there are none. -#}
+{#- Sums of an agent's period: numerators and denominators, never ratios; integers or exact decimals, never floats.
+    Arrays over bins have ten elements (scoring.md §5 and 6); arrays over fields follow record_sign_fields (certainty.md
+    §5). Grain and key: agent and period with a counted trace. Only judged_keys and score_triples may be null. -#}
 {%- set fields, bins = record_sign_fields(), score_bins() -%}
--- The offset makes PostgreSQL compute each bin once, not once per use.
+-- The optimization barrier makes PostgreSQL compute each bin once, not once per use.
 with verdicts as (
 
     select
@@ -102,7 +102,7 @@ replay_sums as (
 
 ),
 
--- A period has few combinations of letters and keys: each is looked into once.
+-- Traces grouped by reporting letters and key. A period has few combinations, so the string functions run rarely.
 reported_alike as (
 
     select
@@ -125,8 +125,8 @@ reported_alike as (
 
 ),
 
--- The first use of each key by an agent: had the agent used another key before, and had another agent used this one? On
--- a cluster the coordinator computes it once and sends it to the workers.
+-- First use of each key by an agent: whether the agent had used another key before, and whether another agent had used
+-- this key. Materialized, so that a cluster's coordinator computes it once for all workers.
 key_uses as materialized (
 
     select
@@ -142,7 +142,7 @@ key_uses as materialized (
 
 ),
 
--- Letters (macro reporting): c and u are null, c although the components hold a value, - null by design.
+-- Letters of the macro reporting: r reported, c null although the JSON holds a value, u null, - null by design.
 report_sums as (
 
     select

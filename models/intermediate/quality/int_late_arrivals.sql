@@ -1,11 +1,10 @@
 {{ config(materialized='ephemeral') }}
-{#- Data that arrived after the scores of its period were final (scoring.md §9), and the as-ofs whose scores it would
-    change: from the period's end on, for as long as any score remembers it. A late_outcome is an event of a trace that
-    had been scored without it: its outcome, a second one, or another step. It is dated by the scored trace. If it moves
-    the trace to another time, the trace is not scored there, or it would count twice, and the as-ofs of both times
-    would change. A step of fct_data_quality.
-    Grain: one row per agent (null: nobody), period and issue: late_trace, late_outcome, late_key, and
-    trace_id_of_two_agents, which changes no score, for a trace whose id another agent has used since. -#}
+{#- Data that arrived after the scores of its period were final (scoring.md §9), with the first and last as-of whose
+    scores it would change. A late_outcome is an event of a trace that was scored without it: its outcome, a second
+    outcome, or another step. Its period is that of the scored trace. If it moves the trace to another time, the trace
+    is not scored there, because it would count twice; the as-ofs of both times would change. trace_id_of_two_agents is
+    a trace whose id another agent has used since; it changes no score.
+    Grain: agent (null without one), period and issue. -#}
 {%- set late_until = lookback_from() -%}
 {%- set late_from = late_until ~ ' - ' ~ setting('late_detection_periods') ~ ' * ' ~ period_length() -%}
 with scoring_run as (
@@ -17,7 +16,7 @@ with scoring_run as (
 
 ),
 
--- Final traces that were found with later events, as they were scored and as the source has them by now.
+-- Final traces with later events: their scored state and their present state in the source.
 final_traces as (
 
     select
@@ -63,10 +62,10 @@ final_traces as (
 
 ),
 
--- Rows of the source, less those that were judged: they count, were delivered before, or have no agent.
+-- Number of source rows minus the checked rows: counted ones, duplicates, and rows without an agent.
 differences as (
 
-    -- An index on agent and time is enough, so that no row is read.
+    -- Reads only an index on agent and time, not the rows.
     select
         agent_id_hash,
         {{ period_start('traced_at') }} as period_start,
@@ -114,7 +113,7 @@ differences as (
 
     union all
 
-    -- A trace that has moved is a late outcome: at neither time is it a late trace, nor does it hide one.
+    -- A moved trace is a late outcome. Corrects the counts of both periods, so that it is not a late trace in either.
     select
         final_traces.agent_id_hash,
         moved.period_start,
@@ -132,7 +131,7 @@ differences as (
 
 ),
 
--- Rows that the source has by now and the verdicts, final before the lookback, do not (scoring.md, section 9).
+-- Rows of the source that were not checked before the scores became final (scoring.md, section 9).
 late_traces as (
 
     select
@@ -153,7 +152,7 @@ public_keys as (
 
 ),
 
--- The keys of an agent's period, and whether its verdicts took them to be registered.
+-- Keys of an agent's period, and whether they were registered when its traces were checked.
 judged_keys as (
 
     select
@@ -169,7 +168,7 @@ judged_keys as (
 
 ),
 
--- Those that the registry has otherwise by now, at some time of the period: next to none.
+-- Keys whose registration has changed since, for some time of the period. Usually none.
 doubtful_keys as (
 
     select
@@ -188,8 +187,8 @@ doubtful_keys as (
 
 ),
 
--- Traces whose verdict on their key, final before the lookback, would be another one by now. Fenced, so that verdicts
--- are looked up by agent and time, whatever the planner expects.
+-- Final traces whose key check would have another result today. The optimization barrier makes PostgreSQL look traces
+-- up by agent and time, whatever the planner expects.
 late_keys as (
 
     select
@@ -219,7 +218,7 @@ late_keys as (
 
 ),
 
--- The first and the last period whose sums would change.
+-- First and last period whose sums would change.
 arrivals as (
 
     {% for issue in ['late_trace', 'late_key'] %}

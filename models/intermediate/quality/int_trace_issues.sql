@@ -1,7 +1,7 @@
 {{ config(materialized='replace_range', meta={'range': 'period_start'}) }}
-{#- Grain: one row per agent, period and issue: repairs of traces, and traces set aside (scoring.md §8). A trace whose
-    agent is missing, blank or oversized is counted once, as that, whatever else is wrong with it. An outcome that came
-    too late is no duplicate; int_late_arrivals counts it. -#}
+{#- Counts of repaired and skipped traces (scoring.md §8). A trace whose agent is missing, blank or oversized is counted
+    once, with that issue, whatever else is wrong with it. An outcome that came too late is not a duplicate;
+    int_late_arrivals counts it. Grain: agent (null without one), period and issue. -#}
 with traces as (
 
     select

@@ -4,12 +4,12 @@
     post_hook="{{ refuse_rescoring(this) }}",
   )
 }}
-{#- Grain: one row, the run at work or the last one. Everything incremental descends from it, so one as-of and one
-    cutoff hold for the whole run. A refused run leaves the previous row. -#}
+{#- Settings of the current or last run. All incremental models depend on it, so one as-of and one cutoff apply to the
+    whole run. A refused run leaves the row of the run before. Grain: one row. -#}
 {%- set published = last_publication() or {} -%}
 {%- set backfill = setting('backfill') -%}
 {%- set last = last_run() or {} -%}
-{#- If the last run did not finish, start no later than it did. -#}
+{#- If the last run did not finish, this run must not start later than that one did. -#}
 {%- set begun = last if published and not (last.get('has_ended') or last.get('backfill_first')) else {} -%}
 {%- if published and not is_full_refresh() and backfill is none and last.get('judging_code') != judging_code() -%}
   {%- do log(
@@ -48,7 +48,7 @@ moment as (
 
 ),
 
--- Where an ordinary run would start.
+-- Start of the restatement window of an ordinary run.
 lookback as (
 
     select
@@ -60,7 +60,8 @@ lookback as (
 
 ),
 
--- If another invocation read the sources, what came since is unknown, and the whole lookback counts as changed.
+-- If another invocation read the sources, later arrivals are unknown. Then the whole restatement window counts as
+-- changed.
 first_change as (
 
     select

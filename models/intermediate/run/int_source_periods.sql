@@ -1,8 +1,8 @@
 {{ config(materialized='replace_range') }}
-{#- Which periods of the lookback have changed since the last whole run judged them; the others need not be judged again
-    (scoring.md §9). Read before anything is judged, so that rows that arrive meanwhile are a change for the next run.
-    Grain and key: period of the lookback, also without traces, since its last one may be gone. row_versions is null
-    where the source shows none. -#}
+{#- Periods of the restatement window, and whether they changed since the last whole run checked them; unchanged ones
+    are not checked again (scoring.md §9). Sources are read before any check, so that rows which arrive during the run
+    count as a change in the next run. Grain and key: period, also without traces, because its last trace may have been
+    deleted. row_versions is null if the source has no versions. -#}
 {%- set published = last_publication() or {} -%}
 {%- set last_run = relation_as_left('int_scoring_run') -%}
 {%- set last_read = relation_as_left('int_source_periods') -%}
@@ -49,7 +49,7 @@ source_periods as (
 
 ),
 
--- Verdicts also depend on the registry of keys and on the judging code.
+-- Checks also depend on the key registry and on the code.
 judges as (
 
     select
@@ -64,8 +64,8 @@ judges as (
 
 ),
 
--- As the last run read it, if that was an ordinary run and finished; else the tables may be in any state. A full
--- refresh judges everything and reads nothing here, since tables may be elsewhere on a cluster.
+-- State that the last run read. Used only if that run was ordinary and finished; otherwise the tables may be in any
+-- state. A full refresh checks everything and reads no old table, because a cluster may have moved it.
 judged_before as (
 
     {% if last_read is not none and last_run is not none and published and not is_full_refresh() %}

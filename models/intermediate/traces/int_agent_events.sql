@@ -6,9 +6,9 @@
     pre_hook="{{ set_for_heavy_work() }}",
   )
 }}
-{#- Events of an agent that every later as-of needs, without the traces between them: its first trace, its names, its
-    keys, and detections and recoveries of its fragile episodes (scoring.md §5). Grain and key: kind, time and
-    agent_event_id. Null: what the trace did not send, and what the kind does not use. -#}
+{#- Events of an agent that every later as-of needs: its first trace, its names, its keys, and detections and recoveries
+    of its fragile episodes (scoring.md §5). Grain and key: kind, time and agent_event_id. Columns are null if the trace
+    did not send a value or the kind does not use them. -#}
 {%- set kinds = {
   'first_trace': 'is_first_trace',
   'name': '(is_first_name or is_identity_change)',
@@ -40,7 +40,8 @@ with new_events as (
 
 ),
 
--- With the event before the run that a recovery needs: the detection of an episode that is still open.
+-- Adds each agent's last detection or recovery before the run, because the first recovery of the run may end that
+-- episode.
 events as (
 
     select * from new_events
@@ -72,8 +73,8 @@ events as (
 
 ),
 
--- Detections and recoveries alternate, so the one before a recovery is its detection. No row changes when an episode
--- ends, because its recovery repeats the time and the failure mode.
+-- Detections and recoveries alternate, so the event before a recovery is its detection. The recovery repeats its time
+-- and failure mode, so that no row changes when an episode ends.
 paired as (
 
     select
@@ -88,7 +89,7 @@ paired as (
 
 ),
 
--- The first use of each signing key by an agent.
+-- First use of each signing key by an agent.
 key_uses as (
 
     select

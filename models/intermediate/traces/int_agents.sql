@@ -1,7 +1,7 @@
 {{ config(materialized='replace_range') }}
-{#- Every agent with a trace that counts (scoring.md §1), and a label of its own that stays: the name of its first trace
-    and the beginning of its hash. Of agents that share both, all but the first have the whole hash and a number. Grain
-    and key: agent. Nothing is null. -#}
+{#- Agents with a counted trace (scoring.md §1) and a permanent, unique label: the name of the first trace and the
+    beginning of the hash. If agents share both, all but the first get the whole hash and a number. Grain and key:
+    agent. No column is null. -#}
 with first_traces as (
 
     select distinct on (agent_id_hash)

@@ -5,8 +5,8 @@
     pre_hook="{{ set_for_heavy_work() }}",
   )
 }}
-{#- Whose a deferral is, by what preceded it, and how good it was (scoring.md §6, Q_deferral). Grain: source row of
-    wbd_deferrals created before the latest as-of, or undated. Judged anew in every run, because deferrals are few. -#}
+{#- Agent and value of each deferral, found from earlier data only (scoring.md §6, Q_deferral). Computed again in every
+    run, because deferrals are few. Grain: source row of wbd_deferrals created before the latest as-of, or undated. -#}
 with scoring_run as (
 
     select latest_as_of
@@ -56,7 +56,7 @@ agents as (
 
 ),
 
--- From when on an agent bore a name.
+-- Time from which an agent had a name.
 borne_names as (
 
     select
@@ -83,7 +83,8 @@ by_hash as (
 
 ),
 
--- Hashes have few lengths (those below 8 characters do not count), so the prefix rule is an equality per length.
+-- Hashes have few different lengths, so the prefix rule is one equality per length. Those below 8 characters do not
+-- qualify.
 hash_lengths as (
 
     select distinct hash_length
@@ -92,7 +93,7 @@ hash_lengths as (
 
 ),
 
--- Without the offset PostgreSQL compares each deferral with each agent.
+-- Without the optimization barrier PostgreSQL would compare each deferral with each agent.
 sha256_prefixes as (
 
     select

@@ -5,10 +5,10 @@
     pre_hook="{{ set_for_heavy_work(costly_rows=true) }}",
   )
 }}
-{#- Do the sampled decisions follow from their recorded inputs (scoring.md §4, I_replay)? Reads the wide source rows of
-    the sample alone, by the keys in int_trace_verdicts. Grain and key: trace_verdict_id, a sampled trace. Empty with
-    replay_enabled false. -#}
--- Not materialized: a materialized CTE makes everything that reads it serial.
+{#- Checks whether sampled decisions follow from their recorded inputs (scoring.md §4, I_replay). Reads only the sampled
+    source rows, because they are wide. Grain and key: trace_verdict_id of a sampled trace. Empty if replay_enabled is
+    false. -#}
+-- Not materialized, because PostgreSQL does not parallelize queries that read a materialized CTE.
 with sampled as not materialized (
 
     select
@@ -24,7 +24,7 @@ with sampled as not materialized (
 
 ),
 
--- The empty path unpacks each component once, not once per look-up.
+-- The path '{}' unpacks each component once, not at every access.
 unpacked as (
 
     select
@@ -112,7 +112,7 @@ identified as (
 
 )
 
--- replay_outcome, kept where a comparison failed, has a letter per comparison: t holds, f does not, - did not run.
+-- replay_outcome has one letter per comparison if one failed: t passed, f failed, - did not run.
 select
     sampled.trace_verdict_id,
     sampled.agent_id_hash,

@@ -45,9 +45,9 @@ looked_up as (
 
 ),
 
--- One narrow row per source row, with hashes for the text that is sorted below: delivery_hash brings rows of one
--- delivery (agent, trace_id, audit_sequence_number) together; sampling_hash sorts like its hexadecimal digits;
--- content_hash settles complete ties. Columns of fixed length come first, where PostgreSQL finds them fastest.
+-- Narrow rows with hashes instead of the text that is sorted below. delivery_hash groups rows of one delivery (agent,
+-- trace_id, audit_sequence_number), sampling_hash orders the replay sample, content_hash breaks ties. Columns of fixed
+-- length come first, because PostgreSQL reads them fastest.
 judged as (
 
     select
@@ -127,7 +127,7 @@ identified as (
 
 ),
 
--- The state of each agent before what the run judges; none if the run judges everything.
+-- Previous state of each agent, before the traces that the run checks. Empty if the run checks everything.
 carried_in as (
 
     {% if is_incremental() %}
@@ -162,7 +162,7 @@ carried_in as (
 
 ),
 
--- Three passes over one sort: the place of each trace, the place of the last known value before it, and that value.
+-- Three passes over one sort: number the traces, find the number of the last known value before each, and read it.
 numbered as (
 
     select
@@ -211,7 +211,7 @@ in_context as (
 )
 
 select
-    -- the trace
+    -- trace
     trace_verdict_id,
     delivery_hash,
     agent_id_hash,
@@ -256,7 +256,7 @@ select
     and {{ scoring_parameter('replay_enabled') | string | lower }}
     and sample_rank <= {{ scoring_parameter('replay_sample_per_period') }} as is_replay_sampled,
 
-    -- signs of a polished record
+    -- red flags of selective reporting
     reporting,
     key_hash,
 

@@ -1,4 +1,4 @@
-{#- Grain: one row of the source; none where a lens that stores events has no such table. -#}
+{#- Ingested batches. Empty if a lens that stores events has no such table. Grain: source row. -#}
 {%- set types = source_types('covenant_trace_batches') -%}
 {%- set table = source_if_there('covenant_trace_batches', source_shape()) -%}
 with source as (
@@ -23,7 +23,7 @@ with source as (
 
 ),
 
--- Larger counts than production's integer come from no batch, and their sums could overflow.
+-- Counts above production's integer range cannot come from a batch, and their sums could overflow.
 cleaned as (
 
     select

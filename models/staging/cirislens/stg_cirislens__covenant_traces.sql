@@ -1,6 +1,6 @@
-{#- Grain: one row of the source, or one trace put together from its events. No window functions and no CTE, so that
-    PostgreSQL merges the view into its reader: a filter on traced_at reaches the source's index, and unused columns
-    cost nothing. How a column is cleaned depends on its type in the source; production's types need least. -#}
+{#- Cleaned traces. Without window functions and CTEs, so that PostgreSQL merges the view into the query that reads it:
+    a filter on traced_at reaches the source's index, and unused columns cost nothing. The cleaning of a column depends
+    on its type in the source. Grain: source row, or trace assembled from events. -#}
 {%- set whole = source_if_there('covenant_traces', source_shape()) -%}
 {%- set put_together = ref('stg_cirislens__event_traces') if whole is none or not execute -%}
 {%- set types = {} if whole is none else source_types('covenant_traces') -%}
@@ -63,7 +63,7 @@ select
     {% endfor %}
 from {{ whole or put_together }}
 {% if json_components and scoring_parameter('replay_enabled') %}
--- The offset makes PostgreSQL read each component once.
+-- The optimization barrier makes PostgreSQL read each component once.
 cross join lateral (
     select
         {% for component in json_components %}

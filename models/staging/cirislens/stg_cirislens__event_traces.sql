@@ -1,10 +1,10 @@
-{#- Traces of today's lens, put together from their events in the columns and types of covenant_traces. Of each event
-    type the last counts, by attempt_index, then time.
-    A filter on timestamp must reach the events' index (event_type, ts), and unused columns must cost nothing. So each
-    step is a subquery that PostgreSQL does not merge, because clock_timestamp() is volatile, but hands filters down to,
-    unlike a CTE or an offset. Other events come by left joins of one row, by the index (trace_id, ts), which PostgreSQL
-    drops if unused.
-    Grain and key: agent and trace_id. Empty where the source holds whole traces. -#}
+{#- Traces of today's lens, assembled from their events in the columns and types of covenant_traces. For each event type
+    the last event by attempt_index, then time, is used.
+    A filter on timestamp must reach the events' index (event_type, ts), and unused columns must cost nothing. Therefore
+    each step is a subquery with the volatile clock_timestamp(): PostgreSQL does not merge it but pushes filters into
+    it, which it does not do for a CTE or an offset. Other events are read by left joins that return one row through the
+    index (trace_id, ts); PostgreSQL removes them if they are unused.
+    Grain and key: agent and trace_id. Empty if the source holds whole traces. -#}
 {%- set fields = trace_fields() -%}
 {%- set json_types = {
   'text': 'string', 'boolean': 'boolean', 'numeric': 'number', 'bigint': 'number', 'jsonb': 'object',

@@ -6,12 +6,12 @@
     pre_hook="{{ set_for_heavy_work() }}",
   )
 }}
-{#- Traces whose events are not those of one complete decision: without ACTION_RESULT, or with several, so that their
-    time is not that of one event; and (is_complete) other traces that got events, or share their trace_id with events of
-    another agent, after a run had made them final. They are few and are found once per run, among the events of the
-    lookback and those that have arrived since with an earlier time; otherwise stg_cirislens__event_traces would read all
-    events of a trace at each use. Grain: trace (agent and trace_id), as often as later events were found. Only the agent
-    is nullable. Empty where the source holds whole traces. -#}
+{#- Incomplete event traces, with no ACTION_RESULT or with several, so that no single event gives their time. Also
+    traces (is_complete) that got events, or whose trace_id another agent used, after they were final. They are few and
+    are found once per run, among the events of the restatement window and events that arrived since with an earlier
+    time. Without this table stg_cirislens__event_traces would read all events of a trace at each use. Grain: trace
+    (agent and trace_id), once for each time that later events were found. Only the agent may be null. Empty if the
+    source holds whole traces. -#}
 {%- set events_from = events_from() -%}
 {%- set known_until = events_known_until() if events_from is not none else none -%}
 {%- set verdicts = relation_as_left('int_trace_verdicts') if events_from is not none else none -%}
@@ -97,7 +97,7 @@ from found
 where
     not is_complete
     {% if verdicts is not none %}
-    -- A value, not `exists`, of which PostgreSQL would hash all older verdicts.
+    -- A scalar subquery, because PostgreSQL would hash all older rows for `exists`.
     or (
         select true
         from {{ verdicts }} as final

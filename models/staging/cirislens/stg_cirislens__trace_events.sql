@@ -1,6 +1,5 @@
-{#- Events that are part of a trace, without their payloads, to find traces by. No CTE, so that PostgreSQL merges the
-    view into its reader and filters reach the source's indexes. Grain: one row of the source. Empty where the source
-    holds whole traces. -#}
+{#- Events that belong to a trace, without payloads. Without CTEs, so that PostgreSQL merges the view into the query
+    that reads it and filters reach the source's indexes. Grain: source row. Empty if the source holds whole traces. -#}
 {%- set events = source_if_there('trace_events', source_shape()) -%}
 {%- if events is none -%}
 select

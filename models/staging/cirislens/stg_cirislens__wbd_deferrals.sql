@@ -1,4 +1,4 @@
-{#- Grain: one row of the source; none where a lens that stores events has no such table. -#}
+{#- Deferrals. Empty if a lens that stores events has no such table. Grain: source row. -#}
 {%- set table = source_if_there('wbd_deferrals', source_shape()) -%}
 with source as (
 
