@@ -130,7 +130,7 @@ def test_the_locale_is_hostile(fleets: list[Database]) -> None:
 
 def test_every_row_is_the_same_in_any_locale(fleets: list[Database]) -> None:
     in_c, in_turkish = map(published, fleets)
-    assert len(in_c) > 50 and in_c.keys() == in_turkish.keys()
+    assert len(in_c) > 45 and in_c.keys() == in_turkish.keys()
     assert [name for name in in_c if in_c[name] != in_turkish[name]] == []
 
 
