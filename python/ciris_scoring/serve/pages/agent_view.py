@@ -99,7 +99,7 @@ class AgentView:
 
     @property
     def moved(self) -> list[PartChanged]:
-        """Loss components that changed the score by 0.001 or more since one window earlier, the largest change first."""
+        """Loss components that changed the score by 0.001 or more in one window, the largest change first."""
         return sorted(
             (part for part in self.changes if abs(part.points) >= 0.001), key=lambda part: -abs(part.points)
         )

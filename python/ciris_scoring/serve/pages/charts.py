@@ -26,7 +26,7 @@ class Frame:
 
     @classmethod
     def of(cls, as_ofs: Sequence[datetime]) -> "Frame":
-        """Return the period from the first to the last of the as-ofs, which must be in ascending order and not empty."""
+        """Return the period of the as-ofs, which must be in ascending order and not empty."""
         step = min((later - earlier for earlier, later in pairwise(as_ofs)), default=timedelta(days=1))
         return cls(as_ofs[0], as_ofs[-1], step)
 

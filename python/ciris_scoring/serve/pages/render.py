@@ -129,7 +129,7 @@ def _asset(name: str) -> str:
 
 
 def _name(text: str) -> Markup:
-    """Format a name from outside: escaped, isolated from the surrounding text direction, and truncated if it is long."""
+    """Format a name from outside: escaped, isolated from the text direction around it, and truncated."""
     whole = _plain(text)
     shown = fitted(whole, NAME_WIDTH)
     title = "" if shown == whole else Markup(' title="{}"').format(whole)
