@@ -1,4 +1,6 @@
-"""Clients that mean harm: floods of connections, requests that never end, guessed keys and two lengths."""
+"""Tests against harmful clients: floods of connections, requests that never end, guessed keys,
+contradictory lengths.
+"""
 
 import asyncio
 import contextlib
@@ -37,7 +39,7 @@ def app(served: ServedDatabase) -> FastAPI:
 
 
 async def hold(port: int, sent: bytes) -> None:
-    """Hold a connection as long as the server lets it, and come back when it is closed."""
+    """Hold a connection until the server closes it, then connect again."""
     while True:
         with contextlib.suppress(OSError):
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
@@ -48,7 +50,7 @@ async def hold(port: int, sent: bytes) -> None:
 
 
 def attack(port: int, n_idle: int, n_half: int) -> None:
-    """Flood from a process of its own until it is killed."""
+    """Flood the server in a separate process until it is killed."""
 
     async def all_of_them() -> None:
         sent = [b""] * n_idle + [HALF_A_REQUEST] * n_half
@@ -58,7 +60,7 @@ def attack(port: int, n_idle: int, n_half: int) -> None:
 
 
 def status_of(port: int, path: str, key: str = KEY) -> int:
-    """Status of an answer on a connection of its own."""
+    """Return the status of an answer over a new connection."""
     with contextlib.closing(http.client.HTTPConnection("127.0.0.1", port, timeout=10)) as connection:
         connection.request("GET", path, headers={"X-API-Key": key})
         response = connection.getresponse()
@@ -67,7 +69,7 @@ def status_of(port: int, path: str, key: str = KEY) -> int:
 
 
 def test_the_command_answers_an_honest_client_while_others_flood_until_it_is_told_to_stop(scored_sample):
-    """3,000 connections that send nothing and 500 that send half a request, all back when they are closed."""
+    """3,000 connections send nothing and 500 send half a request. Each is opened again when it is closed."""
     command = [
         sys.executable,
         "-m",
@@ -89,7 +91,8 @@ def test_the_command_answers_an_honest_client_while_others_flood_until_it_is_tol
             flood.start()
             answers, n_files = [], []
             try:
-                # However slow the machine is, the flood comes; a server without a limit would answer nobody then.
+                # The loop also waits on a slow machine. A server without a limit would not answer anybody at this
+                # point.
                 given_up_at = time.monotonic() + 600
                 while not n_files or max(n_files) <= 500:
                     assert flood.is_alive() and time.monotonic() < given_up_at
@@ -106,12 +109,13 @@ def test_the_command_answers_an_honest_client_while_others_flood_until_it_is_tol
             process.send_signal(signal.SIGINT)
             said += process.stderr.read() + process.stdout.read()
     assert set(answers) == {200}
-    assert max(n_files) < 1_000  # the flood was there, and held back
+    assert max(n_files) < 1_000  # the flood arrived and was limited
     assert process.returncode == 0 and len(said) < 2_000, said[:2_000]
     assert not any(text in said for text in (KEY, "hidden", "not used", "Traceback"))
 
 
-# --- odd requests ----------------------------------------------------------------------------------------------------
+# --- malformed requests
+# -----------------------------------------------------------------------------------------------
 
 
 def answer_to(port: int, request: bytes) -> bytes:
@@ -132,7 +136,7 @@ def answer_to(port: int, request: bytes) -> bytes:
     ],
 )
 def test_an_absolute_address_is_served(app, target, status):
-    """RFC 9112, 3.2.2: a server must take it, and the host that counts is the address's."""
+    """RFC 9112, 3.2.2: a server must accept an absolute URI and use its host."""
     host = b"elsewhere.example" if status == 200 else b"localhost"
     request = b"GET " + target + b" HTTP/1.1\r\nHost: " + host + b"\r\nConnection: close\r\n\r\n"
     with running(app) as port:
@@ -147,11 +151,12 @@ def test_an_upgrade_is_answered_as_if_it_were_not_asked_for_and_the_log_is_silen
     assert capsys.readouterr().err == ""
 
 
-# --- time ------------------------------------------------------------------------------------------------------------
+# --- time limits
+# --------------------------------------------------------------------------------------------------------
 
 
 def seconds_until_closed(port: int, *sent: bytes, every: float = 0.05, receive: bool = True) -> float:
-    """For how long a connection is open that sends this; the last of it again and again."""
+    """Return how long a connection stays open that sends these parts, the last one repeatedly."""
     begun = time.monotonic()
     with socket.create_connection(("127.0.0.1", port)) as connection:
         connection.settimeout(every)
@@ -200,7 +205,7 @@ def test_an_idle_connection_is_closed(app, monkeypatch, short_times):
 
 
 def test_an_answer_must_be_taken_in_time(served, short_times):
-    """And so long a client that takes it slowly is left in peace."""
+    """A client that receives the answer slowly is not disconnected before the time limit."""
     large = create_app(served, Settings())
     body = b"x" * 20_000_000
     large.add_route("/large", lambda request: Response(body))

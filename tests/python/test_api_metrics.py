@@ -1,4 +1,4 @@
-"""/metrics: every figure beside the marts, and requests counted by route and status."""
+"""Tests of /metrics: values compared with the marts, and counts of requests by route and status."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -31,7 +31,7 @@ def marts(scored_sample: Database) -> Iterator[psycopg.Connection]:
 
 
 def metrics(client: TestClient) -> dict[str, Samples]:
-    """Values by metric and labels, in the order of the labels' names."""
+    """Return the values by metric and labels, with labels in the order of their names."""
     answer = client.get("/metrics")
     assert answer.status_code == 200 and answer.headers["content-type"].startswith("text/plain; version=")
     families = text_string_to_metric_families(answer.text)
@@ -58,7 +58,7 @@ def test_metrics_are_those_of_the_marts(client, marts):
         " where as_of = (select max(as_of) from fct_capacity_scores) group by 1, 2"
     ).fetchall()
     assert {labels: n for labels, n in found["agents"].items() if n} == {(a, b): n for a, b, n in agents}
-    assert len(found["agents"]) == 10  # five categories, two windows; those without an agent are 0
+    assert len(found["agents"]) == 10  # five categories and two windows; categories without agents are 0
     alerts = marts.execute(
         "select kind, severity, window_days::text, count(*) from fct_capacity_alerts"
         " where as_of = (select max(as_of) from fct_fleet_capacity) group by 1, 2, 3"

@@ -1,4 +1,4 @@
-"""The scores in somebody else's dbt project, integration_tests/: built by both, read where that project puts them."""
+"""Tests of the package in another dbt project, integration_tests/: builds, relations and settings."""
 
 from __future__ import annotations
 
@@ -38,18 +38,18 @@ FIRST, SECOND = START + timedelta(days=5), START + timedelta(days=6)
 
 @dataclass
 class Consumer:
-    """The project of somebody else, and a database whose sources are in the schema lens."""
+    """Another dbt project, and a database with sources in the schema `lens`."""
 
     folder: Path
     database: Database
     warnings: list[str] = field(default_factory=list)
-    """What dbt has warned of in the last command, or failed with."""
+    """Warnings and errors of the last dbt command."""
 
     def load(self, **variables: Any) -> Project:
         return load_project(self.folder, self.database.profiles_dir, cli_vars=variables)
 
     def dbt(self, *command: str) -> Any:
-        """A dbt command of theirs; it must not crash."""
+        """Run a dbt command of the project and fail if it raises an exception."""
         place = ["--project-dir", str(self.folder), "--profiles-dir", str(self.database.profiles_dir)]
         self.warnings.clear()
 
@@ -62,7 +62,7 @@ class Consumer:
 
 @pytest.fixture(scope="module")
 def consumer(embedded_postgres: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Consumer]:
-    """Scored as of FIRST by plain dbt, from an empty schema."""
+    """The project, scored as of FIRST by plain dbt in an empty database."""
     folder = tmp_path_factory.mktemp("theirs") / "consumer"
     shutil.copytree(
         REPOSITORY / "integration_tests", folder, ignore=shutil.ignore_patterns("target", "dbt_packages")
@@ -108,7 +108,7 @@ def test_marts_are_where_the_project_puts_them(consumer, marts):
 
 
 def test_scores_are_those_of_the_project_alone(consumer, marts):
-    """After an increment, too."""
+    """Also after an incremental run."""
     run(consumer.load(), SECOND.isoformat(), full_refresh=False, allow_rescoring=False)
     score(consumer.database.profiles_dir, SECOND, {"ciris_source_schema": "lens"})
     columns = {
@@ -131,7 +131,7 @@ def test_variables_are_those_that_dbt_sees(consumer):
 
 
 def test_views_of_the_marts_outlive_every_run(consumer, marts):
-    """Theirs, on tables and on views: dbt drops what stands on a relation with the relation that it replaces."""
+    """The project has views on our tables and views. When dbt replaces a relation, it drops the views on it."""
     marts.execute("create schema of_their_own")
     marts.execute(
         """
@@ -174,7 +174,7 @@ def test_their_variables_decide_where_things_go(consumer):
 
 
 def test_their_time_spine_is_the_only_one(consumer):
-    """A second one is an error of dbt's."""
+    """dbt raises an error if there are two time spines."""
     manifest = parse(consumer.load())
     spines = [node.name for node in manifest.nodes.values() if getattr(node, "time_spine", None)]
     assert spines == ["all_days"]
@@ -202,7 +202,7 @@ def test_what_they_read_is_found(consumer):
 
 
 def test_their_own_models_are_none_of_our_business(consumer, marts):
-    """Whatever stands in the way of a run of ours: an older as-of, missing sources, published scores, a run at work."""
+    """Their models build whatever stops ours: an older as-of, missing sources, published scores, or a run at work."""
     theirs = ("--select", "package:consumer")
     built = consumer.dbt(
         "build", *theirs, "--vars", "{ciris_as_of: 2021-01-01, ciris_source_schema: nowhere}"
@@ -210,11 +210,11 @@ def test_their_own_models_are_none_of_our_business(consumer, marts):
     assert built.success, built.exception
     marts.execute("insert into reports.visits values ('by hand')")
     assert consumer.dbt("build", *theirs).success
-    # One by the build from an empty schema, one by each of the two here, and the one by hand.
+    # One row of the build from an empty schema, one of each of the two builds here, and one inserted by the test.
     assert marts.execute("select count(*) from reports.visits").fetchall() == [(4,)]
     assert consumer.dbt("build", *theirs, "--full-refresh").success
     assert marts.execute("select visited from reports.visits").fetchall() == [("their_own",)]
-    # Ours are guarded as ever.
+    # Our models are still protected.
     refused = consumer.dbt("build", "--select", "package:ciris_scoring", "--full-refresh")
     assert not refused.success and "ciris_allow_rescoring" in str(refused.exception)
 
@@ -241,7 +241,7 @@ def test_a_project_without_the_package_is_told_so(tmp_path, consumer):
 
 
 def test_schemas_of_another_name_need_no_package(consumer, tmp_path):
-    """Who works in a checkout of the project may say where things go, too."""
+    """Developers with a checkout of the project can change the schemas too."""
     copy_project(REPOSITORY, tmp_path)
     shutil.copy(REPOSITORY / "integration_tests/macros/generate_schema_name.sql", tmp_path / "macros")
     project = load_project(tmp_path, consumer.database.profiles_dir)
@@ -257,7 +257,7 @@ def manifest(consumer: Consumer) -> Any:
 
 
 def found_overrides(manifest: Any, section: str, settings: dict[str, Any]) -> list[dict[str, Any]]:
-    """Settings that the package does not let a root project make, of these in one section of dbt_project.yml."""
+    """Return the settings in a section of dbt_project.yml that the package refuses in a root project."""
     config = SimpleNamespace(
         project_name="consumer",
         credentials=SimpleNamespace(type="postgres", database="theirs"),
@@ -353,7 +353,7 @@ def test_a_setting_that_decides_nothing_is_theirs(manifest, section, settings):
 
 
 def set_in_project(consumer: Consumer, **sections: dict[str, Any]) -> None:
-    """Add settings to their dbt_project.yml."""
+    """Add settings to the project's dbt_project.yml."""
     path = consumer.folder / "dbt_project.yml"
     content = yaml.safe_load(path.read_text())
     for section, settings in sections.items():
@@ -363,7 +363,7 @@ def set_in_project(consumer: Consumer, **sections: dict[str, Any]) -> None:
 
 @pytest.fixture
 def edited(consumer: Consumer) -> Iterator[Consumer]:
-    """Their project, whose dbt_project.yml a test may edit."""
+    """The project with a dbt_project.yml that the test may edit."""
     path = consumer.folder / "dbt_project.yml"
     before = path.read_text()
     yield consumer
@@ -371,7 +371,7 @@ def edited(consumer: Consumer) -> Iterator[Consumer]:
 
 
 def rows(connection: psycopg.Connection) -> list[tuple]:
-    """Every relation of theirs but the log of runs, with its identity and number of rows."""
+    """Return all relations of the project except the run log, with their identifiers and numbers of rows."""
     found = connection.execute(
         "select n.nspname, c.relname, c.oid from pg_class as c join pg_namespace as n on n.oid = c.relnamespace"
         " where c.relkind in ('r', 'v') and n.nspname !~ '^(pg_|information_schema)'"
@@ -414,7 +414,7 @@ def test_settings_of_the_root_are_refused_before_anything_is_written(edited, mar
 
 @pytest.mark.parametrize("value", [True, False])
 def test_a_full_refresh_of_some_nodes_is_refused(edited, marts, value):
-    """By the setting full_refresh, in a run that is not one, or is one."""
+    """The setting `full_refresh` of a node is refused, in an incremental run and in a full refresh."""
     before = rows(marts)
     set_in_project(edited, models={"ciris_scoring": {"marts": {"+schema": "trust", "+full_refresh": value}}})
     options = [] if value else ["--full-refresh"]

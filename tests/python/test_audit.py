@@ -1,4 +1,4 @@
-"""What a database claims, held against raw batches: confirmed where it is so, and every alteration found."""
+"""Tests of `audit`: a database that agrees with raw batches is confirmed, and every change is found."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_a_range_without_traces_is_not_confirmed(loaded, folder, first, last, sa
 
 
 def test_a_hash_and_the_name_of_another_agent_are_ambiguous(database):
-    """The agent chose its name, and must not be taken for the one whose hash that is."""
+    """The agent chose its name, so it must not be mistaken for the agent that has this hash."""
     rows = {"4107c26f": "Link", "4107c26f00": "4107c26f", "da3f0851": "Haven"}
     with database.connect() as connection:
         connection.execute("create temporary table incoming (agent_id_hash text, agent_name text)")
@@ -104,7 +104,7 @@ def test_without_the_key_nothing_is_confirmed(loaded, folder):
 
 
 def one(column: str, value: str, number: int = 7) -> str:
-    """A statement that alters a trace of the agent."""
+    """Return a statement that changes a column of one of the agent's traces."""
     return f"""
         update cirislens.covenant_traces set {column} = {value}
         where agent_id_hash = '{AGENT.hash}' and audit_sequence_number = {number}
@@ -153,7 +153,7 @@ def one(column: str, value: str, number: int = 7) -> str:
     ],
 )
 def test_every_alteration_is_found(loaded, folder, tmp_path, statement, expected):
-    """Each in a copy of its own, because the others look at what was loaded."""
+    """Each change is made in a copy of the database."""
     with copy_of(loaded, tmp_path) as copy:
         with copy.connect() as connection:
             assert connection.execute(statement).rowcount == 1

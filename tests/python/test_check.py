@@ -1,4 +1,4 @@
-"""`ciris-scoring check`: what it finds out about a database, without writing to it."""
+"""Tests of `ciris-scoring check`: its findings about a database, to which it does not write."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pipeline import create_loose_sources
 
 
 def relations_of(connection: psycopg.Connection) -> list[tuple]:
-    """Every schema and every relation, with the transaction that last changed its entry."""
+    """Return schemas and relations with the transaction that last changed their catalog entry."""
     return connection.execute(
         "select nspname, relname, c.xmin::text from pg_namespace as n left join pg_class as c on relnamespace = n.oid"
         " where nspname !~ '^pg_' order by 1, 2"
@@ -71,7 +71,7 @@ def test_a_fit_database_says_what_a_run_would_do(scored_sample: Database) -> Non
 
 
 def test_old_data_are_said(scored_sample: Database) -> None:
-    """The sample's newest trace is of 14 June: 163 days before 25 November."""
+    """The newest trace of the sample is of 14 June, 163 days before 25 November."""
     place = at(scored_sample)
     later = ("--vars", "{ciris_as_of: 2026-11-25}")
     said = "The newest trace is 163 days older than that: check whether traces still arrive."
@@ -85,7 +85,7 @@ def test_old_data_are_said(scored_sample: Database) -> None:
 
 
 def test_the_time_of_an_increment_is_not_estimated_by_a_full_run(scored_sample: Database) -> None:
-    """The only run scored the whole history; it says nothing about an increment without a trace."""
+    """The only run scored the whole history. Its duration says nothing about an incremental run without traces."""
     place = [*at(scored_sample), "--vars", "{ciris_as_of: 2026-06-15}"]
     runs = f"{SCHEMA}_intermediate.int_runs"
     with scored_sample.connect() as connection:

@@ -1,4 +1,4 @@
-"""The commands as a person meets them: what they say when something is wrong, and what a run prints."""
+"""Tests of the commands: messages for errors, help texts, and the output of a run."""
 
 import os
 import re
@@ -38,7 +38,7 @@ def sources(database: Database) -> Database:
 
 
 def change_profile(database: Database, **changes: object) -> None:
-    """Change the target of the database's profile."""
+    """Change values in the target of the database's profile."""
     path = database.profiles_dir / "profiles.yml"
     profile = yaml.safe_load(path.read_text())
     profile["ciris_scoring"]["outputs"]["dev"].update(changes)
@@ -49,7 +49,7 @@ def change_profile(database: Database, **changes: object) -> None:
 
 LONG_NAME = "y" * 300
 LONG_PATH = "/abcd" * 1_000
-JUST_SHORT_ENOUGH = "/tmp" + "/abcd" * 817  # a file in it is too long
+JUST_SHORT_ENOUGH = "/tmp" + "/abcd" * 817  # a file in it would have a path that is too long
 UNUSABLE_PATHS = {
     "a\0b": "NUL character",
     f"/tmp/{LONG_NAME}": "305 characters",
@@ -90,7 +90,7 @@ def test_a_profiles_folder_that_cannot_be_looked_up_is_named(folder, tmp_path, m
 def test_a_path_that_is_just_short_enough_ends_in_a_message(arguments, database):
     place = [] if arguments[0] in ("init", "stop") or "-dir" in arguments[-1] else at(database)
     result = invoke(*arguments, JUST_SHORT_ENOUGH, *place)
-    assert result.exit_code in (1, 2) and result.stdout + result.stderr  # and no traceback
+    assert result.exit_code in (1, 2) and result.stdout + result.stderr  # and there is no traceback
 
 
 def test_a_loop_of_symbolic_links_is_named(tmp_path):
@@ -132,7 +132,8 @@ def test_help_names_the_commands_and_the_exit_codes():
     )
 
 
-# --- what reaches the terminal -------------------------------------------------------------------------------------
+# --- output on the terminal
+# ------------------------------------------------------------------------------------------
 
 
 def test_messages_hold_no_control_characters(database):
@@ -349,7 +350,7 @@ def test_a_user_that_does_not_exist(database):
 
 @pytest.fixture
 def role(database: Database) -> Iterator[str]:
-    """A role without any rights; the database's profile logs in as it."""
+    """A role without any rights, with which the database's profile logs in."""
     name = f"role_{database.name}"
     change_profile(database, user=name)
     with database.connect() as connection:
@@ -380,7 +381,7 @@ def test_a_wrong_password(database, role):
 
 
 def test_missing_rights_come_with_the_statement_that_grants_them(sources, role):
-    """Follow the hints, one by one, until the run has all it needs."""
+    """The test executes the hints one after the other until the run has all rights."""
     granted = []
     with sources.connect() as connection:
         connection.execute(f"revoke temporary on database {sources.name} from public")
@@ -418,18 +419,20 @@ def test_a_schema_of_someone_else(sources, role):
     assert 'grant usage, create on schema "ciris"' in hint
 
 
-# --- one run at a time ---------------------------------------------------------------------------------------------
+# --- concurrent runs
+# ---------------------------------------------------------------------------------------------------
 
 
 def test_runs_on_different_schemas_do_not_meet(database):
     with database.connect() as first, database.connect() as second:
         with run_lock(first, "ciris"), run_lock(second, "ciris_dev"):
             pass
-        with run_lock(second, "ciris"):  # the first has let go
+        with run_lock(second, "ciris"):  # the first connection has released the lock
             pass
 
 
-# --- a small project in place of the real one: what a run does with what dbt says -------------------------------------
+# --- a small project instead of the real one: how a run handles dbt's output
+# ------------------------------------------
 
 PROJECT = {
     "dbt_project.yml": """
@@ -515,7 +518,7 @@ PROJECT = {
                       arguments: {values: [friend]}
                       config: {severity: warn}
         """,
-    # Named by the run, but not there.
+    # Models that a run names, but that the small project does not need.
     **{
         f"models/{name}.sql": "{{ config(materialized='ephemeral') }} select 1 as nothing"
         for name in (*("int_runs", "fct_factor_components", "fct_trace_verdicts"),)
@@ -580,7 +583,7 @@ def test_a_run_stops_at_the_first_failure(sources, small_project, failing, expec
         assert expected_error in error
         assert expected_hint in hint
         assert connection.execute("select * from ciris.fct_capacity_scores").fetchall() == before
-        with run_lock(connection, "ciris"):  # the failed run has let go of it
+        with run_lock(connection, "ciris"):  # the failed run has released the lock
             pass
 
 

@@ -1,4 +1,4 @@
-"""Grafana's dashboard on the scored sample: each query, with its macros and variables filled in."""
+"""Tests of Grafana's dashboard on the scored sample. Macros and variables in the queries are replaced."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ VARIABLES = {variable["name"]: variable for variable in DASHBOARD["templating"][
 PANELS = {panel["title"]: panel for panel in DASHBOARD["panels"] if panel["type"] != "row"}
 LINK = "4107c26fee8baae4"
 AS_OF = sample_info()["as_of"]
-FROM, TO = "2026-04-01T00:00:00Z", "9999-12-31T00:00:00Z"  # runs of the sample end now
+FROM, TO = "2026-04-01T00:00:00Z", "9999-12-31T00:00:00Z"  # the sample's runs are dated now
 
 
 def expanded(query: str, threshold: float | None = None) -> str:
-    """As Grafana sends it: of the time range, 7 days, and the agent Link."""
+    """Return a query as Grafana sends it, for the time range, 7 days and the agent Link."""
     values = {"schema": SCHEMA, "window_days:sqlstring": "'7'", "agent:sqlstring": f"'{LINK}'"}
     values["threshold:sqlstring"] = "''" if threshold is None else f"'{threshold}'"
     query = re.sub(r"\$__timeFilter\((\w+|coalesce\(.*?\))\)", rf"\1 between '{FROM}' and '{TO}'", query)
@@ -151,7 +151,7 @@ def test_grafana_names_parts_in_words(title):
 
 
 def test_a_viewer_writes_no_sql():
-    """What can be chosen above the panels, or in their address, stands in the queries as quoted text."""
+    """Values of variables, which a viewer can choose or put into the URL, are quoted in the queries."""
     queries = [target["rawSql"] for panel in PANELS.values() for target in panel["targets"]]
     queries += [variable["query"] for variable in VARIABLES.values()]
     used = {found for query in queries for found in re.findall(r"\$\{([^}]+)\}", query)}
@@ -160,7 +160,7 @@ def test_a_viewer_writes_no_sql():
 
 
 def test_no_chart_is_keyed_by_a_name():
-    """Two agents may share one."""
+    """Two agents can have the same name."""
     queries = [target["rawSql"] for panel in PANELS.values() for target in panel["targets"]]
     assert not [query for query in queries if "agent_name" in query]
 

@@ -1,4 +1,4 @@
-"""Where the embedded server keeps its data."""
+"""Tests of the folder in which the embedded server stores its data."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ciris_scoring.lab import data_folder, embedded
 
 @pytest.fixture
 def place(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A short path, with the home and the temporary folder of a user who is not root in it."""
+    """A short path that contains home and temporary folder of a user who is not root."""
     folder = data_folder.temporary("ciris-")
     monkeypatch.setattr(data_folder, "_server_is_another_user", lambda: False)
     monkeypatch.setenv("HOME", str(folder / "home"))
@@ -90,7 +90,7 @@ def test_no_folder_of_somebody_else_is_used(place: Path, monkeypatch: pytest.Mon
     elsewhere = data_folder.choose(place / "z z" / ".ciris")
     assert not elsewhere.is_relative_to(place)
     shutil.rmtree(elsewhere.parent)
-    with suppress(OSError):  # it holds another's
+    with suppress(OSError):  # the folder belongs to another user
         elsewhere.parent.parent.rmdir()
 
 

@@ -1,4 +1,4 @@
-"""Options of dbt that change what is built: each is refused before anything is built, or builds what it should."""
+"""Tests of dbt options that change what is built: each is refused before anything is built, or works."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def test_an_option_that_changes_no_row_is_accepted(published, command):
 
 
 def test_a_part_cannot_be_refreshed_fully_alone(published):
-    """The tables that it reads hold what the last run scored, and no more."""
+    """The tables that it reads contain only the rows that the last run scored."""
     assert run(published).exit_code == 0
     before, rows = built(published), marts(published)
     variables = {**AS_OF, "ciris_allow_rescoring": True}

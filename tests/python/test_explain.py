@@ -1,4 +1,4 @@
-"""`ciris-scoring explain` on the sample: the page, the JSON beside the marts, and whom a name or a hash means."""
+"""Tests of `ciris-scoring explain` on the sample: text, JSON compared with the marts, and identifying agents."""
 
 from __future__ import annotations
 
@@ -34,15 +34,13 @@ KEY = "agent_id_hash = %(agent_id_hash)s and as_of = %(as_of)s and window_days =
 
 @pytest.fixture(scope="module")
 def project(scored_sample: Database) -> Iterator[Project]:
-    with patch.object(
-        explain_module, "read_relations", return_value=MARTS
-    ):  # instead of parsing for each call
+    with patch.object(explain_module, "read_relations", return_value=MARTS):  # avoids parsing for each call
         yield load_project(REPOSITORY, scored_sample.profiles_dir)
 
 
 @pytest.fixture
 def marts(scored_sample: Database, monkeypatch: pytest.MonkeyPatch) -> Iterator[psycopg.Connection]:
-    """A connection whose changes are undone, and which explanations are read by."""
+    """A connection whose changes are rolled back; explanations read through it."""
     with scored_sample.connect() as connection, connection.transaction(force_rollback=True):
         connection.execute(f"set local search_path to {SCHEMA}, {SCHEMA}_intermediate")
         monkeypatch.setattr(explain_module, "connect", lambda _: nullcontext(connection))
@@ -55,24 +53,25 @@ def invoke(sample: Database, *arguments: str | Path) -> Result:
 
 
 def refused(result: Result) -> tuple[str, str]:
-    """The error and the hint, without what they begin with."""
+    """Return error and hint without their prefixes."""
     error, hint = command_line.refused(result, 2)
     return error.removeprefix("Error: "), hint.removeprefix("Hint: ")
 
 
 def squeezed(line: str) -> str:
-    """Without the spaces that align columns."""
+    """Collapse the spaces that align columns."""
     return " ".join(line.split())
 
 
 def assert_fits(text: str) -> None:
-    """Whatever it holds, it is a page: narrow enough, and without characters that are not seen."""
+    """Check that a text fits the width and has no invisible characters."""
     for line in text.splitlines():
         assert line.isprintable()
         assert width(line) <= PAGE_WIDTH
 
 
-# --- the page --------------------------------------------------------------------------------------------------------
+# --- text output
+# -----------------------------------------------------------------------------------------------------
 
 
 def test_the_page_of_an_agent_with_a_broken_chain(scored_sample):
@@ -137,7 +136,8 @@ def test_an_interval_that_is_not_published_is_said(project):
         assert "95 % interval: no interval published." in page({**explanation, "score": row})
 
 
-# --- whom it means ---------------------------------------------------------------------------------------------------
+# --- identifying agents
+# ------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -277,7 +277,7 @@ def test_the_json_is_what_the_marts_hold(scored_sample, marts, agent, window_day
 
 
 def test_events_are_those_of_the_components(project, marts):
-    """Counts, durations and relapses agree with the published components, at every agent and window."""
+    """Counts, durations and relapses agree with the published components for each agent and window."""
     components: dict[tuple, dict[str, float]] = defaultdict(dict)
     for row in read(marts, "select * from fct_factor_components where as_of = %s", AS_OF):
         key = row["agent_id_hash"], row["window_days"]
@@ -308,7 +308,7 @@ def test_events_are_those_of_the_components(project, marts):
 
 
 def test_unsafe_traces_are_told(project, marts):
-    """The sample has none at its end."""
+    """The sample has none at its newest as-of, so the test adds some."""
     marts.execute(
         "update int_trace_verdicts set is_unsafe = true where trace_verdict_id in (select trace_verdict_id "
         "from fct_trace_verdicts where agent_id_hash = %s and is_counted and traced_at < %s "
@@ -331,7 +331,7 @@ def test_the_points_of_traces_sum_to_those_of_their_parts(project, marts, monkey
 
 
 def test_a_trace_costs_its_share_of_each_part(project, marts, monkeypatch):
-    """Worked out from the verdicts, for an agent that overrides, signs wrongly and is incoherent."""
+    """The shares are computed from the trace checks of an agent with overrides, invalid signatures and incoherence."""
     monkeypatch.setattr(explain_module, "MAX_TRACES", 1_000_000)
     explanation = explain(project, "Paradox", None, None, None)
     lost = {row["part"]: row["points_lost"] for row in explanation["parts"]}
@@ -422,7 +422,8 @@ def test_an_agent_without_a_score_has_its_traces(scored_sample, marts):
     assert n_parts == sorted(n_parts, reverse=True)
 
 
-# --- what others wrote, and what it may not do -----------------------------------------------------------------------
+# --- hostile texts
+# ----------------------------------------------------------------------------------------------------
 
 HOSTILE = "\x1b[2Ja\n\u202eb\u200b" + "探" * 60
 

@@ -1,4 +1,4 @@
-"""The fleet table: what it shows, and that it stays a table with any name in it."""
+"""Tests of the fleet table: its content, and that no name breaks its layout."""
 
 import json
 import re
@@ -21,7 +21,7 @@ AS_OF = datetime(2026, 6, 15, tzinfo=UTC)
 
 @pytest.fixture
 def connection(scored_sample, monkeypatch):
-    """The marts of the sample without a row about an agent; what is changed is undone."""
+    """The marts of the sample without rows of agents. Changes are rolled back."""
     monkeypatch.delenv("COLUMNS", raising=False)
     with scored_sample.connect() as connection, connection.transaction(force_rollback=True):
         connection.execute(f"set local search_path to {SCHEMA}")
@@ -33,7 +33,7 @@ def connection(scored_sample, monkeypatch):
 
 
 def add(connection: psycopg.Connection, mart: str, **values: Any) -> None:
-    """Add a row like one that was there."""
+    """Add a row that copies an existing one except for the given values."""
     connection.execute(
         f"insert into {mart} select (jsonb_populate_record(null::{mart}, to_jsonb(row) || %s)).* from a_{mart} as row",
         [Jsonb(values | {f"{mart.removeprefix('fct_').removesuffix('s')}_id": str(values)}, dumps=_dumps)],
@@ -41,7 +41,7 @@ def add(connection: psycopg.Connection, mart: str, **values: Any) -> None:
 
 
 def add_score(connection, agent, name, low, high=0.9, window_days=7, as_of=AS_OF, **values):
-    """Add a score whose steady range is given."""
+    """Add a score with the given bounds of the steady score."""
     known = low is not None
     add(
         connection, "fct_capacity_scores", agent_id_hash=agent, agent_name=name, as_of=as_of, window_days=window_days,

@@ -1,4 +1,4 @@
-"""From files to a score in one command, and the real batches (tests/data). `pytest -s` shows what is printed."""
+"""Tests of `run --from-batches` and of the real batches in tests/data. `pytest -s` shows the output."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ from test_real_traces import DATA, FILES, ROWS
 
 REAL = DATA / "batches"
 VERIFIED = {("no schema", "components"): 37, ("2.7.9", "sorted_json"): 620, ("3.0.0", "jcs"): 90}
-"""Traces in the real batches, by schema version and the rule that verifies them; all of them verify."""
+"""Number of real traces by schema version and rule. All of them verify."""
 
 
 @pytest.fixture
 def own_server(
     embedded_postgres: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Database]:
-    """The tests' server in the place of the one that the project would start, and the database of the command."""
+    """Use the tests' server instead of the embedded one of the project; yields the command's database."""
     monkeypatch.setattr(embedded, "start", lambda state_folder: embedded_postgres)
     monkeypatch.setattr(from_batches, "BATCHES_FOLDER", tmp_path / "profiles")
     with fresh_database(embedded_postgres, tmp_path) as database:
@@ -120,7 +120,8 @@ def test_every_real_trace_verifies(loaded):
 
 
 def test_real_rows_are_those_of_the_lens(loaded):
-    """Every column as the lens holds it; the components, which were cut down there, as far as they go."""
+    """Compares every column with the rows of the lens. The lens shortened the components, so only their rest is
+    compared."""
     database, _ = loaded
     with gzip.open(FILES["covenant_traces"], "rt", newline="") as file:
         lens = {(row["trace_id"], row["timestamp"]): row for row in csv.DictReader(file)}

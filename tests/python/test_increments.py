@@ -1,4 +1,4 @@
-"""Increments give the same tables as a full refresh."""
+"""Tests that incremental runs give the same tables as a full refresh."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def test_five_days(database: Database, tmp_path: Path) -> None:
 
 
 def test_five_days_of_events(database: Database, tmp_path: Path) -> None:
-    """Traces as today's lens stores them."""
+    """Traces in the event format of the lens."""
     assert list(replay(database.server, database.name, tmp_path, daily_steps(5), AS_EVENTS)) == []
 
 

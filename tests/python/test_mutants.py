@@ -1,4 +1,4 @@
-"""The mutants of tests/programs still have a place in the project; `make soak` tries them."""
+"""Tests that each mutant of tests/programs still changes the project. `make soak` runs them."""
 
 import pytest
 

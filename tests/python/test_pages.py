@@ -1,4 +1,4 @@
-"""The pages and the report on the sample: equal to the marts, safe with any name, and seen in a real browser."""
+"""Tests of pages and report on the sample: equal to the marts, safe with any name, and usable in a browser."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ HOSTILE = [
 
 @dataclass
 class Scored:
-    """The sample, scored, and the report that the run wrote at its end."""
+    """The scored sample and the report that its run wrote."""
 
     database: Database
     report_file: Path
@@ -77,7 +77,7 @@ def scored(sample_copy: Database, tmp_path_factory: pytest.TempPathFactory) -> S
 
 @pytest.fixture
 def marts(scored: Scored) -> Iterator[psycopg.Connection]:
-    """A connection whose changes are undone; unqualified names are those of the marts."""
+    """A connection whose changes are rolled back, with the marts' schema in the search path."""
     with scored.database.connect() as connection, connection.transaction(force_rollback=True):
         connection.execute(f"set local search_path to {SCHEMA}")
         yield connection
@@ -91,7 +91,7 @@ NEWEST = "as_of = (select max(as_of) from fct_fleet_capacity)"
 
 
 def instead(page: Callable[..., str], *asked: Any, **more: Any) -> pages.Instead:
-    """What a page says in place of what was asked for."""
+    """Return the message page that replaces a page."""
     with pytest.raises(pages.Instead) as said:
         page(*asked, **more)
     return said.value
@@ -101,7 +101,8 @@ def shown(value: float | None) -> str:
     return "–" if value is None else cut(value, 3)
 
 
-# --- equal to the marts ----------------------------------------------------------------------------------------------
+# --- compared with the marts
+# ---------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("window_days", [7, 30])
@@ -290,7 +291,7 @@ def test_numbers_are_cut(marts):
 
 
 def test_an_agent_is_called_and_measured_the_same_everywhere(scored, marts):
-    """Name and every digit: in the fleet table, on the pages, and in `explain`, of all agents."""
+    """Name and all digits agree in the fleet table, on the pages and in `explain`, for all agents."""
     on_page = {
         row[0]: (row[1].lower(), row[2], row[4])
         for row in Parsed(pages.fleet_page(marts, MARTS, window_days=7)).table_rows(12)[1:]
@@ -360,11 +361,12 @@ def test_events_are_told_once_for_neighbouring_days(marts):
     assert changed.first_at == AS_OF - timedelta(10)
 
 
-# --- what is unhappy -------------------------------------------------------------------------------------------------
+# --- unfinished runs and missing data
+# ----------------------------------------------------------------------------------
 
 
 def test_an_unfinished_run_is_told(marts, scored):
-    """While it is at work, and when it has published nothing."""
+    """While a run is at work, and after it ended without a publication."""
     assert "class=state" not in pages.fleet_page(marts, MARTS)
     assert "class=old>Data 3 days old" in pages.fleet_page(marts, MARTS, now=AS_OF + timedelta(days=3))
     assert "class=old>Data" not in pages.fleet_page(marts, MARTS, now=NOW)
@@ -429,7 +431,7 @@ def test_an_agent_without_a_trace_in_the_window_is_named(marts):
 
 
 def rename(connection: psycopg.Connection) -> None:
-    """Give the first agents hostile names."""
+    """Give hostile names to the first agents."""
     for i, name in enumerate(HOSTILE):
         for table in ("fct_capacity_scores", "dim_agents", "fct_capacity_alerts"):
             connection.execute(
@@ -472,7 +474,8 @@ def test_links_hold_any_hash():
     ]  # fmt: skip
 
 
-# --- one file --------------------------------------------------------------------------------------------------------
+# --- the report
+# ----------------------------------------------------------------------------------------------------------
 
 
 def test_a_run_writes_the_report_at_its_end(scored):
@@ -503,7 +506,7 @@ def test_the_report_loads_nothing_and_its_policy_holds(scored):
 
 
 def test_three_hundred_agents_of_sixty_days_fit_in_a_megabyte(marts):
-    """The sample's agents many times over, their history stretched; and of more than 500, not all are shown."""
+    """The sample's agents are copied many times with a long history. More than 500 agents are not all shown."""
     copy_agents(marts, copies=14, days=60)
     html = pages.report_page(marts, MARTS)
     n_agents = html.count("<details class=")
@@ -523,7 +526,7 @@ def test_three_hundred_agents_of_sixty_days_fit_in_a_megabyte(marts):
 
 
 def copy_agents(connection: psycopg.Connection, copies: int, days: int) -> None:
-    """Copy scores and alerts of every agent of the window of 7 days, with so many days of history at least."""
+    """Copy scores and alerts of each agent in the window of 7 days, with at least this many days of history."""
     for mart in ("fct_capacity_scores", "fct_capacity_alerts"):
         columns = [
             row["column_name"]
@@ -631,7 +634,7 @@ def test_a_symbolic_link_stays_and_its_file_is_replaced(tmp_path):
     for target in (Path("reports/fleet.html"), file):
         link.unlink(missing_ok=True)
         link.symlink_to(target)
-        for text in ("first", "second"):  # the file is not there at first
+        for text in ("first", "second"):  # the file does not exist at first
             report.check_place(link)
             report.write(text, link)
             assert link.readlink() == target and file.read_text() == text and not file.is_symlink()
@@ -651,7 +654,7 @@ def test_a_symbolic_link_stays_and_its_file_is_replaced(tmp_path):
 
 
 def test_a_report_is_written_to_a_device_a_pipe_or_an_open_file(tmp_path):
-    """They stay what they are; an open file keeps what is in it."""
+    """Devices and pipes remain; an open file keeps its earlier content."""
     device, pipe, opened_file = Path("/dev/null"), tmp_path / "pipe", tmp_path / "out"
     report.check_place(device)
     report.write("text", device)
@@ -681,7 +684,7 @@ def test_a_report_does_not_overwrite_a_disk(monkeypatch, tmp_path):
 
 
 def test_every_link_of_a_page_means_an_agent_that_another_is_named_like(marts):
-    """Another agent is named like the hash: the links of the pages lead to the agent nevertheless."""
+    """Another agent has the hash as its name. The links must still lead to the agent with the hash."""
     marts.execute("update dim_agents set agent_name = %s where agent_name = 'Fable'", [LINK])
     assert instead(pages.agent_page, marts, MARTS, LINK).status == 409
     agent = f"hash:{LINK}"
@@ -730,7 +733,7 @@ def test_a_report_that_cannot_be_written_leaves_the_older_one(tmp_path, monkeypa
 
 
 def vertices(path: str) -> list[list[tuple[int, int]]]:
-    """The polylines of a path."""
+    """Return the polylines of a path."""
     lines: list[list[tuple[int, int]]] = []
     for command, text in re.findall(r"([Mhlz])([^Mhlz]*)", path):
         numbers = [int(number) for number in re.findall(r"-?\d+", text)]
@@ -798,7 +801,7 @@ def test_names_are_sorted_as_people_do():
 
 @pytest.fixture(scope="module")
 def hostile(scored: Scored, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """The report and pages of a server with hostile names, and three agents of one name in the fleet."""
+    """Report and pages of a server with hostile names and three agents of the same name."""
     folder = tmp_path_factory.mktemp("hostile")
     with scored.database.connect() as connection, connection.transaction(force_rollback=True):
         rename(connection)
@@ -822,12 +825,12 @@ def hostile(scored: Scored, tmp_path_factory: pytest.TempPathFactory) -> dict[st
 
 
 def opened(browser: Any, file: Path, fragment: str = "", **options: Any) -> AbstractContextManager[Any]:
-    """A page of a file, offline."""
+    """Open a file in the browser without a network."""
     return visited(browser, file.as_uri() + fragment, offline=True, **options)
 
 
 def column(page: Any, number: int) -> list[str]:
-    """First words of the cells of a column of the table of agents."""
+    """Return the first words in a column of the table of agents."""
     rows = page.locator(f"#agents tbody tr:visible td:nth-child({number})")
     return [(text.split() or [""])[0] for text in rows.all_inner_texts()]
 
@@ -873,7 +876,7 @@ def test_the_table_is_sorted_filtered_and_folded(browser, hostile):
 
 
 def test_a_large_fleet_is_shown_page_by_page(browser, scored, marts, tmp_path):
-    """And sorted by names as people do, whatever hash stands beside them."""
+    """Names are sorted by their numbers, regardless of the hashes next to them."""
     marts.execute(
         "update fct_capacity_scores set agent_name = case agent_name when 'Link' then 'Unit' when 'Echo' then 'Unit 10'"
         " when 'Fable' then 'Unit 9' else agent_name end"
@@ -924,11 +927,11 @@ def test_no_name_spoils_a_page_on_a_phone_in_the_dark_in_print_or_for_anybody(br
         assert page.evaluate("document.documentElement.scrollWidth") <= 360
         page.evaluate("document.querySelectorAll('details').forEach(one => { one.open = true })")
         assert page.evaluate("document.documentElement.scrollWidth") <= 360
-        page.set_viewport_size({"width": 1047, "height": 740})  # A4, lying
+        page.set_viewport_size({"width": 1047, "height": 740})  # A4 landscape
         page.emulate_media(media="print")
         assert page.evaluate("document.documentElement.scrollWidth") <= 1047
         assert not page.locator(".tools").first.is_visible()
-    # The tester's own script is let in past the policy, which the other tests hold the page to.
+    # The policy is bypassed for the script of the test. Other tests check the policy.
     with opened(browser, hostile[name], bypass_csp=True, viewport={"width": 1280, "height": 900}) as page:
         page.evaluate(
             "[...document.querySelectorAll('details')].slice(0, 3).forEach(one => { one.open = true })"

@@ -1,4 +1,4 @@
-"""The log of runs: what was published, refused, failed or interrupted, and why, for those who read the marts."""
+"""Tests of the run log for readers of the marts: outcomes of runs and their reasons."""
 
 from __future__ import annotations
 
@@ -132,12 +132,12 @@ def test_plain_dbt_enters_itself_however_it_ends(marts, sample):
     assert run["n_scores"] is None and run["ended_at"] is not None
     assert "A run was refused" in pages.fleet_page(marts_of(sample), MARTS)
 
-    # Refused by a model, whose own transaction must not take the log with it.
+    # A model refuses the parameters. Its transaction is rolled back, but the run log must not be.
     others = {**variables, "ciris_scoring_parameters": {"lambda_c": 6}}
     assert not dbt(sample, "build", variables=others).succeeded
     run = newest(marts)
     assert run["outcome"] == "refused" and "parameter_set_id" in run["message"]
-    # Its parameters stand in a table now.
+    # The parameters are now stored in a table.
     assert dbt(sample, "build", variables=variables).succeeded
 
     part = dbt(sample, "build", "--select", "fct_fleet_capacity", variables=variables)
@@ -177,7 +177,7 @@ def test_plain_dbt_that_is_killed_stays_unfinished(marts, sample):
         with Command(PROGRAMS / "dbt", "run", *command_line.at(sample), *variables) as killed:
             wait_until_one_waits(blocker)
             killed.kill()
-            # Its session at the server ends with the statement that it is at.
+            # The session on the server ends only after its current statement.
             blocker.execute("rollback")
             while is_held(blocker, RUN_LOCK, SCHEMA):
                 sleep(0.05)
@@ -193,7 +193,7 @@ def test_plain_dbt_that_is_killed_stays_unfinished(marts, sample):
 
 @pytest.mark.parametrize("how", ["dbt", "run"])
 def test_a_first_run_enters_itself_too(embedded_postgres, tmp_path, how):
-    """One that is refused and one that fails, before there is any mart."""
+    """A refused and a failed run, before any mart exists."""
 
     def first_run(**variables: object) -> bool:
         if how == "dbt":
@@ -222,7 +222,7 @@ def test_a_first_run_enters_itself_too(embedded_postgres, tmp_path, how):
 
 @pytest.fixture
 def nothing_to_build(monkeypatch):
-    """Runs whose building is done already."""
+    """Replace the build by one that does nothing."""
     monkeypatch.setattr(job, "_build", lambda *_: None)
 
 
@@ -262,7 +262,7 @@ def test_alerts_that_are_new_or_have_become_critical_go_to_the_command(
     read_alerts = AfterRun.read_alerts
 
     def read_others(after_run: AfterRun, connection: psycopg.Connection, marts: Relations) -> None:
-        """Before the run, one alert was not there and another one only a warning."""
+        """Before the run, one alert was not raised and another one was only a warning."""
         with connection.transaction(force_rollback=True):
             change = f"{SCHEMA}.fct_capacity_alerts where capacity_alert_id = %s"
             connection.execute(f"delete from {change}", [added["capacity_alert_id"]])

@@ -1,4 +1,4 @@
-"""The metrics of the semantic layer, as MetricFlow computes them, against plain SQL."""
+"""Tests that the metrics of the semantic layer, computed by MetricFlow, equal plain SQL."""
 
 from __future__ import annotations
 
@@ -62,15 +62,15 @@ BY_SQL = {
 
 @dataclass
 class Metrics:
-    """A checkout of the project, parsed by dbt, and a database that it has scored."""
+    """A checkout of the project, parsed by dbt, with a database that it has scored."""
 
     folder: Path
     database: Database
     said_by_dbt: str = ""
-    """What dbt said when it parsed the project."""
+    """dbt's output from parsing the project."""
 
     def query(self, metrics: list[str], *by: str, **environment: str) -> list[dict[str, str]]:
-        """Rows of `mf query`."""
+        """Return the rows of `mf query`."""
         file = self.folder / "answer.csv"
         command = ["mf", "query", "--metrics", ",".join(metrics), "--csv", str(file)]
         self.run(*command, *(["--group-by", ",".join(by)] if by else []), **environment)
@@ -78,8 +78,9 @@ class Metrics:
             return list(csv.DictReader(lines))
 
     def run(self, program: str, *arguments: str, **environment: str) -> str:
-        """What a program of the environment says; it runs in the project's folder, where MetricFlow looks for what dbt
-        has parsed.
+        """Return the output of a program of the environment. It runs in the project's folder, where MetricFlow looks
+        for dbt's
+        manifest.
         """
         here = {
             "DBT_PROFILES_DIR": str(self.database.profiles_dir),
@@ -92,7 +93,7 @@ class Metrics:
 
 @pytest.fixture(scope="module")
 def sample(sample_copy: Database, tmp_path_factory: pytest.TempPathFactory) -> Metrics:
-    """The sample; one agent has fallen silent: its rows come to lack a score, and then there are none."""
+    """The sample with an agent that fell silent: its rows first have no score, and then there are none."""
     folder = tmp_path_factory.mktemp("project")
     copy_project(REPOSITORY, folder)
     with sample_copy.connect() as connection:

@@ -1,5 +1,7 @@
-"""The pages that only a server has, and what a page of a server does in a browser: evidence, signs, runs, data quality,
-two agents, charts that answer, and views that can be sent."""
+"""Tests of pages that only a server has (evidence, red flags, runs, data quality, comparison) and of interactive
+pages in a
+browser (charts, shared views).
+"""
 
 from __future__ import annotations
 
@@ -54,7 +56,7 @@ def client(served: ServedDatabase) -> Iterator[TestClient]:
 
 @pytest.fixture
 def marts(scored_sample: Database) -> Iterator[psycopg.Connection]:
-    """A connection whose changes are undone; unqualified names are those of the marts."""
+    """A connection whose changes are rolled back, with the marts' schema in the search path."""
     with scored_sample.connect() as connection, connection.transaction(force_rollback=True):
         connection.execute(f"set local search_path to {SCHEMA}, {SCHEMA}_intermediate")
         yield connection
@@ -64,7 +66,7 @@ def marts(scored_sample: Database) -> Iterator[psycopg.Connection]:
 
 
 def test_a_component_leads_to_its_traces(client):
-    """Each link of the agent's page, and on it every trace that the API's evidence has."""
+    """Follows each link of the agent's page and compares the traces with the API's evidence."""
     page = client.get("/agent?agent_id=Link").text
     links = [html.unescape(link) for link in re.findall(r'href="(evidence\?[^"]*)"', page)]
     components = {re.search(r"component=(\w+)", link)[1] for link in links}
@@ -85,7 +87,7 @@ def test_a_component_leads_to_its_traces(client):
 
 
 def test_deferrals_are_listed_with_what_they_count(client, marts):
-    """They are those of the component: as many, and with its mean."""
+    """Number and mean of the listed values agree with the component."""
     for window in (7, 30):
         component = dict(
             marts.execute(
@@ -165,7 +167,8 @@ def test_what_has_no_evidence_is_said(client, asked, status, said):
     assert status == 200 or "Back to the fleet" in answer.text
 
 
-# --- signs, runs, data quality ----------------------------------------------------------------------------------------
+# --- red flags, runs, data quality
+# ------------------------------------------------------------------------------------
 
 
 def test_signs_are_those_of_the_mart(client, marts):
@@ -195,7 +198,7 @@ def test_signs_are_those_of_the_mart(client, marts):
 
 
 def test_alerts_of_every_time_are_shown(client, marts):
-    """Each as-of has its own: as many of each kind as the mart has, the oldest as-of included."""
+    """Each as-of, including the oldest, shows as many alerts of each kind as the mart has."""
     as_ofs = [
         as_of
         for [as_of] in marts.execute(
@@ -262,7 +265,7 @@ def test_runs_tell_when_how_long_and_what_failed(client, marts):
 
 
 def test_data_quality_is_counted(client, marts):
-    """In all and by day, faults first."""
+    """In total and by day, faults first."""
     expected = marts.execute("select issue, sum(n) from fct_data_quality group by issue").fetchall()
     [headings, *rows] = cells(client.get("/quality").text)
     named = [(re.search(r"\w+(?=( no fault)?$)", row[0])[0], row) for row in rows]
@@ -295,7 +298,8 @@ def test_what_a_role_may_not_read_is_said(marts):
         assert "may not read" in page(marts, MARTS)
 
 
-# --- two agents, and words --------------------------------------------------------------------------------------------
+# --- comparison and texts
+# ------------------------------------------------------------------------------------------------
 
 
 def test_two_agents_lie_beside_each_other(client, marts):
@@ -394,7 +398,7 @@ def test_a_range_of_time_can_be_chosen(browser, address):
 
 
 def test_a_view_can_be_sent(browser, address):
-    """Sort, search, filter, window and as-of are in the address, and what opens it sees the same."""
+    """Sort order, search, filter, window and as-of are in the URL, and the URL opens the same view."""
     with visited(browser, f"{address}?as_of=2026-06-10") as page:
         page.get_by_role("columnheader", name="Traces").get_by_role("button").click()
         page.get_by_role("columnheader", name="Traces").get_by_role("button").click()
@@ -417,10 +421,11 @@ def test_a_view_can_be_sent(browser, address):
 
 @pytest.mark.parametrize("name", PAGES)
 def test_every_page_on_a_phone_in_print_and_for_everybody(browser, address, name):
-    """At 390 and 1280 px and on paper nothing runs over; what lies to the right of a table shows; axe finds nothing."""
+    """At widths of 390 and 1280 px and in print nothing overflows; hidden columns are indicated; axe finds no
+    problem."""
     axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe is not installed")
     phone = {"width": 390, "height": 844}
-    # The tester's own script is let in past the policy, which the other tests hold the page to.
+    # The policy is bypassed for the script of the test. Other tests check the policy.
     with visited(browser, address + PAGES[name], viewport=phone, bypass_csp=True) as page:
         page.evaluate("document.querySelectorAll('details').forEach(one => { one.open = true })")
         assert page.evaluate("document.documentElement.scrollWidth") <= 390
@@ -431,7 +436,7 @@ def test_every_page_on_a_phone_in_print_and_for_everybody(browser, address, name
         for scheme in ("light", "dark"):
             page.emulate_media(color_scheme=scheme)
             assert [one["id"] for one in axe.Axe().run(page).response["violations"]] == []
-        page.set_viewport_size({"width": 1047, "height": 740})  # A4, lying, less its margins
+        page.set_viewport_size({"width": 1047, "height": 740})  # A4 landscape without margins
         page.emulate_media(media="print")
         assert page.evaluate("document.documentElement.scrollWidth") <= 1047
 

@@ -1,4 +1,4 @@
-"""Signatures and JSON under fire: no flipped bit verifies, and no bytes crash the reader."""
+"""Fuzz tests of signatures and JSON: no changed bit verifies, and no input crashes the reader."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ from signed_batches import (
 )
 
 CASES = int(os.environ.get("FUZZ_CASES", 300))
-"""Per fuzz test; make soak asks for 100,000."""
+"""Number of cases of each fuzz test; make soak uses 100,000."""
 AGENTS = [Agent(generation, seed) for seed, generation in enumerate(GENERATIONS)]
 NEW_AGENT = AGENTS[-1]
 VERIFIER = Verifier({agent.key_id: agent.public_bytes for agent in AGENTS})
@@ -52,7 +52,7 @@ SECOND_KEY = MLDSA65PrivateKey.from_seed_bytes(bytes(32))
 
 
 def with_second_signature(agent: Agent, trace: dict[str, Any]) -> dict[str, Any]:
-    """Add what the newest agents send: an ML-DSA-65 signature over the signed bytes and the first signature."""
+    """Add the ML-DSA-65 signature of the newest agents, over the signed bytes and the first signature."""
     first = base64.b64decode(standard_spelling(trace["signature"]))
     message = signed_bytes(trace, agent.generation.rule) + first
     trace["signature_ml_dsa_65"] = standard(SECOND_KEY.sign(message))
@@ -69,7 +69,7 @@ TRACES[-1] = with_second_signature(AGENTS[-1], TRACES[-1])
 
 
 def loaded(trace: dict[str, Any]) -> list[str] | None:
-    """The columns of a trace as they are loaded; none if it does not verify or cannot be loaded."""
+    """Return the loaded columns of a trace, or None if it does not verify or cannot be loaded."""
     [read] = read_document(Document("here", json.dumps(batch([trace])).encode()), VERIFIER).rows or [None]
     if read is None or not read.verified_by:
         return None
@@ -89,7 +89,7 @@ def test_a_flipped_bit_never_changes_what_is_verified(agent, trace, position, bi
         received = parse(bytes(sent))
     except Rejected:
         return
-    if not agent.generation.signs_ids:  # its key is bound to an agent by other traces
+    if not agent.generation.signs_ids:  # other traces bind its key to an agent
         assume(received.get("agent_id_hash") == trace["agent_id_hash"])
     assert loaded(received) in (None, loaded(trace)), received
 
@@ -118,7 +118,7 @@ def test_a_public_key_is_one_or_is_refused(content):
         public_key(content)
     except ValueError:
         return
-    # A sound point is the negative of another sound point.
+    # The negative of a valid point is valid, too.
     public_key(content[:31] + bytes([content[31] ^ 128]))
 
 
@@ -139,7 +139,7 @@ SNIPPETS = [
 
 
 def mutated(source: random.Random) -> bytes:
-    """A batch with a few of its bytes cut, doubled, flipped or replaced."""
+    """Return a batch in which a few bytes are removed, repeated, flipped or replaced."""
     content = bytearray(WHOLE if source.random() < 0.9 else b"")
     for _ in range(source.randrange(1, 6)):
         start = source.randrange(len(content) + 1)
@@ -150,7 +150,7 @@ def mutated(source: random.Random) -> bytes:
 
 
 def test_nothing_crashes_the_reader():
-    """Whatever is received comes to rows and problems, in memory that does not depend on what it says."""
+    """Any input gives rows and problems, within bounded memory."""
     source = random.Random(20260601)
     for number in range(CASES):
         content = mutated(source)
@@ -196,7 +196,8 @@ def test_taken_apart_a_batch_is_the_same(events):
     assert parse(pieces.with_events([])) == {**whole, "events": []}
 
 
-# --- What is signed, and what a batch may have otherwise -------------------------------------------------------------
+# --- signed content, and permitted differences in a batch
+# -----------------------------------------------------------------
 
 NUMBERS = [
     2**53, 2**53 + 1, 9007199254740993, 2**60, 2**63, -(2**63), 2**64, 10**21, 10**30, 10**300,
@@ -209,7 +210,7 @@ SIGNED_VALUES = [
 
 
 def signed_with(agent: Agent, alter: Callable[[dict[str, Any]], object]) -> dict[str, Any]:
-    """A trace that is altered before its agent signs it, with values as agents send them."""
+    """Return a trace that is changed before its agent signs it."""
     trace = agent.trace()
     alter(trace)
     if agent.generation is not OLD and agent.generation is not COMPACT:
@@ -230,7 +231,7 @@ def test_number_of_any_size_in_any_component_verifies(agent, event_type):
 
 @pytest.mark.parametrize("number", [10**400, -(10**309)])
 def test_number_that_no_double_holds_is_named(number):
-    """RFC 8785 cannot write it down, so that no agent has signed it."""
+    """RFC 8785 cannot encode it, so no agent has signed it."""
     trace = NEW_AGENT.trace() | {"task_id": number}
     verdict = VERIFIER.verify(trace)
     assert verdict.reason == "bad_signature" and "the rule jcs" in verdict.detail
@@ -270,7 +271,7 @@ SHAPES: list[tuple[str, Generation, Callable[[dict[str, Any]], object]]] = [
     ("shape", "generation", "change"), SHAPES, ids=[f"{s[0]}, {s[1].rule}" for s in SHAPES]
 )
 def test_trace_sent_otherwise_than_signed_verifies(shape, generation, change):
-    """Most of these shapes are verified by the engine; empty data is sent but not signed by agents."""
+    """The engine verifies most of these forms. Empty data is sent by agents, but not signed."""
     agent = agent_of(generation)
 
     def alter(trace: dict[str, Any]) -> None:
@@ -283,7 +284,7 @@ def test_trace_sent_otherwise_than_signed_verifies(shape, generation, change):
 
 
 def test_data_of_a_component_is_signed_with_its_empty_values():
-    """From the rule nine_fields on, agents send exactly the data that they sign."""
+    """Since the rule nine_fields, agents send exactly the signed data."""
     for generation in (NINE_FIELDS, MIDDLE, NEW):
         trace = agent_of(generation).trace()
         trace["components"][3]["data"]["added"] = None
@@ -322,7 +323,7 @@ UNSIGNED_CHANGES: list[Callable[[random.Random, dict[str, Any]], object]] = [
     lambda source, trace: anywhere(source, trace)["data"].setdefault("csdma", {}),
     lambda source, trace: trace["components"].__setitem__(0, dict(reversed(trace["components"][0].items()))),
 ]
-"""What a batch may have otherwise than it was signed, by one rule or another."""
+"""Differences from the signed content that at least one rule permits."""
 ALTERATIONS: list[Callable[[random.Random, dict[str, Any]], object]] = [
     lambda source, trace: anywhere(source, trace)["data"].update(attempt_index=source.randrange(9)),
     lambda source, trace: anywhere(source, trace)["data"].update(
@@ -339,7 +340,7 @@ ALTERATIONS: list[Callable[[random.Random, dict[str, Any]], object]] = [
 
 
 def varied(source: random.Random, agent: Agent) -> tuple[dict[str, Any], dict[str, Any]]:
-    """A trace as its agent signed it, and as it is received."""
+    """Return a trace as signed and as received."""
 
     def alter(trace: dict[str, Any]) -> None:
         for component in trace["components"]:
@@ -360,7 +361,7 @@ def varied(source: random.Random, agent: Agent) -> tuple[dict[str, Any], dict[st
 
 
 def values(trace: dict[str, Any]) -> list[object] | None:
-    """The loaded columns of a trace as values: 5 and 5.0 are one."""
+    """Return the loaded columns of a trace as values, so that 5 and 5.0 are equal."""
     columns = loaded(trace)
     return (
         [json.loads(cell.replace("\\\\", "\\")) if cell[:1] == "{" else cell for cell in columns]
@@ -371,7 +372,7 @@ def values(trace: dict[str, Any]) -> list[object] | None:
 
 @needs_engine
 def test_received_shapes_verify_where_the_engine_verifies_them(tmp_path):
-    """Whatever verifies is loaded as it was signed. The engine knows five of the rules."""
+    """A trace that verifies is loaded as it was signed. The engine has five of the rules."""
     source = random.Random(20260601)
     agents = [agent for agent in AGENTS if agent.generation not in (OLD, COMPACT, TWO_FIELDS_OF_2_7)]
     cases = [varied(source, source.choice(agents)) for _ in range(min(CASES, 3000))]
@@ -380,7 +381,7 @@ def test_received_shapes_verify_where_the_engine_verifies_them(tmp_path):
     n_verified = Counter[bool]()
     for (signed, received), refusal in zip(cases, refused, strict=True):
         verdict = VERIFIER.verify(received)
-        if verdict.rule == "two_fields":  # of which the engine refuses some that agents sign
+        if verdict.rule == "two_fields":  # the engine refuses some of them that agents sign
             assert values(received) == values(signed), (signed, received)
         elif verdict.rule:
             assert refusal is None and values(received) == values(signed), (signed, received)

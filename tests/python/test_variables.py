@@ -1,4 +1,4 @@
-"""Variables of the project: every one is checked before anything is built, by name, value and remedy."""
+"""Tests of the project's variables: names and values are checked before anything is built."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ REFUSED_ALONE = {
     "ciris_scoring_parameters",
     "ciris_attempt",
 }
-"""Variables that are read before, or after, the others are checked all at once."""
+"""Variables that are not checked together with the others, but earlier or later."""
 AT_PARSE_TIME = {"ciris_time_spine"}
 
 
@@ -66,7 +66,7 @@ def test_every_variable_of_the_project_is_in_this_list():
 
 
 def refused_in_plain_dbt(database: Database, variables: dict[str, Any]) -> str:
-    """What dbt build says; it must change nothing."""
+    """Return the message of a refused dbt build, which must not change anything."""
     before, rows = built(database), marts(database)
     outcome = dbt(database, "build", variables={"ciris_as_of": NEWEST, **variables})
     assert not outcome.succeeded

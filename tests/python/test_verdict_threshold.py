@@ -1,4 +1,4 @@
-"""The threshold of the verdict: published beside it, kept with final rows, and shown by every reader."""
+"""Tests of the verdict's threshold: it is published, kept with final rows, and shown by all readers."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ from serving import opened
 
 AS_OF = datetime.fromisoformat(sample_info()["as_of"])
 FINAL = AS_OF - timedelta(days=10)
-"""An as-of before the lookback of the next run."""
+"""An as-of before the restatement window of the next run."""
 OLD, NEW = 0.6, 0.8
 
 
 @pytest.fixture(scope="module")
 def rethought(sample_copy: Database) -> Database:
-    """The sample, published with one threshold, and run again with another."""
+    """The sample, published with one threshold and then run with another."""
     score(sample_copy.profiles_dir, AS_OF, {"ciris_verdict_threshold": NEW})
     return sample_copy
 
@@ -80,7 +80,7 @@ def test_final_rows_keep_verdict_and_threshold(marts: psycopg.Connection, scored
 
 @pytest.mark.parametrize(("as_of", "threshold"), [(AS_OF, NEW), (FINAL, OLD)])
 class TestReaders:
-    """Every reader shows the threshold and the verdicts of the rows that it reads."""
+    """All readers show threshold and verdicts of the rows that they read."""
 
     def test_fleet_table(self, rethought: Database, marts: psycopg.Connection, as_of, threshold) -> None:
         with rethought.connect() as connection:

@@ -1,4 +1,4 @@
-"""The core without an extra: every other module is imported, and the extra's commands say what to install."""
+"""Tests of the package without extras: the core imports, and commands of an extra say what to install."""
 
 import json
 import os
