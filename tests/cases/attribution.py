@@ -1,4 +1,4 @@
-"""certainty.md §1 and 2: what a score lost, and what a change came from."""
+"""Cases of attribution and changes (certainty.md §1 and 2)."""
 
 from datetime import timedelta
 from math import exp, log
@@ -7,10 +7,10 @@ from cases.notation import Case, ago, deferral, expects, norm, traces
 
 CEILING = -log(norm(1))
 
-# K = 1/10, nothing else but the missing field: the loss is 1 + ln(1/0.9) + what R costs everybody.
+# K = 1/10, and one field is missing. The loss is 1 + ln(1/0.9) plus the fixed cost.
 OVERRIDDEN = exp(-1) * 0.9 * norm(1)
 
-# An episode of 1 hour that relapses: a2 = ln 2, a3 = -ln(1 - 1/2), and h = ln norm(1) - ln norm(1/4) is halved.
+# An episode of 1 hour that relapses: a2 = ln 2, a3 = -ln(1 - 1/2). Both get half of h = ln norm(1) - ln norm(1/4).
 RELAPSED = 0.9 * norm(1 / 4)
 HALF = (log(norm(1)) - log(norm(1 / 4))) / 2
 
@@ -58,7 +58,7 @@ CASES = [
     Case(
         "1 parts that make a score 0 share all of it equally",
         traces(ago(1), 40, signature_verified=False, thought_start=None),
-        # I_chain = I_replay = 0; a signal of an unverified trace is not coherent, so S = 0 too.
+        # I_chain = I_replay = 0. A signal of an unverified trace is not coherent, so S = 0 too.
         [
             expects(
                 {
@@ -83,7 +83,7 @@ CASES = [
             *traces(ago(hours=19)),
             *traces(ago(hours=18), idma_fragility_flag=True),
         ],
-        # rho = 1, so x = 0; MTTR is (1 + 18) / 2 hours.
+        # rho = 1, so x = 0. MTTR is (1 + 18) / 2 hours.
         [
             expects(
                 {
@@ -102,7 +102,7 @@ CASES = [
                 ago(3), 100, every=timedelta(seconds=30), action_was_overridden=[True] * 10 + [False] * 90
             ),
         ],
-        # From the flawless score by 1 of K, and by 1/2 of Q.
+        # From the perfect score, K changes by 1 and Q by 1/2.
         [
             expects(
                 {

@@ -1,4 +1,4 @@
-"""scoring.md §1: windows, as-ofs and who the agent was."""
+"""Cases of windows, as-ofs and agents (scoring.md §1)."""
 
 from cases.notation import Case, ago, expects, traces
 
@@ -27,7 +27,7 @@ CASES = [
             *traces(ago(10), 29, agent="ends"),
             *traces(ago(7), agent="ends"),
         ],
-        # With 30 traces on both sides, all in one bin: p = q, so drift is 0.
+        # 30 traces on both sides, all in one bin: p = q, so drift is 0.
         [
             expects({"delta_dsdma_domain_alignment": 0, "unmeasured_components": []}, agent="thirty"),
             expects({"delta_dsdma_domain_alignment": None}, agent="begins"),
