@@ -69,7 +69,7 @@ def simulated(case: Case, agents: int, rng: np.random.Generator) -> tuple[Behavi
     return behaviour, facts, DayEffects(icc, case.cluster, case.wanders)
 
 
-# --- Plausible agents ----------------------------------------------------------------------------------------------
+# --- Plausible agents ------------------------------------------------------------------------------------------------
 
 
 def plausible(agents: int, days: int, drifting_days: int, rng: np.random.Generator) -> Behaviour:
@@ -131,7 +131,7 @@ def _facts(case: Case, agents: int, days: int, rng: np.random.Generator) -> Fact
     )
 
 
-# --- Special agents ------------------------------------------------------------------------------------------------
+# --- Special agents --------------------------------------------------------------------------------------------------
 
 
 def perfect(behaviour: Behaviour) -> Behaviour:
@@ -174,7 +174,7 @@ def good_and_bad_days(behaviour: Behaviour, rng: np.random.Generator) -> Behavio
     return behaviour._replace(rates=np.where(bad, np.minimum(good + ON_A_BAD_DAY, 1), good))
 
 
-# --- Cases ---------------------------------------------------------------------------------------------------------
+# --- Cases -----------------------------------------------------------------------------------------------------------
 
 
 def cells() -> list[Case]:

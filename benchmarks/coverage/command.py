@@ -74,8 +74,7 @@ PARTS: dict[str, Callable[[int, int], list[Verdict]]] = {
 """Functions that measure and print, given rows and seed."""
 
 
-# --- Stated figures (certainty.md §3 to 4b)
-# --------------------------------------------------------------------------
+# --- Stated figures (certainty.md §3 to 4b) --------------------------------------------------------------------------
 
 
 def judge_cells(measured: Sequence[Row]) -> Iterator[Verdict]:

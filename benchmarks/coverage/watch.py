@@ -54,7 +54,7 @@ def _together(fleets: list[Raised]) -> Raised:
     return Raised(*map(np.concatenate, zip(*fleets, strict=True)))
 
 
-# --- Kinds of days -------------------------------------------------------------------------------------------------
+# --- Kinds of days ---------------------------------------------------------------------------------------------------
 
 PLAIN, DIFFERING, WEEKLY, CLUSTERED = "plain", "differing", "weekly", "clustered"
 WANDERING, HALF_BAD, RARE = "wandering", "half-bad, one in thirty", "rare events"
@@ -102,7 +102,7 @@ def _kind_of_days(kind: str, n: int, rng: np.random.Generator) -> Raised:
     return _raised(of._replace(behaviour=behaviour), effects, rng)
 
 
-# --- Changes -------------------------------------------------------------------------------------------------------
+# --- Changes ---------------------------------------------------------------------------------------------------------
 
 Change = Callable[[Agents, Floats], Agents]
 """Function of the agents and the progress of the change by day."""

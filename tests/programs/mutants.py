@@ -103,7 +103,7 @@ def mistake(copy: Path, mutant: Mutant | None) -> Iterator[None]:
         file.write_text(text)
 
 
-# --- In the copy ---------------------------------------------------------------------------------------------------
+# --- In the copy -----------------------------------------------------------------------------------------------------
 
 
 def found_by(server: Server, first: str) -> str | None:

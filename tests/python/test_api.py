@@ -310,8 +310,7 @@ def scores_at(marts: psycopg.Connection, window_days: int) -> list[dict[str, Any
     ).fetchall()
 
 
-# --- every endpoint, compared with the marts
-# ---------------------------------------------------------------------------
+# --- every endpoint, compared with the marts -------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("window_days", [7, 30])
@@ -930,7 +929,7 @@ def test_probes(client, marts):
     assert client.get("/readyz").status_code == 200
 
 
-# --- identifying agents ---------------------------------------------------------------------------------------------
+# --- identifying agents ----------------------------------------------------------------------------------------------
 
 
 def test_a_name_that_several_bear_is_refused_with_the_list(client, marts):
@@ -1239,8 +1238,7 @@ def test_every_operation_is_asked(fuzzed):
     assert sorted(names) == sorted(OPERATIONS)
 
 
-# --- malformed and hostile requests
-# -----------------------------------------------------------------------------------
+# --- malformed and hostile requests ----------------------------------------------------------------------------------
 
 INJECTIONS = [
     "' or 1=1 --",
@@ -1439,8 +1437,7 @@ def test_a_bug_is_told_in_the_log_only(app, monkeypatch):
     assert SECURITY_HEADERS.items() <= {name.title(): value for name, value in headers.items()}.items()
 
 
-# --- the cache
-# ----------------------------------------------------------------------------------------------------------
+# --- the cache -------------------------------------------------------------------------------------------------------
 
 
 def test_an_answer_stands_until_something_is_published(client, marts):
@@ -1539,8 +1536,7 @@ def test_answers_are_kept_within_bounds(served, marts):
     assert not any(path.endswith("/fleet") or b"_x" in repr(query).encode() for path, *query in kept._kept)
 
 
-# --- keys and rate limits
-# ---------------------------------------------------------------------------------------------
+# --- keys and rate limits --------------------------------------------------------------------------------------------
 
 
 def test_the_key_is_demanded_of_everybody_but_probes(served):
@@ -1809,8 +1805,7 @@ def test_a_session_that_was_cut_is_replaced(served, client, sample):
     assert client.get("/readyz").status_code == 200
 
 
-# --- loss of the database
-# -----------------------------------------------------------------------------------------------
+# --- loss of the database --------------------------------------------------------------------------------------------
 
 
 def pg_ctl(started: Server, *arguments: str) -> None:

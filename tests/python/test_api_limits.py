@@ -114,8 +114,7 @@ def test_the_command_answers_an_honest_client_while_others_flood_until_it_is_tol
     assert not any(text in said for text in (KEY, "hidden", "not used", "Traceback"))
 
 
-# --- malformed requests
-# -----------------------------------------------------------------------------------------------
+# --- malformed requests ----------------------------------------------------------------------------------------------
 
 
 def answer_to(port: int, request: bytes) -> bytes:
@@ -151,8 +150,7 @@ def test_an_upgrade_is_answered_as_if_it_were_not_asked_for_and_the_log_is_silen
     assert capsys.readouterr().err == ""
 
 
-# --- time limits
-# --------------------------------------------------------------------------------------------------------
+# --- time limits -----------------------------------------------------------------------------------------------------
 
 
 def seconds_until_closed(port: int, *sent: bytes, every: float = 0.05, receive: bool = True) -> float:

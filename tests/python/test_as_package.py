@@ -248,7 +248,7 @@ def test_schemas_of_another_name_need_no_package(consumer, tmp_path):
     assert set(read_relations(project).schemas) == {SCHEMA, "staging", "intermediate"}
 
 
-# --- settings of the root project -------------------------------------------------------------------------------------
+# --- settings of the root project ------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")

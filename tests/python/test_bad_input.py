@@ -36,8 +36,7 @@ NEWEST, OLDER = "2026-06-15T00:00:00Z", "2026-06-14"
 COMPONENTS = ["thought_start", "dma_results", "conscience_result", "action_result"]
 
 
-# --- databases; test_gate.py and others import these helpers
-# ------------------------------------------------------------
+# --- databases; test_gate.py and others import these helpers ---------------------------------------------------------
 
 
 @contextmanager
@@ -179,8 +178,7 @@ def published_marts(states: States) -> dict[str, str]:
     return states.marts
 
 
-# --- running commands
-# ----------------------------------------------------------------------------------------------------
+# --- running commands ------------------------------------------------------------------------------------------------
 
 
 def run(
@@ -263,8 +261,7 @@ def dbt(database: Database, *command: str, variables: Any = None) -> Dbt:
     return Dbt(outcome.success, text)
 
 
-# --- refused before anything is built
-# ------------------------------------------------------------------------------------
+# --- refused before anything is built --------------------------------------------------------------------------------
 
 
 NO_CHANGE = "select"
@@ -602,8 +599,7 @@ def test_plain_dbt_refuses_while_a_run_holds_the_lock(published, published_marts
     assert marts(published) == published_marts
 
 
-# --- parameters that differ from the published ones
-# ----------------------------------------------------------------------
+# --- parameters that differ from the published ones ------------------------------------------------------------------
 
 CHANGED = {"ciris_scoring_parameters": {"lambda_c": 6}}
 CHANGED_EXPECTED = [
@@ -711,8 +707,7 @@ def test_a_full_refresh_that_is_allowed_is_logged(published, published_marts):
     assert after["ciris.fct_factor_components"] == published_marts["ciris.fct_factor_components"]
 
 
-# --- accepted input
-# ------------------------------------------------------------------------------------------------------
+# --- accepted input --------------------------------------------------------------------------------------------------
 
 
 def ranges(connection: psycopg.Connection, *names: str) -> dict[str, tuple[float, float]]:

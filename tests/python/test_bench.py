@@ -33,7 +33,7 @@ def test_everything_is_measured():
     assert lines[-1] == "0 of 0 stated figures are met."
 
 
-# --- targets -------------------------------------------------------------------------------------------------------
+# --- targets ---------------------------------------------------------------------------------------------------------
 
 
 def a_run(seconds: float) -> RunCost:
@@ -106,8 +106,7 @@ def test_a_missed_target_ends_the_command_with_an_error(monkeypatch):
     assert last == "2 of 3 stated figures are met."
 
 
-# --- details
-# ---------------------------------------------------------------------------------------------------------
+# --- details ---------------------------------------------------------------------------------------------------------
 
 
 def test_parallel_queries_are_counted_once():

@@ -58,8 +58,7 @@ def real_dbt(database: Database, *command: str, **variables: object) -> Command:
     )
 
 
-# --- readers and replaced views
-# ------------------------------------------------------------------------------------------
+# --- readers and replaced views --------------------------------------------------------------------------------------
 
 
 def test_build_of_unchanged_views_and_seeds_does_not_wait_for_readers(database: Database) -> None:
@@ -163,7 +162,7 @@ def test_full_refresh_leaves_no_replaced_table(database: Database) -> None:
         )
 
 
-# --- what a run waits for ---------------------------------------------------------------------------------------------
+# --- what a run waits for --------------------------------------------------------------------------------------------
 
 
 def real_run(database: Database, *options: str) -> Command:

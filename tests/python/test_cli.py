@@ -45,7 +45,7 @@ def change_profile(database: Database, **changes: object) -> None:
     path.write_text(yaml.safe_dump(profile))
 
 
-# --- paths ------------------------------------------------------------------------------------------------------------
+# --- paths -----------------------------------------------------------------------------------------------------------
 
 LONG_NAME = "y" * 300
 LONG_PATH = "/abcd" * 1_000
@@ -100,7 +100,7 @@ def test_a_loop_of_symbolic_links_is_named(tmp_path):
         assert result.exit_code == 2 and "lead back to themselves" in result.stderr, arguments
 
 
-# --- help ----------------------------------------------------------------------------------------------------------
+# --- help ------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("command", ["run", "explain", "report", "serve", "simulate"])
@@ -132,8 +132,7 @@ def test_help_names_the_commands_and_the_exit_codes():
     )
 
 
-# --- output on the terminal
-# ------------------------------------------------------------------------------------------
+# --- output on the terminal ------------------------------------------------------------------------------------------
 
 
 def test_messages_hold_no_control_characters(database):
@@ -161,7 +160,7 @@ def test_stdout_need_not_know_every_character(sources, small_project):
     assert b"?gir (agent)  grant" in done.stdout
 
 
-# --- profile and project -------------------------------------------------------------------------------------------
+# --- profile and project ---------------------------------------------------------------------------------------------
 
 
 def test_no_profile_says_what_to_write_and_where(tmp_path):
@@ -245,7 +244,7 @@ def test_the_example_profile_works(tmp_path, monkeypatch):
     assert "a secret" not in repr(project)
 
 
-# --- values --------------------------------------------------------------------------------------------------------
+# --- values ----------------------------------------------------------------------------------------------------------
 
 
 def test_an_as_of_may_come_in_vars_but_not_twice(database):
@@ -322,7 +321,7 @@ def test_a_malformed_end_is_named(database):
     assert "hour" in error
 
 
-# --- the database --------------------------------------------------------------------------------------------------
+# --- the database ----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("command", ["run", "simulate"])
@@ -419,8 +418,7 @@ def test_a_schema_of_someone_else(sources, role):
     assert 'grant usage, create on schema "ciris"' in hint
 
 
-# --- concurrent runs
-# ---------------------------------------------------------------------------------------------------
+# --- concurrent runs -------------------------------------------------------------------------------------------------
 
 
 def test_runs_on_different_schemas_do_not_meet(database):
@@ -431,8 +429,7 @@ def test_runs_on_different_schemas_do_not_meet(database):
             pass
 
 
-# --- a small project instead of the real one: how a run handles dbt's output
-# ------------------------------------------
+# --- a small project instead of the real one: how a run handles dbt's output -----------------------------------------
 
 PROJECT = {
     "dbt_project.yml": """
@@ -603,7 +600,7 @@ def test_the_server_goes_away_in_the_middle_of_a_run(sources, small_project, mon
     assert invoke("run", *at(sources, small_project), "--as-of", "2026-06-15").exit_code == 0
 
 
-# --- the embedded server -------------------------------------------------------------------------------------------
+# --- the embedded server ---------------------------------------------------------------------------------------------
 
 
 def test_embedded_scores_the_sample_and_says_how_to_go_on(small_project):

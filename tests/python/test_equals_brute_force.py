@@ -155,8 +155,7 @@ def test_time_zone_with_a_clock_change(database: Database, monkeypatch: pytest.M
         assert differences_from_brute_force(connection, SCHEMA, as_of, parameters=MOST) == []
 
 
-# --- edges of alerts and of the steady score
-# ------------------------------------------------------------------------------
+# --- edges of alerts and of the steady score -------------------------------------------------------------------------
 
 EDGE = datetime(2026, 6, 1, tzinfo=UTC)
 DAY, HOUR, MINUTE, INSTANT = (timedelta(**{unit: 1}) for unit in ("days", "hours", "minutes", "microseconds"))

@@ -37,8 +37,7 @@ BATCHES = sorted(DATA.glob("batches/*/batches.jsonl.gz"))
 ERASED = "3f764637717ba9ec"
 
 
-# --- the same batches in both formats
-# -------------------------------------------------------------------------------------
+# --- the same batches in both formats --------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -164,8 +163,7 @@ def test_what_an_agent_erases_is_gone_from_the_lookback(both_ways, tmp_path):
         assert connection.execute(verdicts, [ERASED]).fetchone() == (0,)
 
 
-# --- malformed events
-# -----------------------------------------------------------------------------------------------------
+# --- malformed events ------------------------------------------------------------------------------------------------
 
 AGENT, OTHER = "a" * 16, "b" * 16
 START = datetime(2026, 6, 10, 9, tzinfo=UTC)
@@ -290,8 +288,7 @@ def test_odd_events_stop_nothing_and_are_counted(database: Database) -> None:
         assert verdicts == [(START + timedelta(minutes=1, seconds=7), None)]
 
 
-# --- events that arrive late, change or are deleted
-# ----------------------------------------------------------------------
+# --- events that arrive late, change or are deleted ------------------------------------------------------------------
 
 NEWEST = "2026-06-15T00:00:00Z"
 DAY = "2026-06-12T00:00:00+00:00"
@@ -387,8 +384,7 @@ def test_a_trace_that_comes_late_is_counted_and_a_backfill_judges_it(fleet, stat
     restore(fleet, state)
 
 
-# --- choice of the format, keys, and indexes
-# ------------------------------------------------------------------------------
+# --- choice of the format, keys, and indexes -------------------------------------------------------------------------
 
 
 def test_where_both_stand_the_variable_decides_and_check_says_which(database: Database) -> None:

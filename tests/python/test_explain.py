@@ -70,8 +70,7 @@ def assert_fits(text: str) -> None:
         assert width(line) <= PAGE_WIDTH
 
 
-# --- text output
-# -----------------------------------------------------------------------------------------------------
+# --- text output -----------------------------------------------------------------------------------------------------
 
 
 def test_the_page_of_an_agent_with_a_broken_chain(scored_sample):
@@ -136,8 +135,7 @@ def test_an_interval_that_is_not_published_is_said(project):
         assert "95 % interval: no interval published." in page({**explanation, "score": row})
 
 
-# --- identifying agents
-# ------------------------------------------------------------------------------------------------
+# --- identifying agents ----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -422,8 +420,7 @@ def test_an_agent_without_a_score_has_its_traces(scored_sample, marts):
     assert n_parts == sorted(n_parts, reverse=True)
 
 
-# --- hostile texts
-# ----------------------------------------------------------------------------------------------------
+# --- hostile texts ---------------------------------------------------------------------------------------------------
 
 HOSTILE = "\x1b[2Ja\n\u202eb\u200b" + "探" * 60
 

@@ -76,7 +76,7 @@ def published(found: dict[str, str]) -> dict[str, str]:
     return {name: rows for name, rows in found.items() if name not in EVIDENCE}
 
 
-# --- failures ---------------------------------------------------------------------------------------------------------
+# --- failures --------------------------------------------------------------------------------------------------------
 
 
 def trigger(table: str, body: str) -> str:
@@ -346,7 +346,7 @@ def test_views_outlast_the_table_of_parameters_which_every_run_swaps(database):
     assert marts(database) == before
 
 
-# --- plain dbt --------------------------------------------------------------------------------------------------------
+# --- plain dbt -------------------------------------------------------------------------------------------------------
 
 
 def test_plain_dbt_is_a_run_from_an_empty_schema_and_after_others(states, expected):

@@ -137,8 +137,7 @@ def test_models_need_transactions(database: Database) -> None:
     assert "Target dev has autocommit: true" in outcome.said
 
 
-# --- time limits
-# --------------------------------------------------------------------------------------------------------
+# --- time limits -----------------------------------------------------------------------------------------------------
 
 LIMITS = {
     "statement_timeout": ("10s", "0"),

@@ -228,8 +228,7 @@ def lens(database: Database, tmp_path: Path) -> Lens:
     return Lens(database, tmp_path)
 
 
-# --- independent model of incremental runs
-# -------------------------------------------------------------------------------
+# --- independent model of incremental runs ---------------------------------------------------------------------------
 
 Key = tuple[str | None, str]
 
@@ -347,8 +346,7 @@ def test_random_events_within_lookback_need_no_backfill(lens: Lens) -> None:
     assert lens.late() == {}
 
 
-# --- computed by hand
-# -----------------------------------------------------------------------------------------------------
+# --- computed by hand ------------------------------------------------------------------------------------------------
 
 A, B = "a" * 16, "b" * 16
 RUNS = [START + n * DAY for n in (3, 7, 9)]

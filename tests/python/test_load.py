@@ -109,8 +109,7 @@ def command(database: Database, *arguments: object, given: bytes | None = None) 
     return CliRunner().invoke(main, [*map(str, arguments), *at(database)], input=given)
 
 
-# --- what is loaded
-# -----------------------------------------------------------------------------------------------------
+# --- what is loaded --------------------------------------------------------------------------------------------------
 
 
 def test_every_generation_is_verified_and_loaded(every_database, tmp_path):
@@ -206,8 +205,7 @@ def described(connection: psycopg.Connection) -> list[tuple[Any, ...]]:
     return connection.execute(query).fetchall()
 
 
-# --- repeated and interrupted loads
-# ---------------------------------------------------------------------------------------
+# --- repeated and interrupted loads ----------------------------------------------------------------------------------
 
 
 def test_loading_twice_changes_nothing(project, database, tmp_path):
@@ -400,8 +398,7 @@ def test_processes_find_the_same_as_one(project, database, tmp_path, monkeypatch
     assert (two.outcomes, two.n_problems) == (one.outcomes, one.n_problems)
 
 
-# --- invalid signatures and keys
-# ------------------------------------------------------------------------------------------
+# --- invalid signatures and keys -------------------------------------------------------------------------------------
 
 
 def other_score(trace: Json) -> None:
@@ -607,8 +604,7 @@ def test_a_file_of_keys_that_is_none_is_refused(database, tmp_path, content):
     assert result.exit_code == 2 and "keys.csv" in result.output, result.output
 
 
-# --- invalid files and values
-# ----------------------------------------------------------------------------------------------
+# --- invalid files and values ----------------------------------------------------------------------------------------
 
 
 def deep(n: int) -> bytes:

@@ -197,8 +197,7 @@ def test_a_page_is_made_where_the_locale_is_not_utf8() -> None:
     assert r"\u2713" in printed(sys.executable, "-c", program, env={**os.environ, **ascii_alone})
 
 
-# --- source files
-# -----------------------------------------------------------------------------------------------------------
+# --- source files ----------------------------------------------------------------------------------------------------
 
 SQL_FILES = [
     path

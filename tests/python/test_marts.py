@@ -152,8 +152,7 @@ def test_every_score_has_the_components_of_the_design(connection, scores):
     assert all(sorted(pairs) == expected for pairs in found.values())
 
 
-# --- explanations of scores
-# --------------------------------------------------------------------------------------------
+# --- explanations of scores ------------------------------------------------------------------------------------------
 
 
 def test_every_score_is_explained_by_its_traces(connection, scores, components):

@@ -35,8 +35,7 @@ ODD, ODD_MARTS = "odd", "ciris_odd"
 N_TRACES, N_OTHERS = int(os.environ.get("ODD_TRACES", "1000")), 300
 """Numbers of malformed rows in a run: traces (10,000 in make soak) and rows of each other table."""
 
-# --- malformed values by type
-# ---------------------------------------------------------------------------------------------
+# --- malformed values by type ----------------------------------------------------------------------------------------
 
 WHITE_SPACE = "".join(c for c in map(chr, range(0x10FFFF)) if c.isspace())
 TEXTS = [
@@ -274,7 +273,7 @@ def drawn_rows(table: str, types: Mapping[str, str], n: int) -> list[Row]:
     return rows
 
 
-# --- sources ----------------------------------------------------------------------------------------------------------
+# --- sources ---------------------------------------------------------------------------------------------------------
 
 
 def production_types(table: str) -> dict[str, str]:

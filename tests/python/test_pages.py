@@ -101,8 +101,7 @@ def shown(value: float | None) -> str:
     return "–" if value is None else cut(value, 3)
 
 
-# --- compared with the marts
-# ---------------------------------------------------------------------------------------------
+# --- compared with the marts -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("window_days", [7, 30])
@@ -361,8 +360,7 @@ def test_events_are_told_once_for_neighbouring_days(marts):
     assert changed.first_at == AS_OF - timedelta(10)
 
 
-# --- unfinished runs and missing data
-# ----------------------------------------------------------------------------------
+# --- unfinished runs and missing data --------------------------------------------------------------------------------
 
 
 def test_an_unfinished_run_is_told(marts, scored):
@@ -474,8 +472,7 @@ def test_links_hold_any_hash():
     ]  # fmt: skip
 
 
-# --- the report
-# ----------------------------------------------------------------------------------------------------------
+# --- the report ------------------------------------------------------------------------------------------------------
 
 
 def test_a_run_writes_the_report_at_its_end(scored):

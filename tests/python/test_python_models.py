@@ -52,8 +52,7 @@ def fleet(small_fleet: Database) -> Iterator[tuple[Database, str]]:
             yield small_fleet, scored
 
 
-# --- environments without the package, or with another version
-# -----------------------------------------------------------
+# --- environments without the package, or with another version -------------------------------------------------------
 
 
 def test_without_the_package_a_build_stops_and_changes_nothing(fleet):
@@ -85,8 +84,7 @@ def test_another_version_of_the_package_is_refused(fleet, monkeypatch):
     assert (built(database), marts(database)) == (before, published)
 
 
-# --- other projects
-# ----------------------------------------------------------------------------------------------------------
+# --- other projects --------------------------------------------------------------------------------------------------
 
 IMPORTED = """
 import json, sys
@@ -180,8 +178,7 @@ def test_python_models_of_another_adapter_work_beside_it(tmp_path):
         assert connection.execute("select answer from asked").fetchall() == [(42,)]
 
 
-# --- failing models
-# ----------------------------------------------------------------------------------------------------------
+# --- failing models --------------------------------------------------------------------------------------------------
 
 
 def test_a_model_that_fails_is_named_and_rolled_back_and_retry_goes_on(fleet, monkeypatch):

@@ -75,8 +75,7 @@ def test_killed_runs_are_healed_by_the_next(fleet):
     assert differences_after_another_run(database, case) == []
 
 
-# --- concurrent runs
-# -------------------------------------------------------------------------------------------------------
+# --- concurrent runs -------------------------------------------------------------------------------------------------
 
 
 @contextlib.contextmanager
@@ -165,8 +164,7 @@ def test_runs_never_mix(fleet):
         assert table_differences(connection, SCHEMA, UNDISTURBED) == []
 
 
-# --- server failures
-# ---------------------------------------------------------------------------------------------------------
+# --- server failures -------------------------------------------------------------------------------------------------
 
 
 def data_folder(server: Server) -> Path:

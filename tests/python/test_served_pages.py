@@ -62,7 +62,7 @@ def marts(scored_sample: Database) -> Iterator[psycopg.Connection]:
         yield connection
 
 
-# --- evidence ---------------------------------------------------------------------------------------------------------
+# --- evidence --------------------------------------------------------------------------------------------------------
 
 
 def test_a_component_leads_to_its_traces(client):
@@ -167,8 +167,7 @@ def test_what_has_no_evidence_is_said(client, asked, status, said):
     assert status == 200 or "Back to the fleet" in answer.text
 
 
-# --- red flags, runs, data quality
-# ------------------------------------------------------------------------------------
+# --- red flags, runs, data quality -----------------------------------------------------------------------------------
 
 
 def test_signs_are_those_of_the_mart(client, marts):
@@ -298,8 +297,7 @@ def test_what_a_role_may_not_read_is_said(marts):
         assert "may not read" in page(marts, MARTS)
 
 
-# --- comparison and texts
-# ------------------------------------------------------------------------------------------------
+# --- comparison and texts --------------------------------------------------------------------------------------------
 
 
 def test_two_agents_lie_beside_each_other(client, marts):
@@ -356,7 +354,7 @@ def test_a_chart_says_what_its_points_are(marts):
     ]
 
 
-# --- in a browser -----------------------------------------------------------------------------------------------------
+# --- in a browser ----------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")

@@ -196,8 +196,7 @@ def test_taken_apart_a_batch_is_the_same(events):
     assert parse(pieces.with_events([])) == {**whole, "events": []}
 
 
-# --- signed content, and permitted differences in a batch
-# -----------------------------------------------------------------
+# --- signed content, and permitted differences in a batch ------------------------------------------------------------
 
 NUMBERS = [
     2**53, 2**53 + 1, 9007199254740993, 2**60, 2**63, -(2**63), 2**64, 10**21, 10**30, 10**300,

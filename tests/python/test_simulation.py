@@ -31,7 +31,7 @@ def pg_connection(database) -> Iterator[psycopg.Connection]:
         yield connection
 
 
-# --- reproducibility ----------------------------------------------------------------------------------------
+# --- reproducibility -------------------------------------------------------------------------------------------------
 
 
 def test_same_arguments_give_the_same_fleet_and_another_seed_another_one() -> None:
@@ -86,7 +86,7 @@ def test_short_fleets_of_every_kind_stay_inside_their_time(days: int) -> None:
     assert traces.timestamp.max() < end
 
 
-# --- content of the fleet -----------------------------------------------------------------------------------
+# --- content of the fleet --------------------------------------------------------------------------------------------
 
 
 def test_twelve_agents_show_every_named_pathology() -> None:
@@ -134,7 +134,7 @@ def test_every_pathology_shows_in_the_scores_of_the_sample(scored_sample: Databa
         assert "healthy" not in {roster[agent] for (agent,) in connection.execute(healthy)}
 
 
-# --- the database -------------------------------------------------------------------------------------------
+# --- the database ----------------------------------------------------------------------------------------------------
 
 
 def content(connection: psycopg.Connection, schema: str, table: str) -> tuple:
@@ -250,7 +250,7 @@ def test_a_load_that_fails_leaves_nothing_behind(pg_connection: psycopg.Connecti
     assert pg_connection.execute("select to_regnamespace('cirislens')").fetchone() == (None,)
 
 
-# --- the sample ---------------------------------------------------------------------------------------------
+# --- the sample ------------------------------------------------------------------------------------------------------
 
 
 def test_the_sample_is_what_its_arguments_give(tmp_path: Path) -> None:

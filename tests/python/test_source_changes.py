@@ -161,8 +161,7 @@ def test_a_late_row_at_the_time_of_one_that_went_is_counted(published):
     assert late == [(agent, datetime(2026, 6, 9, tzinfo=UTC), 1)]
 
 
-# --- the state of the last read is unknown
-# -------------------------------------------------------------------------------
+# --- the state of the last read is unknown ---------------------------------------------------------------------------
 
 
 def die(database: Database) -> None:
@@ -255,8 +254,7 @@ def test_traces_that_vanish_from_the_start_of_the_lookback_by_hours(published):
         assert unjudged(connection) == []
 
 
-# --- changed code
-# ----------------------------------------------------------------------------------------------------------------
+# --- changed code ----------------------------------------------------------------------------------------------------
 
 CHANGES_OF_CODE = {
     "macros/formulas/is_unsafe.sql": ("{{ entropy_level }} > ", "{{ entropy_level }} >= "),

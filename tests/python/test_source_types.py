@@ -160,8 +160,7 @@ def test_freshness_reads_other_types_and_times_without_end_too(database: Databas
     assert {r.node.name: r.message for r in outcome.result if "error" in r.status} == {}
 
 
-# --- JSON that jsonb refuses
-# ------------------------------------------------------------------------------------------------------
+# --- JSON that jsonb refuses -----------------------------------------------------------------------------------------
 
 ESCAPES = [
     "\\\\",

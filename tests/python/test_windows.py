@@ -92,8 +92,7 @@ def test_neither_chunks_nor_blocks_change_a_bit(
     assert connection.execute(COMPUTED_AT).fetchall() != computed_at
 
 
-# --- refused inputs
-# ----------------------------------------------------------------------------------------------------
+# --- refused inputs --------------------------------------------------------------------------------------------------
 
 REFUSED = {
     "nine bins": (

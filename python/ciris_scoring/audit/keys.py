@@ -153,8 +153,7 @@ def looks_like_keys(document: object) -> bool:
     )
 
 
-# --- Edwards curve of Ed25519 (RFC 8032, section 5.1). The library accepts any 32 bytes as a key, so check here.
-# ------
+# --- Edwards curve of Ed25519 (RFC 8032, section 5.1). The library accepts any 32 bytes as a key, so check here. -----
 
 _P = 2**255 - 19
 _D = -121665 * pow(121666, -1, _P) % _P

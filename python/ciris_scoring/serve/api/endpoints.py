@@ -162,8 +162,7 @@ async def known_parameters(request: Request) -> None:
         )
 
 
-# --- parameters of requests
-# -------------------------------------------------------------------------------------------
+# --- parameters of requests ------------------------------------------------------------------------------------------
 
 
 def _window(publication: Publication, window_days: int | None) -> int:
