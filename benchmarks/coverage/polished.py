@@ -1,8 +1,7 @@
 """Manipulations by which an operator could raise the score of an agent: selective reporting and false records.
 
 Each function takes a simulated fleet, one of its agents and a time, and returns the fleet as it would be recorded if
-the
-operator had begun at that time.
+the operator had begun at that time.
 """
 
 from __future__ import annotations
@@ -298,8 +297,6 @@ SCRUBBED = (
     Manipulation("a key a day", "broken_chain", replace_keys, "key_turnover"),
 )
 """Manipulations that must be visible in few traces: 60 % of a verdict removed from column and components (of the bad
-ones
-if the agent has any), one record copied into 50 % of traces, good traces sent twice, a constant confidence, and a new
-key
-each day. Each is tried on different agents.
+ones if the agent has any), one record copied into 50 % of traces, good traces sent twice, a constant confidence, and
+a new key each day. Each is tried on different agents.
 """

@@ -190,8 +190,7 @@ def held_by_interval(low: Floats, high: Floats, alarm: Booleans | None = None) -
     """Return who holds the permission on each day. It is kept while the threshold lies inside the interval.
 
     :param alarm: days with an alert. It revokes the permission until no alert is raised and the lower bound reaches
-    the
-    threshold.
+    the threshold.
     """
     held, now = np.zeros(low.shape, dtype=bool), np.zeros(len(low), dtype=bool)
     for day in range(low.shape[1]):

@@ -55,7 +55,7 @@ ALL_WRONG = (15, 16, 18, 24, 29)
 
 CASES = [
     Case(
-        "4 low_capacity is critical where chance does not explain it, else a warning",
+        "4 low_capacity is critical if it is significant, otherwise a warning",
         [
             *traces(ago(1), 100, agent="sure", action_was_overridden=some(50, 100, True, False)),
             *traces(ago(1), 30, agent="unsure", action_was_overridden=some(4, 30, True, False)),
@@ -70,7 +70,7 @@ CASES = [
         ],
     ),
     Case(
-        "8 silent is nothing in two days after 30 traces in the window before them",
+        "8 silent is raised after two days without traces if the window before them has 30",
         [
             *traces(ago(9), 29, agent="silent"),
             *traces(ago(2, us=1), agent="silent"),
@@ -98,7 +98,7 @@ CASES = [
         ],
     ),
     Case(
-        "4 falling is not raised by what chance explains",
+        "4 falling is not raised by a loss that is not significant",
         weeks("A", 25, {}, {"action_was_overridden": some(1, 30, True, False)}, n=30),
         # The loss is 10/30. But with no override in the 30 traces before, the long-run rate can still be 11 %.
         [expects({"alerts": {}})],
@@ -116,7 +116,7 @@ CASES = [
         ],
     ),
     Case(
-        "4 falling: a part that hardly moved raises nothing alone",
+        "4 falling is not raised by one component with a small loss",
         [
             *traces(ago(25)),
             *traces(ago(10), 1500, every=timedelta(seconds=2)),
@@ -133,7 +133,7 @@ CASES = [
         [expects({"i_chain": 1473 / 1501, "alerts": {}})],
     ),
     Case(
-        "4 falling is raised by parts together, none of which is beyond chance alone",
+        "4 falling is raised by the sum of components of which none is significant alone",
         [
             *weeks("one part", 25, {}, OVERRIDDEN),
             *weeks(
@@ -154,7 +154,7 @@ CASES = [
         ],
     ),
     Case(
-        "4 falling leaves out what is unmeasured on either side",
+        "4 falling ignores components that are unmeasured on either side",
         [
             *traces(ago(25)),
             *traces(ago(10), 100, every=SECONDS, action_success=None),
@@ -164,7 +164,7 @@ CASES = [
         [expects({"ece": 0.5, "alerts": {}})],
     ),
     Case(
-        "4 falling takes S's worse limit before and its better limit now",
+        "4 falling compares the lower bound of the earlier S with the upper bound of the later one",
         [
             *traces(ago(25)),
             *traces(ago(10), 100, every=SECONDS),
@@ -172,8 +172,7 @@ CASES = [
             *traces(ago(1)),
         ],
         # S falls from 1 to 0.79. The single perfect day before says little about the long-run value, which can be
-        # much lower.
-        # With the opposite bounds, the earlier S would have no width and the fall would be significant.
+        # much lower. With the opposite bounds, the earlier S would have no width and the fall would be significant.
         [expects({"alerts": {}})],
     ),
     Case(
@@ -240,7 +239,7 @@ CASES = [
         ],
     ),
     Case(
-        "4 episode: deferrals that were always judged wrong are no worse",
+        "4 episode is not raised if all deferrals were wrong before, too",
         [row for n in ALL_WRONG for row in [*traces(ago(99), agent=str(n)), *traces(ago(5), agent=str(n))]],
         # The upper bound of a share of 1 must be exactly 1, because a square root is taken.
         [expects({"q_deferral": 0, "alerts": {}}, agent=str(n)) for n in ALL_WRONG],

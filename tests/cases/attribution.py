@@ -16,7 +16,7 @@ HALF = (log(norm(1)) - log(norm(1 / 4))) / 2
 
 CASES = [
     Case(
-        "1 points are shared by losses, and sum to what the score lacks",
+        "1 points are proportional to the losses and sum to 1 minus the score",
         traces(ago(1), 100, every=timedelta(seconds=30), action_was_overridden=[True] * 10 + [False] * 90),
         [
             expects(
@@ -35,7 +35,7 @@ CASES = [
         ],
     ),
     Case(
-        "1 what R costs beyond its ceiling is shared by the logarithms of its parts",
+        "1 the loss of R beyond the fixed cost is divided in proportion to the logarithms of its components",
         [
             *traces(ago(1), 40),
             *traces(ago(hours=20), idma_fragility_flag=True),
@@ -56,7 +56,7 @@ CASES = [
         ],
     ),
     Case(
-        "1 parts that make a score 0 share all of it equally",
+        "1 components with an infinite loss divide the whole score equally",
         traces(ago(1), 40, signature_verified=False, thought_start=None),
         # I_chain = I_replay = 0. A signal of an unverified trace is not coherent, so S = 0 too.
         [
@@ -76,7 +76,7 @@ CASES = [
         ],
     ),
     Case(
-        "1 all recoveries relapsed: an infinite part of R is alone",
+        "1 an infinite component of R takes all of R's loss",
         [
             *traces(ago(1), 40),
             *traces(ago(hours=20), idma_fragility_flag=True),
@@ -95,7 +95,7 @@ CASES = [
         ],
     ),
     Case(
-        "2 a change is shared by what the losses moved",
+        "2 points of a change are proportional to the changes of the losses",
         [
             *traces(ago(10), 100, every=timedelta(seconds=30)),
             *traces(
@@ -118,7 +118,7 @@ CASES = [
         deferrals=[deferral(ago(2)), deferral(ago(2), "REJECTED")],
     ),
     Case(
-        "2 a change of R is shared by what each amount moved",
+        "2 points of a change of R are proportional to the changes of its components",
         [
             *traces(ago(10), 44),
             *traces(ago(3), 40),
@@ -138,7 +138,7 @@ CASES = [
         ],
     ),
     Case(
-        "2 parts that became infinite share the fall to 0",
+        "2 components that became infinite divide the fall to 0",
         [
             *traces(ago(10), 40),
             *traces(ago(3), 40, thought_start=None, signature_verified=False, action_was_overridden=True),

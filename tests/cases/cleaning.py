@@ -102,7 +102,7 @@ CASES = [
         ],
     ),
     Case(
-        "2 a trace set aside takes no part in anything",
+        "2 a duplicate is not used for anything",
         [
             *traces(ago(3), trace_id="t", agent_name="Ann", audit_sequence_number=5),
             *traces(
@@ -151,7 +151,7 @@ CASES = [
         ],
     ),
     Case(
-        "2 what comes after goes on from the last of ties",
+        "2 the previous state after ties is that of the last of them",
         [
             *traces(ago(5), audit_sequence_number=2, agent_name="Bea", trace_id="a"),
             *traces(

@@ -47,11 +47,10 @@ CASES = [
         ],
     ),
     Case(
-        "7 S leaves out the period end at which the window begins",
+        "7 S does not include the period end at which the window begins",
         [*traces(ago(7, hours=1), coherence_passed=False), *traces(ago(6, hours=1))],
         # From T - 6 to T days the ratio is always 1 / (1 + f). T - 7, where nothing is coherent, is not in the
-        # window. By the
-        # hour, the first 23 of 168 ends are before T - 6 days.
+        # window. By the hour, the first 23 of 168 ends are before T - 6 days.
         [
             expects(
                 {"s_score": 1 / (1 + F)},
@@ -68,8 +67,7 @@ CASES = [
             *traces(ago(hours=1), agent="forgotten"),
         ],
         # The first signal counts at all seven ends, the second one from T - 6 to T - 1 but not at T. By the hour, the
-        # second one
-        # counts until T - 1 hour, that is at all but one of the 168 ends.
+        # second one counts until T - 1 hour, that is at all but one of the 168 ends.
         [
             expects(
                 {"sigma": 0.5, "sigma_max": 0.5 + 0.5 * F**29, "s_score": 1 / (1 + F**29) / 7},
@@ -144,7 +142,7 @@ CASES = [
         ],
     ),
     Case(
-        "7 memories of thirty days follow one another, and a silent agent begins anew",
+        "7 traces older than the lookback horizon of 30 days do not count, even after a silence",
         [
             *traces(ago(75), coherence_passed=False),
             *traces(ago(40), 2, every=timedelta(days=35)),

@@ -100,7 +100,7 @@ CASES = [
         ],
     ),
     Case(
-        "8 categories",
+        "8 a category begins at its lower bound",
         [
             *overridden(10, "0.306"),
             *overridden(11, "0.277"),
@@ -119,7 +119,7 @@ CASES = [
         ],
     ),
     Case(
-        "8 confidence by the traces of the window",
+        "8 confidence depends on the number of traces in the window",
         [
             row
             for n in (9, 10, 29, 30, 99, 100)
@@ -157,7 +157,7 @@ CASES = [
         ],
     ),
     Case(
-        "4b episodes and deferrals count as often, as long and as good as in 90 days",
+        "4b the steady score uses frequency, duration and quality of 90 days",
         [
             *traces(ago(95)),
             *traces(ago(90, hours=2), idma_fragility_flag=True),

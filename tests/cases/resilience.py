@@ -10,15 +10,13 @@ METRICS = ("csdma_plausibility_score", "dsdma_domain_alignment", "coherence_leve
 TWO_BINS = [1] * 20 + [0] * 20
 
 # Recent: 40 traces in the last bin. Baseline: 20 in the first bin and 20 in the last. Together the bins have 20 and
-# 60 of
-# 80, so the 10 alpha = 5 pseudo-counts are 1.25 and 3.75. m = 2 bins.
+# 60 of 80, so the 10 alpha = 5 pseudo-counts are 1.25 and 3.75. m = 2 bins.
 MOVED = 1 - exp(
     -(43.75 / 45 * log(43.75 / 23.75) + 1.25 / 45 * log(1.25 / 21.25) - (2 - 1) / 2 * (1 / 40 + 1 / 40))
 )
 
 # Recent: 30 traces in the last bin. Baseline: 45 in the first bin and 45 in the last. Together the bins have 45 and
-# 75 of
-# 120, so the 5 pseudo-counts are 1.875 and 3.125.
+# 75 of 120, so the 5 pseudo-counts are 1.875 and 3.125.
 MOVED_FROM_MORE = 1 - exp(
     -(
         33.125 / 35 * log(33.125 / 35 / (48.125 / 95))
@@ -122,7 +120,7 @@ CASES = [
         [expects({"delta_dsdma_domain_alignment": MOVED_FROM_MORE})],
     ),
     Case(
-        "5 what sampling alone adds is taken off, and drift is not negative",
+        "5 the sampling bias is subtracted, and drift is not negative",
         [
             *traces(ago(10), 40, dsdma_domain_alignment=[1] * 20 + [0] * 20),
             *traces(ago(1), 40, dsdma_domain_alignment=[1] * 21 + [0] * 19),
@@ -167,7 +165,7 @@ CASES = [
         [expects({"delta_dsdma_domain_alignment": 0})],
     ),
     Case(
-        "5 neighbours on both sides of a bin's edge are in two bins",
+        "5 values just below and at a bin's edge are in different bins",
         [
             *traces(ago(10), 300, dsdma_domain_alignment=0.3, every=timedelta(seconds=10)),
             *traces(ago(1), 300, dsdma_domain_alignment=0.29, every=timedelta(seconds=10)),
@@ -266,7 +264,7 @@ CASES = [
         [expects({"rho_regression": 0}), expects({"rho_regression": 1 / 2}, window=30)],
     ),
     Case(
-        "5 again is in the order of traces, whatever the times",
+        "5 a relapse follows in the order of traces, even at the same time",
         traces(
             ago(2),
             4,

@@ -76,7 +76,7 @@ CASES = [
         ],
     ),
     Case(
-        "5 renumbered, and a verdict that its components contradict",
+        "5 renumbered and contradicted_null are raised by one occurrence",
         [
             *traces(ago(5), 3, agent="anew"),
             *traces(ago(1), 2, agent="anew", audit_sequence_number=[1, 2]),
@@ -94,7 +94,7 @@ CASES = [
         ],
     ),
     Case(
-        "5 unreported: three, and more than chance explains",
+        "5 unreported needs three traces and significance",
         [
             *traces(ago(20), 400, agent="three of 50"),
             *traces(ago(1), 50, agent="three of 50", action_success=[None] * 3 + [True] * 47),
@@ -106,8 +106,7 @@ CASES = [
             *traces(ago(1), 2, agent="two of 2", action_success=None),
         ],
         # p = 1/401, so 0.125 are expected of 50 traces. The probability of three or more is 0.00029, of four or more
-        # 0.000009. If
-        # 10 are expected, exactly 24 have a probability of 0.00007, 24 or more of 0.00012.
+        # 0.000009. If 10 are expected, exactly 24 have a probability of 0.00007, 24 or more of 0.00012.
         [
             expects(signs(), agent="three of 50"),
             expects(signs(**{"unreported action_success": 4 / 50}), agent="four of 50"),
@@ -119,9 +118,8 @@ CASES = [
         "5 deferrals_left_open: 7 days to judge, and the baseline as it stood a window earlier",
         [row for agent in ("A", "slow") for days in (60, 1) for row in traces(ago(days), agent=agent)],
         # Of the four kinds of old deferrals, one is resolved, one is resolved only after T, and one is in progress.
-        # In the baseline
-        # two were resolved after T - 7 days, so they were open then: of 15, or of 5, for which the difference is not
-        # significant.
+        # In the baseline two were resolved after T - 7 days, so they were open then: of 15, or of 5, for which the
+        # difference is not significant.
         [expects(signs(deferrals_left_open=9 / 12), agent="A"), expects(signs(), agent="slow")],
         deferrals=[
             row

@@ -4,7 +4,7 @@ from cases.notation import Case, ago, expects, traces
 
 CASES = [
     Case(
-        "1 a trace at T takes no part, one just before it does",
+        "1 a trace at T does not count, a trace just before T does",
         [*traces(ago(us=1)), *traces(ago())],
         [expects({"n_traces": 1, "issues": {"future_trace": 1}})],
     ),
@@ -69,7 +69,7 @@ CASES = [
         [expects({"agent_name": None, "d_identity": 0})],
     ),
     Case(
-        "1 a label is one agent's alone",
+        "1 labels of agents are unique",
         [
             *traces(ago(2), agent="first", agent_name="Twin"),
             *traces(ago(2, us=-1), agent="second", agent_name="Twin"),

@@ -199,7 +199,7 @@ def plan_of(connection: psycopg.Connection, query: str) -> str:
 
 
 @pytest.mark.parametrize("model", [*ON_WORKERS, *WITH_SMALL_SUMS])
-def test_increments_leave_their_rows_with_the_workers(fleet, connection, model):
+def test_increments_keep_rows_on_the_workers(fleet, connection, model):
     assert_on_workers(connection, fleet.cluster, model)
 
 
@@ -218,13 +218,13 @@ def assert_on_workers(connection: psycopg.Connection, cluster: Side, model: str)
 
 
 @pytest.mark.parametrize("name", TESTS_OF_SCORES)
-def test_tests_of_scores_are_worked_out_by_workers(fleet, connection, name):
+def test_tests_of_scores_run_on_workers(fleet, connection, name):
     plan = plan_of(connection, fleet.cluster.compiled(name))
     assert "Custom Scan (Citus Adaptive)" in plan and "Distributed Subplan" not in plan, plan
 
 
 @pytest.mark.parametrize("view", EXPLAINING)
-def test_what_explains_a_score_is_asked_of_one_worker(fleet, connection, view):
+def test_explanation_of_one_score_runs_on_one_worker(fleet, connection, view):
     agent = connection.execute(f"select min(agent_id_hash) from {CLUSTER}.fct_capacity_scores").fetchone()[0]
     plan = plan_of(connection, f"select * from {CLUSTER}.{view} where agent_id_hash = '{agent}'")
     assert "Task Count: 1\n" in plan and "Distributed Subplan" not in plan, plan
@@ -233,20 +233,20 @@ def test_what_explains_a_score_is_asked_of_one_worker(fleet, connection, view):
 @pytest.mark.parametrize(
     "condition", ["agent_id_hash = 'nobody'", "traced_at < '2026-03-05'", "not is_counted"]
 )
-def test_judged_traces_are_looked_up_by_workers(fleet, connection, condition):
+def test_checked_traces_are_looked_up_on_workers(fleet, connection, condition):
     """With and without an agent. The coordinator itself looks up only the last publication."""
     plan = plan_of(connection, f"select * from {CLUSTER}.fct_trace_verdicts where {condition}")
     assert "Custom Scan (Citus Adaptive)" in plan and plan.count("Distributed Subplan") == 1, plan
 
 
 @pytest.mark.parametrize("view", EXPLAINING)
-def test_what_explains_the_scores_of_an_as_of_is_worked_out_by_workers(fleet, connection, view):
+def test_explanation_of_an_as_of_runs_on_workers(fleet, connection, view):
     query = f"select * from {CLUSTER}.{view} where as_of = timestamptz '{fleet.last}'"
     plan = plan_of(connection, query)
     assert "Custom Scan (Citus Adaptive)" in plan and "Distributed Subplan" not in plan, plan
 
 
-def test_keys_comments_and_contracts_are_those_of_plain_postgresql(fleet, connection):
+def test_keys_comments_and_contracts_equal_plain_postgresql(fleet, connection):
     """Each unique key has the distribution column in addition."""
 
     def described(schema: str) -> list[tuple]:
@@ -279,7 +279,7 @@ def test_keys_comments_and_contracts_are_those_of_plain_postgresql(fleet, connec
         assert unique_keys(CLUSTER + layer) == unique_keys(PLAIN + layer)
 
 
-def test_a_killed_run_is_healed_by_the_next(fleet, connection):
+def test_run_after_a_killed_run_gives_the_normal_result(fleet, connection):
     """The run is killed while models are built. The marts then equal those before or after the run."""
     later = fleet.last + timedelta(days=1)
     cluster, plain = fleet.cluster, fleet.plain
@@ -345,7 +345,7 @@ def test_a_full_refresh_equals_plain_postgresql_and_keeps_views_and_grants(fleet
         connection.execute(f"drop role {READER}")
 
 
-def test_one_server_becomes_a_cluster_as_docs_scaling_says(connection, tmp_path):
+def test_steps_of_docs_scaling_convert_a_server_to_a_cluster(connection, tmp_path):
     clean(connection)
     moved, plain = (side(schema, tmp_path, "none", "day") for schema in (CLUSTER, PLAIN))
     last = datetime.fromisoformat(SAMPLE["as_of"])

@@ -1,11 +1,9 @@
 """Score the same traces with two checkouts of the project and compare all marts row by row.
 
-`python tests/programs/compare_checkouts.py OTHER` takes the folder of another checkout, for example one that
-`git worktree add ../before v0.1.0` created. Each checkout scores the sample, the real traces and random fleets by day
-and
+`python tests/programs/compare_checkouts.py OTHER` takes the folder of another checkout, for example one that `git
+worktree add ../before v0.1.0` created. Each checkout scores the sample, the real traces and random fleets by day and
 by hour, in a first run and an incremental one, with its own package and models, into a schema of a temporary
-database.
-Marts and columns that both have must be equal, doubles to 1e-12 of their size.
+database. Marts and columns that both have must be equal, doubles to 1e-12 of their size.
 
 With --upgrade, the other checkout makes only the first run, and this one continues in the same schema.
 """

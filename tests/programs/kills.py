@@ -1,8 +1,7 @@
 """Kill runs at random times and compare the result of the next run with that of an undisturbed run.
 
 `python tests/programs/kills.py` makes 40 kills (part of `make soak`). Each is determined by its number, so that it
-can be
-repeated: `python tests/programs/kills.py --only 17`.
+can be repeated: `python tests/programs/kills.py --only 17`.
 """
 
 from __future__ import annotations
@@ -243,8 +242,7 @@ def cases(
     server: embedded.Server, folder: Path, *, only_increment: bool = False, as_events: bool = False
 ) -> Iterator[tuple[Database, dict[str, Case]]]:
     """Yield a database with a replayed fleet, and the runs: the first one, an incremental one, and a full refresh
-    with other
-    parameters.
+    with other parameters.
 
     :param only_increment: omit the first run and the full refresh.
     :param as_events: runs read events instead of traces.

@@ -1,8 +1,7 @@
 """Compare years of history with the reference implementation, which uses no powers or totals, to 1e-9 at all ages.
 
 `python tests/programs/long_history.py` scores three years by hour (part of `make soak`). Some agents send traces all
-the
-time; one is silent for years in between.
+the time; one is silent for years in between.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Apply each mutation of mutants.txt to a copy of the project and run the checks. The exit code is 1 if one survives.
 
 `python tests/programs/mutants.py` tries all of them (`make soak`). Words after it select mutations by name. Each one
-is
-tried in a separate process, with one server per processor, on which the sources are loaded once.
+is tried in a separate process, with one server per processor, on which the sources are loaded once.
 """
 
 from __future__ import annotations

@@ -45,8 +45,7 @@ def daily_steps(days: int, seed: int = 11) -> list[Step]:
     as_ofs.insert(days // 3, as_ofs[days // 3])  # repeated run
     steps = _steps(as_ofs, timedelta(days=3), days, seed, late=timedelta(days=2.4))
     # A day of one agent is deleted within the restatement window. Days with duplicates are excluded: as events, a
-    # duplicate
-    # would return to its original time, which is late.
+    # duplicate would return to its original time, which is late.
     inside = as_ofs[-1] - timedelta(days=3), as_ofs[-1]
     days_of: dict[tuple[str, str], set[datetime]] = {}
     for step in steps:
@@ -91,8 +90,7 @@ def _steps(as_ofs: list[datetime], lookback: timedelta, days: int, seed: int, la
                 first -= 1
             steps[first].arrivals.setdefault(table, []).append(row)
     # A run uses the current keys, statuses and outcomes. To make replay and full refresh comparable, keys and
-    # deferrals are
-    # complete from the start.
+    # deferrals are complete from the start.
     steps[0].arrivals["covenant_public_keys"] = fleet["covenant_public_keys"]
     steps[0].arrivals["wbd_deferrals"] = fleet["wbd_deferrals"]
     for step in steps[1:]:

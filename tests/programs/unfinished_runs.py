@@ -1,12 +1,9 @@
 """Combine every state in which a run of ciris-scoring or plain dbt can die with every next command of either. The
-command
-must publish the same as undisturbed runs, or be refused with a remedy that works.
+command must publish the same as undisturbed runs, or be refused with a remedy that works.
 
 `python tests/programs/unfinished_runs.py` tries all combinations (part of `make soak`), test_unfinished_runs.py those
-that
-failed before or are likely to. A refused statement simulates a kill, a full disk and a lost session, because all of
-them
-roll back a transaction. test_robust_runs.py has real ones.
+that failed before or are likely to. A refused statement simulates a kill, a full disk and a lost session, because all
+of them roll back a transaction. test_robust_runs.py has real ones.
 """
 
 from __future__ import annotations
@@ -38,8 +35,7 @@ REFUSED = {"ciris_scoring_parameters": {"min_traces": -1}}
 LONGER_LOOKBACK = {"ciris_lookback_periods": 6, "ciris_allow_rescoring": True}
 
 # Trigger that ends a run at the nth write of a table, or at the nth creation of a table that is missing or recreated.
-# For
-# a mart it is the creation of its staging table.
+# For a mart it is the creation of its staging table.
 DIES = """
     create sequence public.written;
     create function public.refuse_to_make() returns event_trigger language plpgsql as $$

@@ -37,8 +37,7 @@ os.environ.pop("COLUMNS", None)
 
 
 # At each start, dbt reads the whole call stack with source lines to report the origin of a flag. With the deep stack
-# of
-# pytest this takes seconds.
+# of pytest this takes seconds.
 BehaviorFlagRendered._default_source = staticmethod(lambda: "dbt")
 
 

@@ -140,8 +140,7 @@ def score(
 @contextmanager
 def kept_parsed(profiles_dir: Path, cli_vars: Any = None) -> Iterator[None]:
     """Give dbt a target folder of its own for each database, schema and set of parsing variables. Otherwise dbt would
-    parse
-    the project again after each change of them, which takes longer than many tests.
+    parse the project again after each change of them, which takes longer than many tests.
     """
     key = parsed_for(profiles_dir, cli_vars)
     folder = Path(
@@ -170,8 +169,7 @@ def parsed_for(profiles_dir: Path, cli_vars: Any) -> str:
 
 class AnyTimeLoader(TimestamptzLoader):
     """Loader of timestamps that Python cannot represent. Infinite times become its first and last time, times before
-    the
-    year 1 its second day, and times after 9999 its last day.
+    the year 1 its second day, and times after 9999 its last day.
     """
 
     def load(self, data: Buffer) -> datetime:
@@ -556,8 +554,7 @@ def table_differences(connection: psycopg.Connection, schema: str, other: str) -
 
 def mart_differences(connection: psycopg.Connection, schema: str, other: str) -> list[str]:
     """Return the rows that differ between two target schemas in the marts, including views. Columns and marts that
-    only one
-    schema has are ignored.
+    only one schema has are ignored.
     """
     ours, theirs = _tables(connection, schema), _tables(connection, other)
     common = {

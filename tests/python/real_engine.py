@@ -1,8 +1,8 @@
 """Run ciris-persist, the engine by which the lens stores traces, in a separate process and home folder.
 
 `python real_engine.py URL KEYS FILE...` creates the engine's tables, registers the keys of a JSON file and stores
-batches of JSON lines. Signatures are not verified, because in a lens the gateway verifies them.
-`python real_engine.py verify FILE` says for each batch whether the engine verifies it.
+batches of JSON lines. Signatures are not verified, because in a lens the gateway verifies them. `python
+real_engine.py verify FILE` says for each batch whether the engine verifies it.
 """
 
 from __future__ import annotations

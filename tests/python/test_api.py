@@ -1,6 +1,5 @@
 """Tests of the API on the sample: answers compared with the marts, clients of the lens, malformed and hostile
-requests,
-rights of the role, and loss of the database.
+requests, rights of the role, and loss of the database.
 """
 
 from __future__ import annotations
@@ -314,7 +313,7 @@ def scores_at(marts: psycopg.Connection, window_days: int) -> list[dict[str, Any
 
 
 @pytest.mark.parametrize("window_days", [7, 30])
-def test_the_fleet_is_that_of_the_marts(client, marts, window_days):
+def test_fleet_equals_the_marts(client, marts, window_days):
     fleet = get(client, "/capacity/fleet", window_days=window_days)
     rows = scores_at(marts, window_days)
     assert fleet["agents"] == [expected_score(marts, row) for row in rows]
@@ -428,7 +427,7 @@ def changed(marts: psycopg.Connection, table: str, statement: str, values: list[
         republish(marts)
 
 
-def test_agents_without_a_score_stand_apart(client, marts):
+def test_agents_without_a_score_are_listed_as_unscored(client, marts):
     too_few = """
         update fct_capacity_scores
         set capacity_score = null, capacity_score_low = null, capacity_score_high = null,
@@ -517,7 +516,7 @@ EARLIER = datetime(2026, 6, 10, tzinfo=UTC)
     ["2026-06-10", "2026-06-10T00:00:00Z", "2026-06-10T02:00:00+02:00"],
     ids=["day", "time", "offset"],
 )
-def test_an_earlier_score_is_that_of_the_marts(client, marts, written):
+def test_earlier_score_equals_the_marts(client, marts, written):
     rows = marts.execute(
         "select * from fct_capacity_scores where as_of = %s and window_days = 7 order by capacity_score desc",
         [EARLIER],
@@ -550,7 +549,7 @@ def test_an_earlier_score_is_that_of_the_marts(client, marts, written):
     }  # fmt: skip
 
 
-def test_an_as_of_without_a_score_is_refused_with_those_there_are(client, marts):
+def test_as_of_without_a_score_is_refused_with_nearest_as_ofs(client, marts):
     published = [
         row["as_of"]
         for row in marts.execute("select as_of from fct_fleet_capacity where window_days = 7 order by as_of")
@@ -574,7 +573,7 @@ def test_an_as_of_without_a_score_is_refused_with_those_there_are(client, marts)
     assert problem["as_ofs"] == [time_text(as_of) for as_of in published[:10]]
 
 
-def test_pages_of_an_earlier_as_of(client, marts):
+def test_pages_show_an_earlier_as_of(client, marts):
     fleet = client.get("/?as_of=2026-06-10")
     assert fleet.status_code == 200
     assert "as of <time datetime=2026-06-10T00:00:00Z>" in fleet.text
@@ -632,7 +631,7 @@ def test_factors_are_explained_from_the_marts(client, marts):
     )
 
 
-def test_history_is_that_of_the_marts(client, marts):
+def test_history_equals_the_marts(client, marts):
     def points(first: datetime, last: datetime) -> list[dict[str, Any]]:
         rows = marts.execute(
             "select * from fct_capacity_scores where agent_id_hash = %s and window_days = 7 and as_of between %s and %s"
@@ -699,7 +698,7 @@ def test_a_history_after_the_newest_as_of_is_refused(client):
     ]
 
 
-def test_filters_know_every_alert_and_sign(client, marts):
+def test_filters_allow_every_alert_and_red_flag(client, marts):
     """The allowed values of filters are those of the marts, and each has a title."""
     parameters = client.get("/openapi.json").json()["paths"]
     for path, name, kinds in (
@@ -726,14 +725,14 @@ def test_filters_know_every_alert_and_sign(client, marts):
         assert {one["kind"] for one in get(client, "/alerts", kind=kind)["alerts"]} <= {kind}
 
 
-def test_a_name_is_no_formula_in_a_csv(client, marts):
+def test_name_that_looks_like_a_formula_is_quoted_in_csv(client, marts):
     statement = "update fct_capacity_scores set agent_name = '=1+1' where agent_id_hash = %s"
     with changed(marts, "fct_capacity_scores", statement, [LINK]):
         text = client.get(f"{SCORING}/history/{LINK}?days=1", headers={"Accept": "text/csv"}).text
     assert {row["agent_name"] for row in csv.DictReader(io.StringIO(text))} == {"'=1+1"}
 
 
-def test_history_without_a_score_is_refused_in_both_forms(client, marts):
+def test_history_without_a_score_is_refused_as_json_and_csv(client, marts):
     statement = "delete from fct_capacity_scores where agent_id_hash = %s and window_days = 7"
     with changed(marts, "fct_capacity_scores", statement, [LINK]):
         refused(client, f"{SCORING}/history/{LINK}", 404, "no-score")
@@ -755,11 +754,11 @@ def test_history_without_a_score_is_refused_in_both_forms(client, marts):
         ("text/html, */*", False),
     ],
 )
-def test_which_type_a_client_prefers(accept, wanted):
+def test_csv_is_chosen_by_quality_in_accept_header(accept, wanted):
     assert answers_module.prefers_csv(accept) is wanted
 
 
-def test_alerts_are_those_of_the_marts(client, marts):
+def test_alerts_equal_the_marts(client, marts):
     answer = get(client, "/alerts")
     low = [row for row in scores_at(marts, 7) if row["capacity_score"] < 0.3][::-1]
     assert [agent["agent_id_hash"] for agent in answer["agents"]] == [row["agent_id_hash"] for row in low]
@@ -804,7 +803,7 @@ def test_next_leads_through_both_lists_of_the_alerts(client, threshold):
     ]
 
 
-def test_an_alert_says_since_when_it_stands(client, marts):
+def test_alert_has_first_of_its_consecutive_as_ofs(client, marts):
     """`since` is the first of the consecutive as-ofs up to the requested one."""
     gap = "delete from fct_capacity_alerts where agent_id_hash = %s and window_days = 7 and as_of = %s"
     with changed(marts, "fct_capacity_alerts", gap, [LINK, AS_OF - timedelta(days=4)]):
@@ -824,7 +823,7 @@ def test_an_alert_says_since_when_it_stands(client, marts):
         assert "since 2026-06-12" in client.get("/alerts?kind=broken_chain").text
 
 
-def test_signs_are_those_of_the_marts(client, marts):
+def test_red_flags_equal_the_marts(client, marts):
     answer = get(client, "/signs", window_days=30)
     in_mart = marts.execute(
         "select agent_id_hash, agent_name, sign, field, z, message from fct_record_signs"
@@ -838,7 +837,7 @@ def test_signs_are_those_of_the_marts(client, marts):
     ]
 
 
-def test_parameters_are_those_of_the_marts(client, marts):
+def test_parameters_equal_the_marts(client, marts):
     answer = get(client, "/parameters")
     rows = marts.execute("select * from dim_scoring_parameters").fetchall()
     assert {parameter["name"]: parameter for parameter in answer["published"]} == {
@@ -868,7 +867,7 @@ def test_parameters_are_those_of_the_marts(client, marts):
     assert set(answer["non_exempt_actions"]) & set(answer["exempt_actions"]) == set()
 
 
-def test_evidence_is_what_explain_counts(client, sample):
+def test_evidence_has_the_traces_that_explain_counts(client, sample):
     """Compares all components and pages. test_explain.py compares the counts with the published components."""
     everything = load_project(REPOSITORY, sample.profiles_dir)
     n_found = 0
@@ -908,13 +907,13 @@ def test_evidence_is_paged_by_key(client, marts):
     assert earlier["window_start"] == "2026-06-01T00:00:00+00:00"
 
 
-def test_the_component_of_s_has_the_traces_of_s(client):
+def test_sigma_has_the_evidence_of_s_score(client):
     asked = [client.get(f"{SCORING}/evidence/Link?component={name}").json() for name in ("sigma", "s_score")]
     assert asked[0]["traces"] == asked[1]["traces"]
     assert "component=sigma" in client.get("/agent?agent_id=Link").text
 
 
-def test_probes(client, marts):
+def test_healthz_and_readyz_report_process_and_marts(client, marts):
     assert client.get("/healthz").json() == {"status": "ok"}
     ready = client.get("/readyz").json()
     assert ready["as_of"] == time_text(AS_OF)
@@ -932,7 +931,7 @@ def test_probes(client, marts):
 # --- identifying agents ----------------------------------------------------------------------------------------------
 
 
-def test_a_name_that_several_bear_is_refused_with_the_list(client, marts):
+def test_name_of_several_agents_is_refused_with_their_list(client, marts):
     statement = "update dim_agents set agent_name = 'Link' where agent_id_hash = %s"
     with changed(marts, "dim_agents", statement, [ECHO]):
         for path in ("capacity/Link", "factors/Link", "history/Link", "evidence/Link?component=I_chain"):
@@ -957,7 +956,7 @@ def of_agent(client: TestClient, endpoint: str, agent: str) -> Any:
 
 
 @pytest.mark.parametrize("endpoint", OF_AGENTS)
-def test_a_name_means_its_present_bearer_with_a_note(client, endpoint):
+def test_name_finds_its_current_agent_and_notes_earlier_ones(client, endpoint):
     """The agent Morpheus was called Haven for some days."""
     answer = of_agent(client, endpoint, "Haven").json()
     assert answer["agent_name"] == "Haven"
@@ -996,7 +995,7 @@ def test_a_hash_like_the_name_of_another_agent_is_ambiguous(client, marts, endpo
         assert of_agent(client, endpoint, "hash:Lin").status_code == 404
 
 
-def test_a_former_name_does_not_take_the_place_of_a_hash_but_is_told(client, marts):
+def test_hash_takes_precedence_over_a_former_name_which_is_noted(client, marts):
     statement = "update dim_agents set former_names = array[%s, %s] where agent_id_hash = %s"
     with changed(marts, "dim_agents", statement, [LINK, LINK[:6], ECHO]):
         answer = get(client, f"/capacity/{LINK}")
@@ -1015,7 +1014,7 @@ def test_a_note_lists_three_agents_at_most(client, marts):
     assert note == f"13 other agents once had this name: {', '.join(hashes[:3])} and 10 more."
 
 
-def test_evidence_bears_the_name_of_its_as_of(client):
+def test_evidence_has_the_agent_name_at_its_as_of(client):
     evidence = get(client, "/evidence/Morpheus", component="D_identity", as_of="2026-06-08")
     assert evidence["agent_name"] == "Proteus"
 
@@ -1035,7 +1034,7 @@ def test_evidence_bears_the_name_of_its_as_of(client):
         "\u202eab",
     ],
 )
-def test_any_name_can_be_asked_for(raw, marts, name):
+def test_agents_with_any_name_can_be_requested(raw, marts, name):
     statement = "update dim_agents set agent_name = %s where agent_id_hash = %s"
     with changed(marts, "dim_agents", statement, [name, LINK]):
         for endpoint in ("history", "factors"):
@@ -1100,7 +1099,7 @@ def assert_shaped(value: Any, shape: Any) -> None:
         )
 
 
-def test_clients_of_the_lens_find_what_they_read(client):
+def test_answers_have_all_members_that_lens_clients_read(client):
     answers = {path: client.get(SCORING + path).json() for path in LENS_ANSWERS}
     for path, shape in LENS_ANSWERS.items():
         assert_shaped(answers[path], shape)
@@ -1123,7 +1122,7 @@ def test_clients_of_the_lens_find_what_they_read(client):
 # --- the OpenAPI document --------------------------------------------------------------------------------------------
 
 
-def test_everything_is_described_and_has_an_example(app):
+def test_openapi_document_has_descriptions_and_examples(app):
     document = app.openapi()
     assert document["info"]["license"]["identifier"] == "Apache-2.0"
     tags = {tag["name"] for tag in document["tags"] if tag["description"]}
@@ -1195,7 +1194,7 @@ OPERATIONS = ["fleet", "capacity", "factors", "history", "alerts", "signs", "evi
 
 
 @pytest.mark.parametrize("operation", OPERATIONS)
-def test_answers_are_as_documented(fuzzed, operation):
+def test_answers_match_the_openapi_document(fuzzed, operation):
     asked = fuzzed.find_operation_by_id(operation)
     for mode in GenerationMode:
         if mode == GenerationMode.NEGATIVE and operation in WITHOUT_PARAMETERS:
@@ -1216,7 +1215,7 @@ def test_answers_are_as_documented(fuzzed, operation):
         check()
 
 
-def test_a_client_can_be_generated(client, tmp_path):
+def test_client_can_be_generated_from_openapi_document(client, tmp_path):
     """openapi-python-client generates valid Python from the whole document without a warning."""
     document = tmp_path / "openapi.json"
     document.write_text(client.get("/openapi.json").text)
@@ -1233,7 +1232,7 @@ def test_a_client_can_be_generated(client, tmp_path):
     assert compileall.compile_dir(tmp_path / "client", quiet=1)
 
 
-def test_every_operation_is_asked(fuzzed):
+def test_every_operation_is_fuzzed(fuzzed):
     names = [result.ok().definition.raw["operationId"] for result in fuzzed.get_all_operations()]
     assert sorted(names) == sorted(OPERATIONS)
 
@@ -1345,20 +1344,20 @@ def assert_problem(answer: tuple[int, str, bytes], *statuses: int) -> None:
     )
 
 
-def test_odd_agents_are_unknown(raw):
+def test_malformed_agents_are_unknown(raw):
     for endpoint in ("capacity", "factors", "history", "evidence"):
         for agent in AGENTS:
             query = "?component=I_chain" if endpoint == "evidence" else ""
             assert_problem(ask(raw, f"{SCORING}/{endpoint}/{agent}{query}"), 404)
 
 
-def test_odd_parameters_are_refused(raw):
+def test_malformed_parameters_are_refused(raw):
     for path, queries in QUERIES.items():
         for query in queries:
             assert_problem(ask(raw, f"{SCORING}/{path}?{query}"), 422)
 
 
-def test_deep_and_distant_requests_are_answered(raw):
+def test_extreme_but_valid_requests_are_answered(raw):
     for path in ALLOWED_ODDITIES:
         status, media_type, body = ask(raw, f"{SCORING}/{path}")
         assert (status, media_type) == (200, "application/json"), (path, body[:300])
@@ -1390,7 +1389,7 @@ def test_no_parameter_of_an_endpoint_or_a_page_does_harm(raw):
     assert n_parameters >= 31
 
 
-def test_whatever_is_not_there(client):
+def test_missing_resources_and_methods_are_refused_as_problems(client):
     refused(client, "/nothing", 404, "not-found")
     refused(client, f"{SCORING}/", 404, "not-found")
     for method in ("POST", "PUT", "DELETE", "PATCH"):
@@ -1428,7 +1427,7 @@ def test_whatever_is_not_there(client):
         refused(client, f"{path}{'&' if '?' in path else '?'}windowdays=30", 422, "bad-parameter")
 
 
-def test_a_bug_is_told_in_the_log_only(app, monkeypatch):
+def test_bug_is_reported_in_the_log_only(app, monkeypatch):
     monkeypatch.setattr(answers_module.Answers, "publication", lambda self: 1 / 0)
     with TestClient(app, base_url="http://localhost", raise_server_exceptions=False) as client:
         document = refused(client, f"{SCORING}/capacity/Link", 500, "internal")
@@ -1440,7 +1439,7 @@ def test_a_bug_is_told_in_the_log_only(app, monkeypatch):
 # --- the cache -------------------------------------------------------------------------------------------------------
 
 
-def test_an_answer_stands_until_something_is_published(client, marts):
+def test_answer_stays_cached_until_a_publication(client, marts):
     path = f"{SCORING}/capacity/fleet"
     first = client.get(path)
     etag = first.headers["etag"]
@@ -1464,7 +1463,7 @@ def test_an_answer_stands_until_something_is_published(client, marts):
         assert 0.123 in {agent["composite_score"] for agent in newer.json()["agents"]}
 
 
-def test_an_answer_made_while_a_run_is_at_work_is_of_no_other_moment(served, client, marts):
+def test_publication_identity_is_unique_while_a_run_is_unfinished(served, client, marts):
     """The same holds after a run that was killed or failed. The marts may then be partly old and partly new."""
     path = f"{SCORING}/capacity/fleet"
 
@@ -1496,7 +1495,7 @@ def test_an_answer_made_while_a_run_is_at_work_is_of_no_other_moment(served, cli
     assert identity() not in {built, *seen}
 
 
-def test_kept_answers_are_those_that_were_made(served):
+def test_cached_answers_equal_the_original_ones(served):
     """Holds for compressed and uncompressed answers. Problems are never cached."""
     with asking(served, Settings(version_seconds=60)) as client:
         plain = {"Accept-Encoding": "identity"}
@@ -1513,7 +1512,7 @@ def test_kept_answers_are_those_that_were_made(served):
             assert client.post(f"{SCORING}/history/Link?days=5").status_code == 405
 
 
-def test_answers_are_kept_within_bounds(served, marts):
+def test_cache_stays_within_its_size(served, marts):
     with asking(served, Settings(version_seconds=60, cache_bytes=60_000)) as client:
         kept = client.app.state.answers
         for row in marts.execute("select agent_id_hash from dim_agents").fetchall():
@@ -1539,7 +1538,7 @@ def test_answers_are_kept_within_bounds(served, marts):
 # --- keys and rate limits --------------------------------------------------------------------------------------------
 
 
-def test_the_key_is_demanded_of_everybody_but_probes(served):
+def test_key_is_required_except_for_probes(served):
     with asking(served, Settings(key=KEY)) as client:
         path = f"{SCORING}/capacity/Link"
         wrong: list[dict[str, str]] = [{}, {"X-API-Key": KEY[:-1]}, {"X-API-Key": "ü"}]
@@ -1562,7 +1561,7 @@ def test_the_key_is_demanded_of_everybody_but_probes(served):
     assert "0123456789" not in repr(Settings(key=KEY))
 
 
-def test_where_a_key_is_needed(monkeypatch):
+def test_key_is_required_unless_host_is_loopback(monkeypatch):
     def settled(host: str, **options: Any) -> Settings:
         return settings_of(
             host,
@@ -1590,7 +1589,7 @@ def test_where_a_key_is_needed(monkeypatch):
             settled("127.0.0.1", no_auth=True, origins=(origin,))
 
 
-def test_a_client_that_asks_too_often_waits(served, monkeypatch):
+def test_client_above_the_rate_limit_gets_429(served, monkeypatch):
     monkeypatch.setattr(guard, "monotonic", lambda: 0.0)
     with asking(served, Settings(requests_per_minute=3)) as client:
         answers = [client.get(f"{SCORING}/capacity/Link") for _ in range(4)]
@@ -1621,7 +1620,7 @@ def test_the_limit_is_per_client_and_refills(monkeypatch):
     assert {address: client_of({"client": (address, 1)}) for address in addresses} == addresses
 
 
-def test_browsers_are_kept_careful(client, served):
+def test_answers_have_security_headers_and_foreign_hosts_are_refused(client, served):
     for path in ("/healthz", f"{SCORING}/alerts", "/nothing", "/"):
         headers = client.get(path, headers={"Origin": "https://evil.example"}).headers
         assert headers["x-content-type-options"] == "nosniff"
@@ -1662,7 +1661,7 @@ def test_pages_are_served_beside_the_api(client):
         assert message in page.text
 
 
-def test_head_is_answered_as_get_is(client, raw):
+def test_head_has_the_headers_of_get(client, raw):
     paths = [
         f"{SCORING}/{path}" for path in ("capacity/fleet", "history/Link", "capacity/nobody", "alerts?x=1")
     ]
@@ -1707,7 +1706,7 @@ def test_every_error_is_a_page_in_a_browser(served, client, monkeypatch):
     assert "WWW-Authenticate" in answers[0][1].headers
 
 
-def test_the_api_is_shown_by_swagger_ui_from_here(port, browser):
+def test_docs_page_shows_swagger_ui_without_external_files(port, browser):
     """The browser shows the document, contacts no other host and reports no violation of the policy."""
     asked, complaints = [], []
     with contextlib.closing(browser.new_page()) as page:
@@ -1730,7 +1729,7 @@ def test_the_api_is_shown_by_swagger_ui_from_here(port, browser):
 # --- the role --------------------------------------------------------------------------------------------------------
 
 
-def test_the_role_reads_the_marts_and_nothing_else(sample, marts):
+def test_role_may_only_read_the_marts(sample, marts):
     relations = marts.execute(
         """
         select nspname as schema, relname as name, has_table_privilege(%(role)s, pg_class.oid, 'select') as may_read,
@@ -1764,7 +1763,7 @@ def test_the_role_reads_the_marts_and_nothing_else(sample, marts):
 
 
 @pytest.mark.parametrize(("n_sessions", "is_away"), [(1, False), (0, True)])
-def test_a_pool_that_cannot_grow_goes_on_with_what_it_has(project, monkeypatch, n_sessions, is_away):
+def test_pool_that_cannot_grow_keeps_its_sessions(project, monkeypatch, n_sessions, is_away):
     """The role has reached its limit of connections."""
     with opened(project, 4) as database:
         monkeypatch.setattr(database._pool, "get_stats", lambda: {"pool_size": n_sessions})
@@ -1772,7 +1771,7 @@ def test_a_pool_that_cannot_grow_goes_on_with_what_it_has(project, monkeypatch, 
         assert database.is_away is is_away
 
 
-def test_sessions_can_only_read_and_not_for_long(project, sample, own_server):
+def test_sessions_are_read_only_with_a_time_limit(project, sample, own_server):
     owner = load_project(REPOSITORY, sample.profiles_dir)  # a role that may write
     with opened(owner, 1, 0.3) as database:
         settings_ = database.read(

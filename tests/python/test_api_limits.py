@@ -68,7 +68,7 @@ def status_of(port: int, path: str, key: str = KEY) -> int:
         return response.status
 
 
-def test_the_command_answers_an_honest_client_while_others_flood_until_it_is_told_to_stop(scored_sample):
+def test_server_answers_during_a_flood_and_stops_on_signal(scored_sample):
     """3,000 connections send nothing and 500 send half a request. Each is opened again when it is closed."""
     command = [
         sys.executable,
@@ -142,7 +142,7 @@ def test_an_absolute_address_is_served(app, target, status):
         assert int(answer_to(port, request).split()[1]) == status
 
 
-def test_an_upgrade_is_answered_as_if_it_were_not_asked_for_and_the_log_is_silent(app, capsys):
+def test_upgrade_request_is_ignored_and_not_logged(app, capsys):
     request = (b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade, close\r\nUpgrade: websocket\r\n"
                b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n")  # fmt: skip
     with running(app) as port:
@@ -191,7 +191,7 @@ WHOLE_REQUEST = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
     [(), (HALF_A_REQUEST, b"x"), (POST, b"x"), (WHOLE_REQUEST, HALF_A_REQUEST, b"x")],
     ids=["nothing", "headers drop by drop", "a body drop by drop", "behind an answer"],
 )
-def test_a_request_must_end_in_time(app, short_times, sent):
+def test_slow_request_is_disconnected(app, short_times, sent):
     with running(app) as port:
         assert 0.4 < seconds_until_closed(port, *sent) < 1.5
 
@@ -202,7 +202,7 @@ def test_an_idle_connection_is_closed(app, monkeypatch, short_times):
         assert 0.9 < seconds_until_closed(port, WHOLE_REQUEST, b"") < 2
 
 
-def test_an_answer_must_be_taken_in_time(served, short_times):
+def test_client_that_does_not_receive_its_answer_is_disconnected(served, short_times):
     """A client that receives the answer slowly is not disconnected before the time limit."""
     large = create_app(served, Settings())
     body = b"x" * 20_000_000
@@ -229,7 +229,7 @@ def test_an_answer_must_be_taken_in_time(served, short_times):
 # --- the log ---------------------------------------------------------------------------------------------------------
 
 
-def test_the_log_says_nothing_again_and_again(monkeypatch):
+def test_repeated_log_messages_are_suppressed(monkeypatch):
     now = 100.0
     monkeypatch.setattr(connections.time, "monotonic", lambda: now)
     only_new = NotAgain()
@@ -258,7 +258,7 @@ def test_the_log_says_nothing_again_and_again(monkeypatch):
 # --- keys and lengths ------------------------------------------------------------------------------------------------
 
 
-def test_whoever_guesses_keys_keeps_nobody_out(served, monkeypatch):
+def test_guessing_keys_does_not_block_clients_with_the_key(served, monkeypatch):
     monkeypatch.setattr(guard, "monotonic", lambda: 0.0)
     with asking(served, Settings(key=KEY, requests_per_minute=60)) as client:
         guesses = [

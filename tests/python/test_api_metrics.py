@@ -42,7 +42,7 @@ def metrics(client: TestClient) -> dict[str, Samples]:
     return found
 
 
-def test_metrics_are_those_of_the_marts(client, marts):
+def test_metrics_equal_the_marts(client, marts):
     found = metrics(client)
     assert found["marts_readable"] == {(): 1}
     [[scored_at]] = marts.execute("select max(scored_at) from fct_capacity_scores").fetchall()
@@ -86,7 +86,7 @@ def test_requests_are_counted_by_route_and_status(client):
     assert seconds["http_request_seconds_sum"][(f"{SCORING}/alerts",)] > 0
 
 
-def test_without_its_database_the_server_still_tells_of_itself(client, monkeypatch):
+def test_metrics_of_the_server_remain_without_database(client, monkeypatch):
     client.get("/healthz")
     monkeypatch.setattr(client.app.state.answers.database, "_pool", None)
     found = metrics(client)

@@ -57,25 +57,25 @@ def test_an_as_of_is_cut_down_to_the_end_of_an_hour(given, expected):
         True,
     ],
 )
-def test_what_is_not_a_time_is_named(value):
+def test_invalid_time_is_named(value):
     with pytest.raises(InputError, match="--as-of is .* not a time") as caught:
         resolve(value, "day", NOW)
     assert f"--as-of is {shown(value)}, which" in caught.value.message
     assert "ISO 8601" in caught.value.hint
 
 
-def test_a_year_has_four_digits():
+def test_year_must_have_four_digits():
     assert text(datetime(1, 2, 3, 4, 5, 6, 7, tzinfo=UTC)) == "0001-02-03T04:05:06Z"
 
 
 @pytest.mark.parametrize("value", [None, "", "soon", "6", False, "2026-02-30"])
-def test_traces_from_is_a_time(value):
+def test_traces_from_must_be_a_time(value):
     with pytest.raises(InputError) as caught:
         traces_from({"traces_from": value})
     assert caught.value.message == f"The variable ciris_traces_from is {shown(value)}, which is not a time."
 
 
-def test_the_future_is_refused():
+def test_as_of_in_the_future_is_refused():
     assert resolve(text(NOW - timedelta(seconds=1)), "hour", NOW)
     with pytest.raises(
         InputError, match=r"'2026-06-15T13:46Z', which is in the future \(now: 2026-06-15T13:45:30Z\)"

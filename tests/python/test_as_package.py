@@ -93,7 +93,7 @@ def marts(consumer: Consumer) -> Iterator[psycopg.Connection]:
         yield connection
 
 
-def test_marts_are_where_the_project_puts_them(consumer, marts):
+def test_marts_are_in_the_schemas_of_the_root_project(consumer, marts):
     relations = read_relations(consumer.load())
     assert str(relations.places["dim_agents"]) == "trust.scored_agents"
     assert set(relations.schemas) == {"trust", "staging", "intermediate"}
@@ -107,7 +107,7 @@ def test_marts_are_where_the_project_puts_them(consumer, marts):
     assert theirs.fetchall() == [("visits",)]
 
 
-def test_scores_are_those_of_the_project_alone(consumer, marts):
+def test_scores_equal_those_without_a_root_project(consumer, marts):
     """Also after an incremental run."""
     run(consumer.load(), SECOND.isoformat(), full_refresh=False, allow_rescoring=False)
     score(consumer.database.profiles_dir, SECOND, {"ciris_source_schema": "lens"})
@@ -121,7 +121,7 @@ def test_scores_are_those_of_the_project_alone(consumer, marts):
     assert relation_differences(marts, SCHEMA, "trust", {"fct_capacity_scores": columns}) == []
 
 
-def test_variables_are_those_that_dbt_sees(consumer):
+def test_variables_of_root_project_and_command_line_apply(consumer):
     project = consumer.load()
     assert project.source_schema == "lens"
     assert project.variables["as_of"] is None
@@ -130,7 +130,7 @@ def test_variables_are_those_that_dbt_sees(consumer):
         consumer.load(scoring_period="hour")
 
 
-def test_views_of_the_marts_outlive_every_run(consumer, marts):
+def test_views_on_the_marts_survive_runs(consumer, marts):
     """The project has views on our tables and views. When dbt replaces a relation, it drops the views on it."""
     marts.execute("create schema of_their_own")
     marts.execute(
@@ -168,12 +168,12 @@ def test_views_of_the_marts_outlive_every_run(consumer, marts):
         assert marts.execute(options).fetchall() == [(["security_invoker=true"],)]
 
 
-def test_their_variables_decide_where_things_go(consumer):
+def test_variables_in_schema_names_of_root_project_apply(consumer):
     places = read_relations(consumer.load(schema_suffix="_pr12"))
     assert set(places.schemas) == {"trust_pr12", "staging_pr12", "intermediate_pr12"}
 
 
-def test_their_time_spine_is_the_only_one(consumer):
+def test_time_spine_of_the_root_project_replaces_ours(consumer):
     """dbt raises an error if there are two time spines."""
     manifest = parse(consumer.load())
     spines = [node.name for node in manifest.nodes.values() if getattr(node, "time_spine", None)]
@@ -182,7 +182,7 @@ def test_their_time_spine_is_the_only_one(consumer):
         _ = read_relations(consumer.load())["dim_days"]
 
 
-def test_the_api_serves_them(consumer):
+def test_api_serves_marts_of_the_root_project(consumer):
     with closing(ServedDatabase(consumer.load(), 2, 15)) as served:
         served.open()
         with TestClient(create_app(served, Settings()), base_url="http://localhost") as client:
@@ -192,7 +192,7 @@ def test_the_api_serves_them(consumer):
     assert page.status_code == 200 and fleet.json()["agents"][0]["agent_id_hash"] in page.text
 
 
-def test_what_they_read_is_found(consumer):
+def test_report_and_explain_find_marts_of_the_root_project(consumer):
     project = consumer.load()
     page = report(project, None, json=False)
     assert "<h1" in page
@@ -201,7 +201,7 @@ def test_what_they_read_is_found(consumer):
     assert explain(project, agent, None, None, None)["score"]["agent_id_hash"] == agent
 
 
-def test_their_own_models_are_none_of_our_business(consumer, marts):
+def test_models_of_the_root_project_build_when_ours_are_refused(consumer, marts):
     """Their models build whatever stops ours: an older as-of, missing sources, published scores, or a run at work."""
     theirs = ("--select", "package:consumer")
     built = consumer.dbt(
@@ -219,12 +219,12 @@ def test_their_own_models_are_none_of_our_business(consumer, marts):
     assert not refused.success and "ciris_allow_rescoring" in str(refused.exception)
 
 
-def test_plain_dbt_builds_everything(consumer, marts):
+def test_plain_dbt_builds_package_and_root_project(consumer, marts):
     built = consumer.dbt("build", "--vars", f"{{ciris_as_of: '{SECOND.isoformat()}'}}")
     assert built.success, built.exception
 
 
-def test_only_marts_may_be_read(consumer):
+def test_root_project_may_reference_only_marts(consumer):
     model = consumer.folder / "models" / "too_curious.sql"
     model.write_text("select * from {{ ref('ciris_scoring', 'int_trace_verdicts') }}")
     try:
@@ -234,13 +234,13 @@ def test_only_marts_may_be_read(consumer):
     assert "int_trace_verdicts" in str(refused.exception) and "protected" in str(refused.exception)
 
 
-def test_a_project_without_the_package_is_told_so(tmp_path, consumer):
+def test_project_without_the_package_is_refused(tmp_path, consumer):
     (tmp_path / "dbt_project.yml").write_text("name: other\nprofile: ciris_scoring\n")
     with pytest.raises(ProfileError, match="has no package ciris_scoring"):
         load_project(tmp_path, consumer.database.profiles_dir)
 
 
-def test_schemas_of_another_name_need_no_package(consumer, tmp_path):
+def test_schemas_can_be_renamed_in_a_checkout(consumer, tmp_path):
     """Developers with a checkout of the project can change the schemas too."""
     copy_project(REPOSITORY, tmp_path)
     shutil.copy(REPOSITORY / "integration_tests/macros/generate_schema_name.sql", tmp_path / "macros")
@@ -302,7 +302,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("section", "setting", "value"), REFUSED)
-def test_a_setting_that_decides_what_is_kept_is_found_at_any_level(manifest, section, setting, value):
+def test_setting_that_affects_stored_rows_is_found_at_any_level(manifest, section, setting, value):
     name = setting.lstrip("+").replace("-", "_")
     for path in ([], ["ciris_scoring"]):
         settings: dict[str, Any] = {setting: value}
@@ -320,13 +320,13 @@ def test_a_setting_that_decides_what_is_kept_is_found_at_any_level(manifest, sec
     ("section", "setting", "value"),
     [("models", "+schema", "reports"), ("models", "+alias", "x"), ("seeds", "+schema", "seeds")],
 )
-def test_relations_are_renamed_only_below_the_name_of_the_package(manifest, section, setting, value):
+def test_renaming_all_relations_is_found_outside_the_package_section(manifest, section, setting, value):
     assert len(found_overrides(manifest, section, {setting: value})) == 1
     assert found_overrides(manifest, section, {"ciris_scoring": {setting: value}}) == []
     assert found_overrides(manifest, section, {"consumer": {setting: value}}) == []
 
 
-def test_a_setting_of_one_node_is_found(manifest):
+def test_setting_of_one_node_is_found(manifest):
     marts = {"fct_score_comparisons": {"+enabled": False}}
     [override] = found_overrides(manifest, "models", {"ciris_scoring": {"marts": marts}})
     assert override["node"] == "model fct_score_comparisons" and override["n_nodes"] == 1
@@ -348,7 +348,7 @@ def test_a_setting_of_one_node_is_found(manifest):
         ("data_tests", {"+tags": ["nightly"], "+meta": {"owner": "us"}, "consumer": {"+severity": "warn"}}),
     ],
 )
-def test_a_setting_that_decides_nothing_is_theirs(manifest, section, settings):
+def test_harmless_setting_is_accepted(manifest, section, settings):
     assert found_overrides(manifest, section, settings) == []
 
 
@@ -426,7 +426,7 @@ def test_a_full_refresh_of_some_nodes_is_refused(edited, marts, value):
     assert rows(marts) == before
 
 
-def test_a_root_that_never_refreshes_fully_may_build_but_not_refresh(edited, marts):
+def test_root_project_without_full_refresh_may_build_but_not_refresh(edited, marts):
     set_in_project(edited, models={"+full_refresh": False}, seeds={"+full_refresh": False})
     variables = ("--vars", f"{{ciris_as_of: '{SECOND.isoformat()}', ciris_allow_rescoring: true}}")
     before = rows(marts)
@@ -437,7 +437,7 @@ def test_a_root_that_never_refreshes_fully_may_build_but_not_refresh(edited, mar
     assert built.success, built.exception
 
 
-def test_settings_of_dbt_s_incremental_models_change_nothing(edited, marts):
+def test_incremental_settings_of_root_project_change_nothing(edited, marts):
     query = "select count(*), count(distinct as_of) from trust.fct_capacity_scores"
     before = marts.execute(query).fetchall()
     set_in_project(

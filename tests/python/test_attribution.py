@@ -68,8 +68,7 @@ def next_state(rng: random.Random, state: dict[str, float], exchanges: bool) -> 
     """Return a random next state: most components are unchanged, some differ minimally.
 
     :param exchanges: instead of minimal differences, exchange drift and relapse, so that R stays the same. If they
-    are only
-    nearly exchanged, the reference implementation is not exact enough; a separate test covers this.
+    are only nearly exchanged, the reference implementation is not exact enough; a separate test covers this.
     """
     changed = dict(state)
     for name in state:
@@ -181,12 +180,12 @@ def published(sample_copy: Database) -> Iterator[Any]:
         yield connection, states
 
 
-def test_equals_the_independent_implementation(published):
+def test_attribution_equals_the_reference(published):
     connection, _ = published
     assert attribution_differences(connection, SCHEMA, timedelta(days=1), PARAMETER_SETS.__getitem__) == []
 
 
-def test_the_states_reach_every_case(published):
+def test_random_states_cover_every_case(published):
     """Checks that the comparison covers all cases."""
     connection, states = published
     [reasons] = connection.execute(
@@ -208,7 +207,7 @@ def test_the_states_reach_every_case(published):
     assert any(floored)
 
 
-def test_no_change_is_minus_zero(published):
+def test_unchanged_component_has_positive_zero(published):
     """dbt's test that an unchanged component has 0 does not distinguish -0."""
     connection, _ = published
     minus = f"select count(*) from {SCHEMA}.fct_score_changes where '-0' in (loss_change::text, points::text)"
@@ -239,7 +238,7 @@ def exact_changes_of_r(
     return dict(zip(attribution.WITHIN_R, steps, strict=True))
 
 
-def test_parts_of_r_that_nearly_offset_each_other(published):
+def test_nearly_offsetting_changes_of_r_are_exact(published):
     """Each component changes much and the sum hardly at all, so a difference quotient in floating point is inexact."""
     connection, _ = published
     rng = random.Random(8)

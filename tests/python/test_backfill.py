@@ -42,7 +42,7 @@ def test_steps_cover_the_range_once() -> None:
     )
 
 
-def test_steps_go_on_in_the_middle() -> None:
+def test_interrupted_steps_resume() -> None:
     start, first, last, until = (START + n * DAY for n in (5, 3, 9, 10))
     steps = plan_steps(start, first, last, until, DAY, 30 * DAY)
     assert [(step.rejudged_from, step.as_of, step.cutoff) for step in steps] == [
@@ -116,7 +116,7 @@ def fleet(module_database: Database) -> Backfilled:
     return Backfilled(module_database)
 
 
-def test_a_range_then_all_that_is_after_it(fleet: Backfilled) -> None:
+def test_backfill_of_range_and_of_later_as_ofs_equals_full_refresh(fleet: Backfilled) -> None:
     before, refreshed = fleet.scores(INCREMENTAL), fleet.scores(REFRESHED)
     assert before != refreshed, "nothing arrived late"
 
@@ -153,7 +153,7 @@ def test_a_range_then_all_that_is_after_it(fleet: Backfilled) -> None:
     assert fleet.differences(INCREMENTAL) == []
 
 
-def test_the_whole_history_from_nothing_in_steps(fleet: Backfilled) -> None:
+def test_backfill_of_whole_history_equals_full_refresh(fleet: Backfilled) -> None:
     fleet.backfill(FROM_NOTHING, START + DAY, NEWEST, allow_rescoring=False)
     assert fleet.differences(FROM_NOTHING) == []
 

@@ -2,8 +2,7 @@
 
 A refusal is one error and one hint that name the object, its value and the remedy. The exit code is not 0, and the
 published rows are unchanged. Related tests: test_cli.py (database not available, `simulate` into a table with
-traces),
-test_equals_brute_force.py (invalid values in rows), test_gate.py (failures in the middle of a run).
+traces), test_equals_brute_force.py (invalid values in rows), test_gate.py (failures in the middle of a run).
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from benchmarks.measure import FleetOptions, Measurements, RunCost
 from benchmarks.verdicts import judge
 
 
-def test_everything_is_measured():
+def test_benchmark_measures_every_step():
     size = ("--agents", "6", "--days", "5", "--traces-per-day", "12", "--increments", "1")
     result = command_line.invoke("speed", *size, command=commands.main)
     assert result.exit_code == 0, result.output
@@ -61,7 +61,7 @@ def judged(of: Measurements) -> tuple[int, list[str]]:
     return len(verdicts), [f"{one.what}: {one.measured}, {one.stated}" for one in verdicts if not one.met]
 
 
-def test_targets_that_are_met():
+def test_targets_at_their_limits_are_met():
     assert judged(measured()) == (3, [])
 
 
@@ -80,7 +80,7 @@ def test_a_missed_target_is_named(changes, missed):
     assert judged(replace(measured(), **changes)) == (3, [missed])
 
 
-def test_ten_million_traces_have_targets_of_their_own():
+def test_ten_million_traces_have_separate_targets():
     large = replace(
         measured(),
         days=90,

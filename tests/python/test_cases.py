@@ -156,22 +156,22 @@ def hours(embedded_postgres: Server, tmp_path_factory: pytest.TempPathFactory) -
 
 
 @pytest.mark.parametrize("case", CASES, ids=NAMES)
-def test_by_day(case: Case, days: Found) -> None:
+def test_cases_hold_by_day(case: Case, days: Found) -> None:
     assert list(differences(case, days)) == []
 
 
 @pytest.mark.parametrize("case", CASES, ids=NAMES)
-def test_by_hour(case: Case, hours: Found) -> None:
+def test_cases_hold_by_hour(case: Case, hours: Found) -> None:
     assert list(differences(case, hours, by_hour=True)) == []
 
 
-def test_the_reference_gives_the_same(by_day: psycopg.Connection, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cases_hold_for_the_reference(by_day: psycopg.Connection, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(brute_force, "_TRACES_FROM", brute_force._us(TRACES_FROM))
     as_ofs = {row.at for case in CASES for row in case.rows}
     assert differences_from_brute_force(by_day, SCHEMA, T, as_ofs=as_ofs) == []
 
 
-def test_no_case_meddles_with_another() -> None:
+def test_no_case_corroborates_another() -> None:
     """Agents corroborate each other within an hour, so no two cases may have a coherence level in the same hour."""
     cases_of_hour: dict[Any, set[str]] = defaultdict(set)
     for case in CASES:

@@ -87,7 +87,7 @@ def test_a_profiles_folder_that_cannot_be_looked_up_is_named(folder, tmp_path, m
 
 
 @pytest.mark.parametrize("arguments", OPTIONS_WITH_PATHS, ids=" ".join)
-def test_a_path_that_is_just_short_enough_ends_in_a_message(arguments, database):
+def test_path_of_maximum_length_gives_a_message(arguments, database):
     place = [] if arguments[0] in ("init", "stop") or "-dir" in arguments[-1] else at(database)
     result = invoke(*arguments, JUST_SHORT_ENOUGH, *place)
     assert result.exit_code in (1, 2) and result.stdout + result.stderr  # and there is no traceback
@@ -144,7 +144,7 @@ def test_messages_hold_no_control_characters(database):
     assert all(line.isprintable() for line in result.stderr.splitlines()), result.stderr
 
 
-def test_stdout_need_not_know_every_character(sources, small_project):
+def test_characters_unknown_to_stdout_are_replaced(sources, small_project):
     command = [
         sys.executable,
         "-m",
@@ -289,7 +289,7 @@ def test_the_hint_lists_the_variables_that_are_documented_and_no_other(database)
 
 
 @pytest.mark.parametrize(("no_color", "is_coloured"), [("", True), ("1", False)])
-def test_no_color_holds_on_a_terminal(no_color, is_coloured):
+def test_no_color_suppresses_colours_on_a_terminal(no_color, is_coloured):
     leader, follower = os.openpty()
     command = [sys.executable, "-m", "ciris_scoring.cli", "run", "--vars", "7"]
     subprocess.run(command, stderr=follower, env={**os.environ, "NO_COLOR": no_color}, check=False)
@@ -299,7 +299,7 @@ def test_no_color_holds_on_a_terminal(no_color, is_coloured):
     assert b"Error:" in said and (b"\x1b[" in said) == is_coloured
 
 
-def test_embedded_has_a_profile_of_its_own(database):
+def test_embedded_with_a_profile_is_refused(database):
     result = invoke("run", "--embedded", *at(database))
     assert "--embedded brings its own profile" in refused(result, 2)[0]
 
@@ -309,7 +309,7 @@ def test_embedded_has_a_profile_of_its_own(database):
     [["--agents", "0"], ["--days", "-1"], ["--traces-per-day", "0"], ["--seed", "x"]],
     ids=lambda arguments: arguments[0],
 )
-def test_a_fleet_that_cannot_be_is_refused(database, arguments):
+def test_impossible_fleet_is_refused(database, arguments):
     result = invoke("simulate", *at(database), *arguments)
     assert result.exit_code == 2
     assert arguments[0] in result.stderr
@@ -325,7 +325,7 @@ def test_a_malformed_end_is_named(database):
 
 
 @pytest.mark.parametrize("command", ["run", "simulate"])
-def test_a_database_that_is_down(database, command):
+def test_unreachable_database_is_named(database, command):
     change_profile(database, host="127.0.0.1", port=1)
     error, hint = refused(invoke(command, *at(database)))
     assert "127.0.0.1:1" in error
@@ -333,14 +333,14 @@ def test_a_database_that_is_down(database, command):
     assert "host and port" in hint
 
 
-def test_a_database_that_does_not_exist(database):
+def test_missing_database_is_named(database):
     change_profile(database, dbname="nowhere")
     error, hint = refused(invoke("run", *at(database)))
     assert 'database "nowhere" does not exist' in error
     assert "createdb nowhere" in hint
 
 
-def test_a_user_that_does_not_exist(database):
+def test_missing_user_is_named(database):
     change_profile(database, user="nobody_here")
     error, hint = refused(invoke("run", *at(database)))
     assert 'role "nobody_here" does not exist' in error
@@ -360,7 +360,7 @@ def role(database: Database) -> Iterator[str]:
         connection.execute(f"drop owned by {name}; drop role {name}")
 
 
-def test_a_wrong_password(database, role):
+def test_wrong_password_is_reported(database, role):
     with database.connect() as connection:
         [path] = connection.execute("show hba_file").fetchone()
         rules = Path(path).read_text()
@@ -409,7 +409,7 @@ def test_missing_rights_come_with_the_statement_that_grants_them(sources, role):
     ]
 
 
-def test_a_schema_of_someone_else(sources, role):
+def test_schema_of_another_role_needs_a_grant(sources, role):
     with sources.connect() as connection:
         connection.execute(f"grant usage on schema cirislens to {role}; create schema ciris")
         connection.execute(f"grant select on all tables in schema cirislens to {role}")
@@ -421,7 +421,7 @@ def test_a_schema_of_someone_else(sources, role):
 # --- concurrent runs -------------------------------------------------------------------------------------------------
 
 
-def test_runs_on_different_schemas_do_not_meet(database):
+def test_runs_on_different_schemas_do_not_block_each_other(database):
     with database.connect() as first, database.connect() as second:
         with run_lock(first, "ciris"), run_lock(second, "ciris_dev"):
             pass
@@ -584,7 +584,7 @@ def test_a_run_stops_at_the_first_failure(sources, small_project, failing, expec
             pass
 
 
-def test_the_server_goes_away_in_the_middle_of_a_run(sources, small_project, monkeypatch):
+def test_server_lost_during_a_run_is_reported(sources, small_project, monkeypatch):
     def end_all_sessions(*_args):
         with psycopg.connect(sources.server.conninfo("postgres"), autocommit=True) as other:
             other.execute(
@@ -632,7 +632,7 @@ def test_embedded_scores_the_sample_and_says_how_to_go_on(small_project):
     assert not embedded.stop(state)
 
 
-def test_a_command_beside_a_throw_away_server():
+def test_exec_runs_a_command_with_a_temporary_server():
     script = "import os, psycopg; print(psycopg.connect('').info.host); raise SystemExit(7)"
     command = [
         sys.executable,
@@ -652,7 +652,7 @@ def test_a_command_beside_a_throw_away_server():
 @pytest.mark.parametrize(
     "folder", ['it\'s a "project" of $1, really', "long/" + "n" * 100], ids=["quotes", "long"]
 )
-def test_embedded_works_in_a_folder_of_any_name(small_project, tmp_path, monkeypatch, folder):
+def test_embedded_works_in_folders_with_special_characters(small_project, tmp_path, monkeypatch, folder):
     project = tmp_path / folder
     project.parent.mkdir(exist_ok=True)
     small_project.rename(project)
@@ -678,7 +678,7 @@ def test_embedded_works_in_a_folder_of_any_name(small_project, tmp_path, monkeyp
 # --- the real project ------------------------------------------------------------------------------------------------
 
 
-def test_simulate_then_run_then_nothing_new(database):
+def test_repeated_run_after_simulate_changes_nothing(database):
     simulated = invoke("simulate", *at(database), "--agents", 4, "--days", 9, "--end", "2026-06-15")
     assert simulated.exit_code == 0, simulated.output
     assert "traces of 4 agents are in cirislens." in simulated.stdout

@@ -118,7 +118,7 @@ def good_agent(days: int) -> Behaviour:
     return Behaviour(*(np.broadcast_to(values, (1, days, *values.shape)) for values in each))
 
 
-def test_the_truth_of_an_agent_worked_out_by_hand():
+def test_truth_equals_hand_computed_values():
     window = WINDOWS[7]
     n = np.full((1, window.memory_days), 100)
     facts = Facts(n, n * 4 // 5, *np.zeros((4, 1)), np.zeros((1, 3)))
@@ -142,7 +142,7 @@ def test_a_planted_drop_is_seen_and_unchanged_agents_seldom_raise_it():
 
 
 @pytest.mark.parametrize("kind", KINDS[2:])
-def test_every_kind_of_days_can_be_watched(kind, monkeypatch):
+def test_alarms_can_be_measured_on_every_kind_of_days(kind, monkeypatch):
     monkeypatch.setattr(watch, "FLEET", 20)
     found = watch.unchanged(kind, 600, 20, SEED)
     assert (found["unchanged, days"], found["agent-days"]) == (kind, 20 * 28)
@@ -172,7 +172,7 @@ def behaviour_of(rows: list[dict[str, tuple[float, float, float]]]) -> Behaviour
     )
 
 
-def test_falling_by_hand():
+def test_falling_equals_hand_computed_values():
     """2.8 standard deviations in the sum, 3.8 in one component, and a loss of 0.05."""
     was = {"k_contradiction": (0.02, 0.02, 0.03176)}
     unsure = was | {"i_chain": (np.exp(-0.2), np.exp(-0.788), 1.0)}
@@ -190,7 +190,7 @@ def test_falling_by_hand():
     assert not is_falling(before, after._replace(loss=unmeasured)).any()
 
 
-def test_a_share_rises_beyond_chance_by_hand():
+def test_significant_rise_of_a_share_is_found():
     """Shares of 0.8 and 0.75 of 6 episodes are compared with 0.1 of 40."""
     shares = share_rose(
         np.array([0.8, 0.75]), np.array([6, 6]), np.array([0.1, 0.1]), np.array([40, 40]), EPISODE_Z
@@ -198,7 +198,7 @@ def test_a_share_rises_beyond_chance_by_hand():
     assert shares.tolist() == [True, False]
 
 
-def test_events_of_windows_by_hand():
+def test_events_of_windows_equal_hand_computed_values():
     """Episodes: 1 h on day 0, 2 h on day 3 (the same mode), 4 h on day 5. Two deferrals with values 1 and 0.5."""
     day = np.arange(8)
     hours = np.select([day == 0, day == 3, day == 5], [1.0, 2.0, 4.0])[None]
@@ -229,7 +229,7 @@ def rng() -> np.random.Generator:
     return np.random.default_rng(SEED)
 
 
-def test_the_long_run_by_hand():
+def test_long_run_score_equals_hand_computed_values():
     """The good agent has its usual score without events. A deferral of value 0.5 counts in each window that has one."""
     one = np.ones((1, 1))
 
@@ -250,7 +250,7 @@ def test_the_long_run_by_hand():
     )
 
 
-def test_a_permission_is_kept_while_the_bound_lies_in_the_range():
+def test_permission_is_kept_while_threshold_lies_in_interval():
     low = np.array([[0.5, 0.6, 0.5, 0.4, 0.61, 0.61]])
     high = np.array([[0.7, 0.8, 0.7, 0.59, 0.8, 0.8]])
     assert held_by_interval(low, high).tolist() == [[False, True, True, False, True, True]]
@@ -258,7 +258,7 @@ def test_a_permission_is_kept_while_the_bound_lies_in_the_range():
     assert held_by_interval(low, high, alarm).tolist() == [[False, True, False, False, False, True]]
 
 
-def test_a_year_by_hand():
+def test_accuracy_and_outcomes_equal_hand_computed_values():
     """Two days with 0.7 and two with 0.5, and the days on which the permission was held."""
     expected = np.array([[0.7, 0.7, 0.5, 0.5]])
     score = np.array([[0.7, 0.5, 0.6, 0.5]])
@@ -277,7 +277,7 @@ def test_a_year_by_hand():
     assert np.isnan(point[-1])  # not held on the previous day
 
 
-def test_a_steady_score_that_misses_is_said():
+def test_missed_figure_of_steady_score_is_reported():
     good = {"score": "steady", "coverage": 0.95, "error": 0.05}
     policies = [{"wrong grants": share} for share in (0.1, 0.04)]
     assert all(verdict.met for verdict in judge_year([good], policies))
@@ -285,12 +285,11 @@ def test_a_steady_score_that_misses_is_said():
     assert [verdict.met for verdict in missed] == [False] * 3
 
 
-def test_episodes_that_last_longer_and_come_more_often_by_hand():
+def test_longer_and_more_frequent_episodes_equal_hand_computed_values():
     """Nine episodes of an hour, then three of x hours: s² = 10 ln 2 / 18, z = ln x / √(s² (1/3 + 1/9)).
 
     The probability that both of two episodes in 7 + 90 days fall into the week is (7/97)². For at least two of three
-    it is
-    3 p² (1 − p) + p³.
+    it is 3 p² (1 − p) + p³.
     """
     n, before = np.array([3, 3, 0, 2]), np.array([9, 9, 9, 0])
     hours = np.array([3 * np.log(7.0), 0.0, 0.0, 2.0])
@@ -304,7 +303,7 @@ def test_episodes_that_last_longer_and_come_more_often_by_hand():
     assert chance == pytest.approx([p * p, 3 * p * p * (1 - p) + p**3, 1.0])
 
 
-def test_what_is_missed_is_said():
+def test_missed_figures_are_reported():
     cell = dict.fromkeys((*FACTORS, "score", "ece"), 0.95) | {"case": "a cell", "traces": 600}
     assert [verdict.met for verdict in judge_cells([cell])] == [True] * 3
     for missed in ({"score": 0.92}, {"score": 0.99}, {"R": 0.91}, {"ece": 0.92}):
@@ -325,7 +324,7 @@ def test_what_is_missed_is_said():
     assert [verdict.met for verdict in judge_seen([found, found | {"seen": "another"}])] == [False]
 
 
-def test_the_command_prints_tables_and_says_what_it_missed(monkeypatch):
+def test_command_prints_tables_and_missed_figures(monkeypatch):
     case = cells()[0]
     monkeypatch.setattr(command, "cells", lambda: [case])
     monkeypatch.setattr(command, "special_cases", lambda: special_cases()[-1:])

@@ -36,7 +36,7 @@ def other_encoding(
 
 
 @pytest.mark.parametrize("command", ["run", "dbt"])
-def test_another_encoding_is_refused(other_encoding: tuple[Database, str], command: str) -> None:
+def test_encoding_other_than_utf8_is_refused(other_encoding: tuple[Database, str], command: str) -> None:
     database, encoding = other_encoding
     if command == "run":
         said = refusal(run(database), 1)

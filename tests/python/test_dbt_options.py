@@ -103,7 +103,7 @@ def test_an_option_that_changes_no_row_is_accepted(published, command):
     assert marts(published, without=RUN_TIMES) == rows
 
 
-def test_a_part_cannot_be_refreshed_fully_alone(published):
+def test_full_refresh_of_single_models_is_refused(published):
     """The tables that it reads contain only the rows that the last run scored."""
     assert run(published).exit_code == 0
     before, rows = built(published), marts(published)

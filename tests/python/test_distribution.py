@@ -128,7 +128,7 @@ STEPS = [
 """Statements that convert the sources of plain PostgreSQL to those of a cluster, each with the message before it."""
 
 
-def test_sources_that_cannot_stand_there_are_refused(database, coordinator):
+def test_sources_unfit_for_a_cluster_are_refused(database, coordinator):
     create_source_tables(coordinator)
     for statements, expected in STEPS:
         coordinator.execute(statements)
@@ -138,7 +138,7 @@ def test_sources_that_cannot_stand_there_are_refused(database, coordinator):
         assert built.fetchone() is None, statements
 
 
-def test_odd_names_of_schemas_are_quoted(database, coordinator):
+def test_unusual_schema_names_are_quoted(database, coordinator):
     create_source_tables(coordinator)
     coordinator.execute("""alter schema cirislens rename to "o'neil" """)
     with pytest.raises(

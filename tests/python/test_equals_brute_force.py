@@ -104,11 +104,11 @@ def sample_differences(database: Database, *days_before: int) -> list[str]:
         return differences_from_brute_force(connection, SCHEMA, as_of, as_ofs=as_ofs)
 
 
-def test_sample(scored_sample: Database) -> None:
+def test_sample_equals_reference(scored_sample: Database) -> None:
     assert sample_differences(scored_sample, 0, 1, 7, 20, 31, 40, 44) == []
 
 
-def test_sample_on_the_oldest_postgresql(system_postgres: Server, tmp_path: Path) -> None:
+def test_sample_equals_reference_on_the_oldest_postgresql(system_postgres: Server, tmp_path: Path) -> None:
     with fresh_database(system_postgres, tmp_path) as database:
         with database.connect() as connection:
             load_sample(connection)
@@ -116,7 +116,7 @@ def test_sample_on_the_oldest_postgresql(system_postgres: Server, tmp_path: Path
         assert sample_differences(database, 0, 20, 44) == []
 
 
-def test_nasty_days(database: Database) -> None:
+def test_random_fleet_by_day_equals_reference(database: Database) -> None:
     load(database, 1, days=40, agents=7, traces_per_day=9)
     as_of = START + timedelta(days=40)
     score(database.profiles_dir, as_of)
@@ -124,7 +124,7 @@ def test_nasty_days(database: Database) -> None:
         assert differences_from_brute_force(connection, SCHEMA, as_of) == []
 
 
-def test_nasty_hours(database: Database) -> None:
+def test_random_fleet_by_hour_equals_reference(database: Database) -> None:
     load(database, 3, days=9)
     as_of = START + timedelta(days=8, hours=17)
     score(database.profiles_dir, as_of, {"ciris_scoring_period": "hour", "ciris_scoring_parameters": LEAST})
@@ -136,7 +136,7 @@ def test_nasty_hours(database: Database) -> None:
     assert wrong == []
 
 
-def test_other_parameters(database: Database) -> None:
+def test_other_parameters_equal_reference(database: Database) -> None:
     load(database, 4)
     as_of = START + timedelta(days=12)
     score(database.profiles_dir, as_of, {"ciris_scoring_parameters": OTHER_PARAMETERS})
@@ -144,7 +144,9 @@ def test_other_parameters(database: Database) -> None:
         assert differences_from_brute_force(connection, SCHEMA, as_of, parameters=OTHER_PARAMETERS) == []
 
 
-def test_time_zone_with_a_clock_change(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_clock_change_in_time_zone_changes_nothing(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The clocks in New York changed on 2026-03-08, within the history of this fleet."""
     load(database, 5)
     as_of = datetime(2026, 3, 13, tzinfo=UTC)
@@ -249,12 +251,11 @@ def eventful(
     return traces, judged
 
 
-def test_edges_of_alerts_and_of_the_steady_days(database: Database) -> None:
+def test_edges_of_alerts_and_of_steady_days_equal_reference(database: Database) -> None:
     """With 20 steady days, the comparison for a window of 7 days begins on day 27, for a window of 30 on day 50.
 
     A component that alone loses less than 0.02 raises no alert. `falling` compares the lower bound of the earlier S
-    with the
-    upper bound of the later one; with the opposite bounds, 8 incoherent signals of 35 would raise it.
+    with the upper bound of the later one; with the opposite bounds, 8 incoherent signals of 35 would raise it.
     """
     fleet = {}
     for name, edge in {

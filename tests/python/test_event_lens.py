@@ -1,6 +1,5 @@
 """Tests of the event format of the lens: batches stored by the lens's engine and by the loader give the same scores,
-and
-malformed events are counted and do not stop a run.
+and malformed events are counted and do not stop a run.
 """
 
 from __future__ import annotations
@@ -76,7 +75,7 @@ def _place(database: Database) -> dict[str, str | int]:
 
 
 @needs_engine
-def test_the_same_batches_by_both_ways_give_the_same_scores(both_ways):
+def test_loader_and_engine_give_the_same_scores(both_ways):
     """Scores are equal to the last digit. The engine drops the only deferral, which is unresolved and so does not
     matter."""
     by_loader, by_engine, _ = both_ways
@@ -124,7 +123,7 @@ def test_loader_and_staging_find_every_column_in_the_same_place(both_ways):
 
 
 @needs_engine
-def test_our_tables_are_like_those_of_the_engine(both_ways, database):
+def test_simulated_tables_have_the_structure_of_the_engines(both_ways, database):
     """The tables of the simulation have the columns, types and indexes of the engine's tables."""
     described = []
     for place in (both_ways[1], database):
@@ -151,7 +150,7 @@ def make_tables(connection: psycopg.Connection) -> None:
 
 
 @needs_engine
-def test_what_an_agent_erases_is_gone_from_the_lookback(both_ways, tmp_path):
+def test_erased_traces_leave_the_restatement_window(both_ways, tmp_path):
     """This test must be the last one with these databases, because it changes them."""
     _, by_engine, as_of = both_ways
     with by_engine.connect() as connection:
@@ -213,7 +212,7 @@ def put_together(connection: psycopg.Connection) -> dict[tuple[str | None, str],
     return {(row[2], row[0]): dict(zip(names, row, strict=True)) for row in rows}
 
 
-def test_odd_events_stop_nothing_and_are_counted(database: Database) -> None:
+def test_malformed_events_are_counted_and_do_not_stop_a_run(database: Database) -> None:
     with database.connect() as connection:
         make_tables(connection)
         write(connection, "whole", 0, LLM_CALL={"model": "m"})
@@ -352,7 +351,7 @@ def test_a_change_of_events_is_seen_in_the_day_of_their_trace(fleet, state, chan
     restore(fleet, state)
 
 
-def test_a_full_refresh_gives_the_same(fleet, state):
+def test_full_refresh_of_events_equals_incremental_runs(fleet, state):
     with fleet.connect() as connection:
         scores = f"select * from {SCHEMA}.fct_factor_components order by agent_id_hash, as_of, window_days, component"
         before = connection.execute(scores).fetchall()
@@ -387,7 +386,7 @@ def test_a_trace_that_comes_late_is_counted_and_a_backfill_judges_it(fleet, stat
 # --- choice of the format, keys, and indexes -------------------------------------------------------------------------
 
 
-def test_where_both_stand_the_variable_decides_and_check_says_which(database: Database) -> None:
+def test_variable_chooses_between_two_source_formats(database: Database) -> None:
     with database.connect() as connection:
         create_loose_sources(connection)
         result = invoke("check", *at(database))
@@ -411,7 +410,7 @@ def test_where_both_stand_the_variable_decides_and_check_says_which(database: Da
         assert result.exit_code == 1 and "trace_events has no column payload" in result.stdout
 
 
-def test_keys_of_both_registries(database: Database) -> None:
+def test_keys_of_both_registries_expire_at_the_earlier_time(database: Database) -> None:
     """A key of the federation is valid until its end or until its revocation takes effect, whichever is first."""
     with database.connect() as connection:
         make_tables(connection)
@@ -453,7 +452,7 @@ def test_an_increment_reads_events_by_the_engines_indexes(fleet: Database) -> No
             assert "trace_events_type_ts" in json.dumps(plan)
 
 
-def test_odd_traces_of_an_increment_are_found_by_the_engines_indexes(fleet: Database) -> None:
+def test_incomplete_traces_are_found_by_the_engines_indexes(fleet: Database) -> None:
     """Neither the table nor a copy of it is scanned."""
     with kept_parsed(fleet.profiles_dir):
         command = [

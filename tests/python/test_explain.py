@@ -109,7 +109,7 @@ def test_a_renamed_agent_and_an_open_episode(scored_sample):
     )
 
 
-def test_every_page_fits(project, marts):
+def test_every_explanation_fits_its_width(project, marts):
     for row in read(marts, "select agent_id_hash from dim_agents"):
         assert_fits(page(explain(project, row["agent_id_hash"], None, None, None)))
 
@@ -126,7 +126,7 @@ def test_the_verdict_stands_first_and_is_as_wide_as_the_terminal(scored_sample, 
     assert max(map(len, invoke(scored_sample, LINK).stdout.splitlines())) <= 72
 
 
-def test_an_interval_that_is_not_published_is_said(project):
+def test_missing_interval_is_reported(project):
     explanation = explain(project, LINK, None, None, None)
     score_row = explanation["score"]
     limits = ("capacity_score_low", "capacity_score_high", "category_low", "category_high")
@@ -152,7 +152,7 @@ def test_an_agent_is_a_hash_or_its_beginning_a_name_also_a_former_one_or_a_label
     assert explain(project, agent, None, None, None)["score"]["agent_id_hash"] == meant
 
 
-def test_a_name_means_its_present_bearer_with_a_note(project, scored_sample):
+def test_name_finds_its_current_agent_and_notes_earlier_ones(project, scored_sample):
     note = f"Another agent once had this name: {MORPHEUS}."
     explanation = explain(project, "Haven", None, None, None)
     assert (explanation["score"]["agent_name"], explanation["agent_note"]) == ("Haven", note)
@@ -197,7 +197,7 @@ def test_an_unknown_agent_has_near_names(scored_sample, agent):
 
 
 @pytest.mark.parametrize("agent", ["", " ", "\udcff", "a\x1b[31m'; drop table x; --%s"])
-def test_odd_arguments_name_nobody(scored_sample, agent):
+def test_malformed_agents_are_unknown(scored_sample, agent):
     error, hint = refused(invoke(scored_sample, agent))
     assert "no agent" in error.lower()
     assert error.isprintable()
@@ -213,7 +213,7 @@ def test_odd_arguments_name_nobody(scored_sample, agent):
         (["--since", "2020-01-01"], "--since is 2020-01-01T00:00:00Z, where agent", "nearest as-ofs are: 2026-0"),
     ],
 )  # fmt: skip
-def test_a_score_that_there_is_not_is_refused(scored_sample, arguments, message, remedy):
+def test_missing_score_is_refused(scored_sample, arguments, message, remedy):
     error, hint = refused(invoke(scored_sample, "Link", *arguments))
     assert message in error
     assert remedy in hint
@@ -235,7 +235,7 @@ def as_json(value: Any) -> Any:
 
 
 @pytest.mark.parametrize(("agent", "window_days"), [("Link", 7), ("Latch", 30), ("Echo", 7), ("Sprout", 7)])
-def test_the_json_is_what_the_marts_hold(scored_sample, marts, agent, window_days):
+def test_json_equals_the_marts(scored_sample, marts, agent, window_days):
     result = invoke(
         scored_sample, agent, "--json", "--as-of", "2026-06-14", "--window-days", str(window_days)
     )
@@ -274,7 +274,7 @@ def test_the_json_is_what_the_marts_hold(scored_sample, marts, agent, window_day
     assert len(found["signs"]) == len(rows("fct_record_signs", "sign, field"))
 
 
-def test_events_are_those_of_the_components(project, marts):
+def test_events_agree_with_the_components(project, marts):
     """Counts, durations and relapses agree with the published components for each agent and window."""
     components: dict[tuple, dict[str, float]] = defaultdict(dict)
     for row in read(marts, "select * from fct_factor_components where as_of = %s", AS_OF):
@@ -305,7 +305,7 @@ def test_events_are_those_of_the_components(project, marts):
     assert all(seen[f"of {part}"] for part in RULES if part != "u_unsafe")
 
 
-def test_unsafe_traces_are_told(project, marts):
+def test_unsafe_traces_are_listed(project, marts):
     """The sample has none at its newest as-of, so the test adds some."""
     marts.execute(
         "update int_trace_verdicts set is_unsafe = true where trace_verdict_id in (select trace_verdict_id "
@@ -354,7 +354,7 @@ def test_a_trace_costs_its_share_of_each_part(project, marts, monkeypatch):
     assert found == pytest.approx({name: points for name, points in expected.items() if points}, abs=1e-12)
 
 
-def test_since_a_compared_as_of_is_by_part(scored_sample, project):
+def test_since_a_compared_as_of_lists_components(scored_sample, project):
     explanation = explain(project, "Link", None, None, "2026-06-08")
     [window] = [row for row in explanation["comparisons"] if row["compared_with"] == "window"]
     since = explanation["since"]
@@ -363,7 +363,7 @@ def test_since_a_compared_as_of_is_by_part(scored_sample, project):
     assert len(since["parts"]) == 13
 
 
-def test_since_any_other_as_of_is_by_factor(scored_sample, project, marts):
+def test_since_any_other_as_of_lists_factors(scored_sample, project, marts):
     earlier = datetime(2026, 6, 1, tzinfo=UTC)
     since = explain(project, "Paradox", None, None, "2026-06-01T00:00:00Z")["since"]
     before, now = read(
@@ -425,7 +425,7 @@ def test_an_agent_without_a_score_has_its_traces(scored_sample, marts):
 HOSTILE = "\x1b[2Ja\n\u202eb\u200b" + "探" * 60
 
 
-def test_hostile_names_stay_in_their_line(scored_sample, marts):
+def test_hostile_names_stay_on_one_line(scored_sample, marts):
     for mart in ("dim_agents", "fct_capacity_scores"):
         marts.execute(f"update {mart} set agent_name = %s where agent_id_hash = %s", [HOSTILE, MORPHEUS])
     marts.execute(
@@ -462,7 +462,7 @@ def test_signs_of_a_polished_record_are_shown(project, marts):
     assert "  unreported of entropy_level: Of 162 traces 40 lack it." in told
 
 
-def test_it_reads_one_state_and_writes_nothing(project, monkeypatch):
+def test_explain_uses_one_read_only_snapshot(project, monkeypatch):
     settings: list[Any] = []
     find = explain_module._find_agent
 

@@ -123,7 +123,7 @@ def test_an_alert_for_an_agent_without_a_row_is_not_lost(connection):
     assert "silent: Hush (dddddddd), without a score in this window. What it says." in tables
 
 
-def test_an_empty_fleet_is_said_in_a_line(connection):
+def test_empty_fleet_gives_one_sentence(connection):
     assert fleet_tables(connection, MARTS, AS_OF) == (
         "No agent has a trace in a scoring window at 2026-06-15T00:00:00Z: the fleet table is empty."
     )
@@ -168,7 +168,7 @@ def test_an_agent_is_named_within_its_column(name, shown):
     assert width(shown) <= AGENT_WIDTH
 
 
-def test_agents_alike_in_name_and_hash_are_told_apart(connection):
+def test_agents_with_equal_names_and_hash_beginnings_are_distinguished(connection):
     add_score(connection, "3f764637717ba9ec", "Scout", 0.5)
     add_score(connection, "3f764637aaaaaaaa", "Scout", 0.6)
     add_score(connection, "3f764637bbbbbbbb", "Other", 0.7)
@@ -202,7 +202,7 @@ HOSTILE_NAMES = [
 
 
 @pytest.mark.parametrize("name", HOSTILE_NAMES, ids=ascii)
-def test_no_name_or_hash_moves_the_table(connection, name):
+def test_names_and_hashes_do_not_shift_columns(connection, name):
     add_score(connection, "aaaaaaaa11", "Plain", 0.5)
     plain = fleet_tables(connection, MARTS, AS_OF).splitlines()
     add_score(connection, name, name, 0.9)

@@ -257,7 +257,7 @@ def test_a_test_of_views_that_fails_says_that_the_marts_are_published(database):
     assert "The marts are those of this run." in message
 
 
-def test_a_part_is_published_with_the_log_of_runs_alone(database, expected):
+def test_marts_built_separately_are_published_only_with_the_run_log(database, expected):
     """With dbt retry and with --select, after a run that stopped before its publication."""
     variables = {"ciris_as_of": NEWEST}
     before = marts(database)
@@ -286,7 +286,7 @@ def test_a_run_without_one_of_the_marts_publishes_none(database):
     assert published(marts(database)) == published(before)
 
 
-def test_two_rows_of_one_key_are_refused_though_one_is_published_as_it_stands(database):
+def test_duplicate_key_is_refused_even_if_one_row_is_unchanged(database):
     """Only differences are written into fct_data_quality. The second row must not be mistaken for the published one."""
     before = marts(database)
     with database.connect() as connection:
@@ -298,7 +298,7 @@ def test_two_rows_of_one_key_are_refused_though_one_is_published_as_it_stands(da
     assert published(marts(database)) == published(before)
 
 
-def test_a_larger_lookback_scores_no_final_score_again(states, expected):
+def test_larger_restatement_window_keeps_final_scores(states, expected):
     """Two runs with a restatement window of 3 days. A window of 5 days would then include final scores."""
     database = states.database
     restore(database, states.newest)
@@ -349,7 +349,7 @@ def test_views_outlast_the_table_of_parameters_which_every_run_swaps(database):
 # --- plain dbt -------------------------------------------------------------------------------------------------------
 
 
-def test_plain_dbt_is_a_run_from_an_empty_schema_and_after_others(states, expected):
+def test_plain_dbt_publishes_from_scratch_and_incrementally(states, expected):
     database = states.database
     restore(database, states.unscored)
     first = dbt(database, "build", variables={"ciris_as_of": BEFORE})

@@ -1,10 +1,8 @@
 """Tests of the pipeline against the reference implementation with fleets that Hypothesis generates.
 
 A trace is normal except for its random properties: time since the previous trace, audit number and unusual values. A
-run
-scores many agents with few traces each, and a difference names its agent. FLEETS sets the number of random fleets
-(`make
-soak`).
+run scores many agents with few traces each, and a difference names its agent. FLEETS sets the number of random fleets
+(`make soak`).
 """
 
 from __future__ import annotations
@@ -124,7 +122,7 @@ def fleets(draw: st.DrawFn, period: str) -> dict[str, list[dict[str, Any]]]:
 
 
 @pytest.mark.parametrize("period", ["day", "hour"])
-def test_generated_fleets(embedded_postgres: Server, period: str) -> None:
+def test_generated_fleets_equal_reference(embedded_postgres: Server, period: str) -> None:
     length = DAY if period == "day" else HOUR
 
     @settings(

@@ -104,7 +104,7 @@ def write_target(database: Database, role: str, schema: str) -> None:
     path.write_text(path.read_text().replace("user: postgres", f"user: {role}"))
 
 
-def test_nothing_inherited_decides_a_number(database: Database, request: pytest.FixtureRequest) -> None:
+def test_inherited_settings_change_no_number(database: Database, request: pytest.FixtureRequest) -> None:
     with database.connect() as connection:
         load_rows(connection, nasty_fleet(6, days=13))
     for as_of in AS_OFS:

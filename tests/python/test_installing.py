@@ -51,7 +51,7 @@ def texts() -> dict[str, str]:
     }
 
 
-def test_nothing_says_to_install_the_package_by_its_name() -> None:
+def test_no_text_installs_the_package_by_name() -> None:
     found = texts()
     assert len(found) > 300
     assert {"README.md", "Makefile", "pyproject.toml", "macros/checks/check_run.sql"} <= found.keys()

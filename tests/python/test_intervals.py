@@ -71,7 +71,7 @@ def test_a_broken_chain_leaves_its_own_upper_limit():
     assert found["drivers"] == {"i_chain"}
 
 
-def test_without_signals_the_score_is_surely_0():
+def test_score_without_signals_is_0_without_width():
     assert limits_of(good_days(signals=(0, 0), coherent=(0, 0)))["capacity"] == (0, 0, 0)
 
 
@@ -97,7 +97,7 @@ def test_days_that_differ_widen_the_interval():
     assert widths[1] > 3 * widths[0]
 
 
-def test_published_limits_are_at_196_on_both_sides():
+def test_published_bounds_are_at_1_96_on_both_sides():
     found = limits_of([GOOD_DAY] * 30 + good_days(unsafe=10)[:30])
     rate, n, z = 0.1, 3000 / found["effects"]["u_unsafe"], 1.96
     spread = z * math.sqrt(rate * (1 - rate) / n + z * z / (4 * n * n))

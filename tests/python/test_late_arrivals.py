@@ -16,8 +16,7 @@ NOON = timedelta(hours=12)
 ONE_A_DAY = Case("late", traces(ago(44) + NOON, 44, every=DAY), [])
 LATE = Case("late", [row for days in (36, 20, 5, 4) for row in traces(ago(days) + NOON * 1.5)], [])
 """Traces that arrive after the first run. Late traces are looked for in the 30 days before the restatement window,
-which
-begins 4 days before T.
+which begins 4 days before T.
 """
 
 REVOKED = ago(10) + NOON * 1.5

@@ -1,8 +1,7 @@
 """Tests of events that arrive after their trace was scored: the trace counts once, and the delay is reported.
 
 In random fleets, events arrive again, late or out of order. A small independent model says what incremental runs
-score and
-report as late. A backfill of the reported range must equal a full refresh.
+score and report as late. A backfill of the reported range must equal a full refresh.
 """
 
 from __future__ import annotations
@@ -318,14 +317,14 @@ BY_DAY = [START + n * DAY for n in (3, 5, 6, 10, 10, 12)]
 
 
 @pytest.mark.parametrize("seed", [1, 2])
-def test_random_events_by_day(lens: Lens, seed: int) -> None:
+def test_random_late_events_by_day_match_the_model(lens: Lens, seed: int) -> None:
     fleet = random_fleet(seed, 12, DAY, 3 * DAY)
     assert list(play(lens, fleet, BY_DAY, 3 * DAY)) == []
     kinds = Counter(issue for issue, *_ in expected(fleet, BY_DAY, DAY, 3 * DAY).late)
     assert min(kinds["late_outcome"], kinds["late_trace"]) > 0
 
 
-def test_random_events_by_hour(database: Database, tmp_path: Path) -> None:
+def test_random_late_events_by_hour_match_the_model(database: Database, tmp_path: Path) -> None:
     lens = Lens(database, tmp_path, HOUR)
     as_ofs = [START + n * HOUR for n in (30, 60, 85, 120, 133)]
     assert list(play(lens, random_fleet(3, 133, HOUR, 48 * HOUR), as_ofs, 48 * HOUR)) == []
@@ -394,7 +393,7 @@ def wrong_by_hand(lens: Lens) -> Iterator[str]:
     yield from lens.differences(RUNS[-1])
 
 
-def test_late_outcome_counts_once_keeps_the_chain_and_is_named(lens: Lens) -> None:
+def test_late_outcome_counts_once_and_is_reported(lens: Lens) -> None:
     assert list(wrong_by_hand(lens)) == []
 
 

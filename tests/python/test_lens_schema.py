@@ -1,6 +1,5 @@
 """Tests with the database of a lens as its published migrations create it (CIRISAI/CIRISLens, sql/010 to 027), scored
-by
-a role with exactly the rights of docs/installing.md.
+by a role with exactly the rights of docs/installing.md.
 """
 
 from __future__ import annotations
@@ -165,7 +164,7 @@ def scores(database: Database, schema: str) -> list[str]:
         return relation_differences(connection, SCHEMA, schema, {"fct_capacity_scores": columns})
 
 
-def test_the_lens_is_scored_as_it_stands(lens: Database, tmp_path: Path) -> None:
+def test_lens_database_is_scored_without_changes(lens: Database, tmp_path: Path) -> None:
     """First under the older names, which are views with signer_key_id; then with both columns in the newer table."""
     score(lens.profiles_dir, sample_info()["as_of"])
     assert scores(lens, "of_lens") == []
@@ -179,7 +178,7 @@ def test_the_lens_is_scored_as_it_stands(lens: Database, tmp_path: Path) -> None
     assert scores(lens, "of_lens") == []
 
 
-def test_where_only_the_newer_names_stand_the_message_gives_the_variables(lens: Database) -> None:
+def test_missing_older_table_names_are_refused_with_the_variables(lens: Database) -> None:
     with lens.connect() as connection:
         for table in RENAMED:
             connection.execute(f"drop view cirislens.{table}")

@@ -147,7 +147,7 @@ def test_every_generation_is_verified_and_loaded(every_database, tmp_path):
     )
 
 
-def test_entropy_that_was_not_looked_at_is_null(project, database, tmp_path):
+def test_unmeasured_entropy_of_0_is_loaded_as_null(project, database, tmp_path):
     agent = Agent()
     not_measured, measured = (agent.trace(entropy_level=0.0, entropy_score=score) for score in (None, 0.0))
     load(project, [write(tmp_path, "batch.json", batch([not_measured, measured]))], [])
@@ -173,7 +173,7 @@ def test_every_kind_of_file_is_read(project, database, tmp_path):
 
 
 @pytest.mark.parametrize("as_lines", [True, False])
-def test_standard_input(database, tmp_path, as_lines):
+def test_standard_input_is_read_as_document_or_lines(database, tmp_path, as_lines):
     agent = Agent()
     documents = [batch([agent.trace()]) for _ in range(3)]
     given = "\n".join(map(json.dumps, documents)) if as_lines else json.dumps(documents[0], indent=1)
@@ -223,7 +223,7 @@ def test_loading_twice_changes_nothing(project, database, tmp_path):
     assert again.known == {"received": 3, "rejected": 1, "not_verified": 1}
 
 
-def test_a_trace_that_is_sent_again_is_there_once(project, database, tmp_path):
+def test_repeated_trace_is_stored_once(project, database, tmp_path):
     agent = Agent()
     sent = [agent.trace() for _ in range(3)]
     keys = write_keys(tmp_path, agent)
@@ -281,7 +281,7 @@ def test_all_problems_are_listed_where_they_are_asked_for(database, tmp_path):
     assert (len(told["problems"]), told["n_problems"]) == (30, 35)
 
 
-def test_keys_that_are_registered_are_not_asked_for(database, tmp_path):
+def test_report_mentions_only_files_with_unregistered_keys(database, tmp_path):
     agent, other = Agent(), Agent(seed=2)
     folder = tmp_path / "in"
     write(folder, "batch.json", batch([agent.trace()]))
@@ -331,7 +331,7 @@ def test_of_two_contents_of_a_trace_the_one_that_verifies_is_loaded(
         ]
 
 
-def test_two_loaders_at_once(project, database, tmp_path):
+def test_concurrent_loads_store_each_trace_once(project, database, tmp_path):
     agent = Agent()
     for number in range(40):
         write(tmp_path / "in", f"{number}.json", batch([agent.trace() for _ in range(5)]))
@@ -343,7 +343,7 @@ def test_two_loaders_at_once(project, database, tmp_path):
     assert len(everything(database)["covenant_trace_batches"]) == 40
 
 
-def test_a_killed_load_goes_on(project, database, tmp_path):
+def test_killed_load_can_be_repeated(project, database, tmp_path):
     agent = Agent()
     for number in range(600):
         write(tmp_path / "in", f"{number:04}.json", batch([agent.trace() for _ in range(2)]))
@@ -381,7 +381,7 @@ def children_of(pid: int) -> list[str]:
     return path.read_text().split() if path.exists() else []
 
 
-def test_processes_find_the_same_as_one(project, database, tmp_path, monkeypatch):
+def test_parallel_load_equals_single_process(project, database, tmp_path, monkeypatch):
     agents = [Agent(generation, seed) for seed, generation in enumerate(GENERATIONS)]
     for number in range(6):
         write(tmp_path / "in", f"{number}.json", batch([agent.trace() for agent in agents]))
@@ -433,7 +433,7 @@ ALTERED: list[tuple[Callable[[Json], Any], str | None]] = [
 
 
 @pytest.mark.parametrize("generation", GENERATIONS, ids=lambda generation: generation.rule)
-def test_what_a_signature_is_worth(project, database, tmp_path, generation):
+def test_altered_traces_are_loaded_as_unverified(project, database, tmp_path, generation):
     agent = Agent(generation)
     sent, expected = [], {}
     for alter, reason in ALTERED:
@@ -551,7 +551,7 @@ def test_seals_beside_batches_are_skipped(database, tmp_path):
     assert command(database, "audit", folder, "--keys", tmp_path / "keys.json").exit_code == 0
 
 
-def test_an_unknown_generation_is_tried_against_the_known_rules(project, database, tmp_path):
+def test_unknown_schema_version_is_tried_with_all_rules(project, database, tmp_path):
     agent = Agent(NEW)
     trace = agent.trace() | {"trace_schema_version": "3.1.0"}
     summary = load(
@@ -575,7 +575,7 @@ NEUTRAL = (1).to_bytes(32, "little")
         (7, "no public_key_base64"),
     ],
 )
-def test_a_bad_key_costs_itself(project, database, tmp_path, text, what):
+def test_invalid_key_affects_only_itself(project, database, tmp_path, text, what):
     agent = Agent()
     keys = write(tmp_path, "keys.json", {"agent-bad": text, **agent.keys})
     summary = load(project, [write(tmp_path, "batch.json", batch([agent.trace()]))], [keys])
@@ -598,7 +598,7 @@ def test_keys_as_csv_and_a_key_that_is_registered_stays(project, database, tmp_p
 
 
 @pytest.mark.parametrize("content", [b"", b"nothing,of,this", b'["a"]', b"{", b'{"a": "b"} c', b"\xff\xfe"])
-def test_a_file_of_keys_that_is_none_is_refused(database, tmp_path, content):
+def test_invalid_file_of_keys_is_refused(database, tmp_path, content):
     path = write(tmp_path, "batch.json", batch([Agent().trace()]))
     result = command(database, "load", path, "--keys", write(tmp_path, "keys.csv", content))
     assert result.exit_code == 2 and "keys.csv" in result.output, result.output
@@ -655,7 +655,7 @@ BAD_TRACES: list[tuple[Callable[[Json], Any], str | None]] = [
 ]
 
 
-def test_a_bad_trace_costs_itself(project, database, tmp_path):
+def test_invalid_trace_affects_only_itself(project, database, tmp_path):
     """Each invalid trace is in a batch between two valid ones."""
     agent = Agent()
     good, documents, rows = [], [], []
@@ -692,7 +692,7 @@ def test_a_bad_trace_costs_itself(project, database, tmp_path):
         (b'"thought_depth": 0', b'"thought_depth": 0}', "not_json"),
     ],
 )
-def test_bad_json_in_a_trace_costs_that_trace(project, database, tmp_path, old, new, expected):
+def test_invalid_json_in_a_trace_affects_only_that_trace(project, database, tmp_path, old, new, expected):
     agent = Agent()
     document = json.dumps(batch(agent.trace() for _ in range(3))).encode()
     first, second, rest = document.split(old, 2)
@@ -720,7 +720,7 @@ BAD_FILES = [
 ]
 
 
-def test_a_bad_file_costs_itself(database, tmp_path):
+def test_invalid_file_affects_only_itself(database, tmp_path):
     """A valid file follows each invalid one."""
     agent = Agent()
     for i, (content, _) in enumerate(BAD_FILES):
@@ -751,7 +751,7 @@ def test_of_a_truncated_batch_the_whole_traces_are_loaded(project, database, tmp
     assert "truncated" in reasons(load(project, [compressed], []))
 
 
-def test_files_that_cannot_be_read(database, tmp_path):
+def test_unreadable_files_are_problems(database, tmp_path):
     agent = Agent()
     folder = tmp_path / "in"
     write(folder, "z.json", batch([agent.trace()]))
@@ -768,7 +768,7 @@ def test_files_that_cannot_be_read(database, tmp_path):
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read every file")
-def test_a_file_without_the_right_to_read_it(project, tmp_path):
+def test_file_without_read_permission_is_a_problem(project, tmp_path):
     path = write(tmp_path, "secret.json", b"{}")
     path.chmod(0)
     assert reasons(load(project, [path], [])) == ["unreadable"]
@@ -798,7 +798,7 @@ def test_a_large_document_is_read_in_parts(project, database, tmp_path, monkeypa
     assert (again.batches, again.known["received"]) == (0, 39)
 
 
-def test_what_is_too_large(project, tmp_path, monkeypatch):
+def test_documents_above_the_size_limit_are_problems(project, tmp_path, monkeypatch):
     monkeypatch.setattr(files, "WHOLE_LIMIT", 1000)
     monkeypatch.setattr(files, "UNPACKED_LIMIT", 100_000)
     monkeypatch.setattr(files, "MB", 1000)
@@ -830,7 +830,7 @@ def test_events_beyond_the_limit_are_not_read(project, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("piece", [b"1", b"{}", b"[]", b'"a"', b'{"a":{}}'])
-def test_a_json_text_has_so_many_values(piece):
+def test_json_text_with_too_many_values_is_rejected(piece):
     content = b"[" + b",".join([piece] * (strict_json.VALUES_LIMIT + 1)) + b"]"
     with pytest.raises(Rejected) as error:
         strict_json.parse(content)
@@ -848,7 +848,7 @@ def test_a_compressed_batch_of_millions_of_values_is_one_problem(project, databa
     assert name in summary.problems[0].where
 
 
-def test_an_object_has_so_many_keys(monkeypatch):
+def test_object_with_too_many_keys_is_rejected(monkeypatch):
     monkeypatch.setattr(strict_json, "KEYS_LIMIT", 3)
     assert strict_json.parse(b'{"a": 1, "b": 2, "c": 3}') == {"a": 1, "b": 2, "c": 3}
     with pytest.raises(Rejected) as error:
@@ -906,7 +906,7 @@ def test_a_path_with_the_character_nul_is_named(project, tmp_path):
     assert reasons(load(project, [tmp_path / "a\0b.json"], [])) == ["unreadable"]
 
 
-def test_a_file_of_keys_has_so_many(project, tmp_path, monkeypatch):
+def test_file_with_too_many_keys_is_refused(project, tmp_path, monkeypatch):
     monkeypatch.setattr(keys, "KEYS_LIMIT", 2)
     agents = [Agent(seed=seed) for seed in range(3)]
     assert load(project, [], [write_keys(tmp_path, *agents[:2])]).new_keys == 2
@@ -966,7 +966,7 @@ print(peak)
 
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="memory is read as Linux tells it")
-def test_memory_does_not_grow(database, tmp_path):
+def test_memory_does_not_grow_with_the_input(database, tmp_path):
     agent = Agent()
     few, many = tmp_path / "few", tmp_path / "many"
     for folder, n in ((few, 20), (many, 600)):
@@ -1026,7 +1026,7 @@ def test_the_rights_that_docs_name_are_enough(project, database, tmp_path):
             connection.execute("drop owned by loader; drop role loader")
 
 
-def test_whatever_is_received_the_database_takes_it(project, tmp_path):
+def test_values_that_are_not_rejected_fit_their_columns(project, tmp_path):
     """A value that is not rejected must fit its column. Otherwise the database would refuse a
     whole chunk of batches.
     """

@@ -112,7 +112,7 @@ def published(database: Database) -> dict[str, list[str]]:
         }
 
 
-def test_the_locale_is_hostile(fleets: list[Database]) -> None:
+def test_turkish_locale_changes_case_and_order(fleets: list[Database]) -> None:
     query = """
     select
         upper('action_i'),
@@ -144,7 +144,7 @@ def test_scores_equal_the_reference_in_any_locale(fleets: list[Database]) -> Non
             assert ("MEMORIZE",) in actions
 
 
-def test_what_people_read_is_the_same_in_any_locale(fleets: list[Database]) -> None:
+def test_output_is_the_same_in_any_locale(fleets: list[Database]) -> None:
     said = []
     for database in fleets:
         with database.connect() as connection:
@@ -158,7 +158,7 @@ def test_what_people_read_is_the_same_in_any_locale(fleets: list[Database]) -> N
     assert said[0] == said[1]
 
 
-def test_an_audit_takes_spellings_of_an_action_for_one_in_any_locale(
+def test_audit_treats_spellings_of_an_action_as_equal_in_any_locale(
     system_postgres: Server, turkish: str, tmp_path: Path
 ) -> None:
     agent = Agent(MIDDLE, 7)
@@ -207,7 +207,7 @@ SQL_FILES = [
 ]
 
 
-def test_case_changes_by_bytes_alone() -> None:
+def test_case_functions_use_collation_c() -> None:
     """upper, lower and initcap are used with collate "C". Case-insensitive operators have no such option and are not
     used."""
     wrong = []

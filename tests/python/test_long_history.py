@@ -17,17 +17,17 @@ BUSY = [(0, 40), (500, 530), (1055, 1095)]
 """Days with traces in three years. Few are enough, because only the age of the first trace matters."""
 
 
-def test_years_of_days(every_database: Database) -> None:
+def test_years_by_day_equal_reference(every_database: Database) -> None:
     years_in_one_refresh_and_in_increments(every_database, "day")
 
 
-def test_years_of_hours(system_postgres: Server, tmp_path: Path) -> None:
+def test_years_by_hour_equal_reference(system_postgres: Server, tmp_path: Path) -> None:
     """On PostgreSQL 15, which keeps fewer digits. `make soak` tests the other server with traces on every day."""
     with fresh_database(system_postgres, tmp_path) as database:
         years_in_one_refresh_and_in_increments(database, "hour", BUSY)
 
 
-def test_a_month_later(system_postgres: Server, tmp_path: Path) -> None:
+def test_full_run_a_month_later_gives_the_same_scores(system_postgres: Server, tmp_path: Path) -> None:
     """A run from scratch a month later gives the same scores at the same as-ofs."""
     variables = {"ciris_scoring_period": "day"}
     with (

@@ -1,6 +1,5 @@
 """Tests of all models and data tests in dbt's manifest: tests before the marts block, tables have keys, and
-incremental
-models find the rows that they replace by an index.
+incremental models find the rows that they replace by an index.
 """
 
 from __future__ import annotations
@@ -156,7 +155,7 @@ def test_every_macro_is_described_above_it() -> None:
     assert bare == []
 
 
-def test_the_picture_of_the_pipeline_is_true(manifest: Manifest) -> None:
+def test_pipeline_diagram_in_contributing_matches_the_models(manifest: Manifest) -> None:
     """CONTRIBUTING lists the models in an order in which none reads a later one, each in its folder."""
     picture = (REPOSITORY / "CONTRIBUTING.md").read_text().split("cirislens.*\n")[1].split("```")[0]
     folder = ""

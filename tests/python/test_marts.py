@@ -109,7 +109,7 @@ def relations(connection: psycopg.Connection) -> dict[str, dict[str, Any]]:
     return found
 
 
-def test_marts_and_their_columns_are_those_that_others_rely_on(connection):
+def test_marts_and_columns_equal_the_public_contract(connection):
     """tests/marts.txt lists each column with its type, in the order of the mart. A new column must be the last one."""
     kinds = {"r": "table", "v": "view"}
     lines = []
@@ -174,7 +174,7 @@ def test_every_score_is_explained_by_its_traces(connection, scores, components):
 # --- dimensions and the fleet ----------------------------------------------------------------------------------------
 
 
-def test_dim_agents_of_a_renamed_agent(connection, scores):
+def test_dim_agents_lists_former_names_of_a_renamed_agent(connection, scores):
     """The expected values are computed from the source alone."""
     seen: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for row in connection.execute(
@@ -212,7 +212,7 @@ def test_dim_agents_of_a_renamed_agent(connection, scores):
     assert then == {agents[agent]["agent_name"], *agents[agent]["former_names"]}
 
 
-def test_the_published_dimensions(connection, scores):
+def test_published_dimensions_equal_the_specification(connection, scores):
     """Windows and categories agree with the specification. Parameters have a range and the id that scores refer to."""
     windows = connection.execute("select * from dim_scoring_windows order by window_days").fetchall()
     assert [tuple(row.values()) for row in windows] == [(7, 23, 30), (30, 30, 30)]

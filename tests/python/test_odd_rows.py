@@ -1,9 +1,8 @@
 """Tests that malformed rows of any kind neither stop a run nor affect another agent.
 
 Each column of the four sources gets values that its type allows and that no lens would write, one column at a time
-and
-many together. The run must succeed, each malformed value must be counted as by the reference implementation, and the
-published rows of all other agents must be identical to those without the malformed rows.
+and many together. The run must succeed, each malformed value must be counted as by the reference implementation, and
+the published rows of all other agents must be identical to those without the malformed rows.
 """
 
 from __future__ import annotations
@@ -200,8 +199,7 @@ def ordinary(table: str) -> st.SearchStrategy[Row]:
     """Generate a normal row of an agent that no other row has."""
     agents = st.sampled_from([f"odd-{n}" for n in range(6)])
     # Times have microseconds, so that no two rows of an agent tie completely; the reference implementation would
-    # order
-    # those arbitrarily.
+    # order those arbitrarily.
     times = st.tuples(st.sampled_from(HOURS), st.integers(0, 3_599_999_999)).map(
         lambda drawn: (START + drawn[0] + timedelta(microseconds=drawn[1])).isoformat()
     )
@@ -406,7 +404,7 @@ def fleet_database(module_database: Database) -> Database:
 
 
 @pytest.mark.parametrize("types_of", [production_types, loose_types])
-def test_odd_rows_stop_nothing_and_touch_nobody_else(
+def test_malformed_rows_affect_no_other_agent(
     fleet_database: Database, tmp_path: Path, types_of: Callable[[str], dict[str, str]]
 ) -> None:
     types = {table: types_of(table) for table in SOURCE_TABLES}

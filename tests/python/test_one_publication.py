@@ -1,8 +1,7 @@
 """Tests that a reader of several marts sees a single publication, whatever a run does and wherever it is killed.
 
 A lock stops a run at a point. The marts, the API, the pages and the report are read, the run is killed, and they are
-read
-again.
+read again.
 """
 
 from __future__ import annotations
@@ -149,7 +148,7 @@ def test_all_marts_that_are_tables_are_staged(database: Database) -> None:
     assert [name for (name,) in names] == sorted(STAGED)
 
 
-def test_what_is_read_is_one_publication_while_runs_write_and_are_killed(database: Database) -> None:
+def test_readers_see_one_publication_while_runs_write_and_are_killed(database: Database) -> None:
     before = published(marts(database))
     points = {table: HOLD_MAKING.format(table=table) for table in STAGED}
     places = {"fct_record_signs": f"{SCHEMA}.fct_record_signs", "int_runs": f"{SCHEMA}_intermediate.int_runs"}
@@ -178,7 +177,7 @@ def test_what_is_read_is_one_publication_while_runs_write_and_are_killed(databas
     assert published(marts(database, without=RUN_TIMES)) == once
 
 
-def test_an_answer_is_of_one_publication_though_another_comes_while_it_is_asked(
+def test_answer_uses_one_publication_if_another_arrives_meanwhile(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The server determines the publication, and then a run publishes a new one."""

@@ -251,7 +251,7 @@ def nothing_ran(roles: Roles) -> bool:
 
 
 @pytest.mark.parametrize("planted", CASES.values(), ids=CASES, indirect=True)
-def test_the_object_and_the_remedy_are_named(roles: Roles, planted: Case) -> None:
+def test_refusal_names_the_object_and_the_remedy(roles: Roles, planted: Case) -> None:
     with connect(load_project(REPOSITORY, roles.target().profiles_dir)) as connection:
         faults = list(ownership_faults(connection, MARTS))
     if not planted.message:
@@ -284,7 +284,7 @@ def test_a_run_is_refused_before_planted_code_runs(roles: Roles, planted: Case) 
     assert nothing_ran(roles)
 
 
-def test_with_the_rights_of_the_docs_a_run_follows_a_run(roles: Roles) -> None:
+def test_documented_rights_suffice_for_consecutive_runs(roles: Roles) -> None:
     """In schemas that the role creates and in schemas that a superuser created for it."""
     with roles.database.connect() as connection:
         for suffix in ("", "_staging", "_intermediate"):

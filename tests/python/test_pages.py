@@ -105,7 +105,7 @@ def shown(value: float | None) -> str:
 
 
 @pytest.mark.parametrize("window_days", [7, 30])
-def test_the_fleet_is_that_of_the_marts(marts, window_days):
+def test_fleet_page_equals_the_marts(marts, window_days):
     page = Parsed(pages.fleet_page(marts, MARTS, window_days=window_days, now=NOW))
     [headings, *rows] = page.table_rows(12)
     assert headings[:3] == ["Agent", "Verdict", "Steady"]
@@ -216,7 +216,7 @@ def test_a_verdict_follows_from_range_status_and_what_is_raised(limits, status, 
     assert (found.verdict, found.reason) == (expected, reason)
 
 
-def test_an_agent_is_that_of_the_marts(marts):
+def test_agent_page_equals_the_marts(marts):
     page = Parsed(pages.agent_page(marts, MARTS, "Link", now=NOW))
     key = "where agent_id_hash = %s and as_of = %s and window_days = 7"
     parts = read(marts, f"select * from fct_score_attribution {key} order by rank", LINK, AS_OF)
@@ -253,7 +253,7 @@ def test_an_agent_is_that_of_the_marts(marts):
     assert "y1=30% y2=30% class=threshold" in at_last.html and "href=#level" in at_last.html
 
 
-def test_every_part_has_words(marts):
+def test_every_loss_component_has_a_description(marts):
     parts = {row["part"] for row in read(marts, "select distinct part from fct_score_attribution")}
     assert parts == set(PART_WORDS)
 
@@ -264,7 +264,7 @@ def test_messages_of_the_database_use_the_same_words(marts):
     assert named_parts and named_parts <= {f"{named(part)}." for part in PART_WORDS}
 
 
-def test_alerts_and_parameters_are_those_of_the_marts(marts):
+def test_alerts_and_parameters_pages_equal_the_marts(marts):
     page = Parsed(pages.alerts_page(marts, MARTS, window_days=30))
     expected = read(marts, f"select * from fct_capacity_alerts where {NEWEST} and window_days = 30")
     assert sum(tag == "li" for tag, _ in page.tags) == len(expected) > 0
@@ -278,7 +278,7 @@ def test_alerts_and_parameters_are_those_of_the_marts(marts):
         assert category["guidance"] in page.text and f"{category['colour']}" in page.html
 
 
-def test_numbers_are_cut(marts):
+def test_numbers_are_truncated_not_rounded(marts):
     marts.execute(
         "update fct_capacity_scores set capacity_score = 0.8499999, category = 'healthy' "
         "where agent_id_hash = %s and as_of = %s and window_days = 7",
@@ -289,7 +289,7 @@ def test_numbers_are_cut(marts):
     assert row[4].startswith("0.849 ")
 
 
-def test_an_agent_is_called_and_measured_the_same_everywhere(scored, marts):
+def test_all_readers_show_the_same_name_and_digits(scored, marts):
     """Name and all digits agree in the fleet table, on the pages and in `explain`, for all agents."""
     on_page = {
         row[0]: (row[1].lower(), row[2], row[4])
@@ -308,7 +308,7 @@ def test_an_agent_is_called_and_measured_the_same_everywhere(scored, marts):
     assert in_table == on_page and "Morpheus da3f0851" in in_table
 
 
-def test_names_of_several_agents_are_folded_with_their_spread(marts):
+def test_agents_of_one_name_are_folded_with_their_range(marts):
     marts.execute(
         "update fct_capacity_scores set agent_name = 'Ally' where agent_name in ('Link', 'Fable', 'Echo')"
     )
@@ -324,7 +324,7 @@ def test_names_of_several_agents_are_folded_with_their_spread(marts):
     assert f"3 steady scores from {lowest} to {highest}, median {median}" in page
 
 
-def test_who_is_meant(marts):
+def test_unknown_and_ambiguous_agents_get_a_message(marts):
     for nobody in ("", " ", "nobody", "a\0b", "\ud800", "' or true --", "x" * 10_000):
         assert agents.find(Marts(marts, MARTS), nobody).agents == []
         assert "There is no such agent" in instead(pages.agent_page, marts, MARTS, nobody).html
@@ -363,7 +363,7 @@ def test_events_are_told_once_for_neighbouring_days(marts):
 # --- unfinished runs and missing data --------------------------------------------------------------------------------
 
 
-def test_an_unfinished_run_is_told(marts, scored):
+def test_unfinished_run_is_reported(marts, scored):
     """While a run is at work, and after it ended without a publication."""
     assert "class=state" not in pages.fleet_page(marts, MARTS)
     assert "class=old>Data 3 days old" in pages.fleet_page(marts, MARTS, now=AS_OF + timedelta(days=3))
@@ -404,7 +404,7 @@ def test_too_few_traces_say_how_many_are_missing(marts):
     assert pages.report_page(marts, MARTS)
 
 
-def test_nothing_published_is_said_in_words(marts, database):
+def test_message_explains_why_nothing_is_published(marts, database):
     with database.connect() as empty:
         for page in (pages.fleet_page, pages.alerts_page, pages.parameters_page):
             assert "No score is published yet" in page(empty, MARTS)
@@ -439,7 +439,7 @@ def rename(connection: psycopg.Connection) -> None:
             )
 
 
-def test_no_name_becomes_markup(marts):
+def test_names_are_escaped(marts):
     plain = Parsed(pages.report_page(marts, MARTS))
     rename(marts)
     page = Parsed(pages.report_page(marts, MARTS))
@@ -571,7 +571,7 @@ def copy_agents(connection: psycopg.Connection, copies: int, days: int) -> None:
     )
 
 
-def test_the_json_is_that_of_the_marts(scored, marts):
+def test_json_report_equals_the_marts(scored, marts):
     result = invoke("report", scored.database, "--json", "--window-days", "30")
     assert result.exit_code == 0, result.output
     document = json.loads(result.stdout)
@@ -612,12 +612,12 @@ def test_bad_input_is_named(scored, tmp_path, arguments, expected):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_run_refuses_a_bad_place_before_it_begins(database, tmp_path):
+def test_run_refuses_an_unwritable_report_file_before_it_begins(database, tmp_path):
     result = invoke("run", database, "--report", tmp_path)
     assert result.exit_code == 2 and "it is a folder" in result.stderr and "Scoring" not in result.stderr
 
 
-def test_without_scores_there_is_no_report(database, tmp_path):
+def test_report_without_scores_is_refused(database, tmp_path):
     file = tmp_path / "fleet.html"
     file.write_text("older")
     result = invoke("report", database, "--output", file)
@@ -625,7 +625,7 @@ def test_without_scores_there_is_no_report(database, tmp_path):
     assert file.read_text() == "older"
 
 
-def test_a_symbolic_link_stays_and_its_file_is_replaced(tmp_path):
+def test_report_replaces_the_target_of_a_symbolic_link(tmp_path):
     (tmp_path / "reports").mkdir()
     file, link = tmp_path / "reports" / "fleet.html", tmp_path / "link.html"
     for target in (Path("reports/fleet.html"), file):
@@ -680,7 +680,7 @@ def test_a_report_does_not_overwrite_a_disk(monkeypatch, tmp_path):
         report.check_place(tmp_path / "disk")
 
 
-def test_every_link_of_a_page_means_an_agent_that_another_is_named_like(marts):
+def test_links_identify_an_agent_whose_hash_is_the_name_of_another(marts):
     """Another agent has the hash as its name. The links must still lead to the agent with the hash."""
     marts.execute("update dim_agents set agent_name = %s where agent_name = 'Fable'", [LINK])
     assert instead(pages.agent_page, marts, MARTS, LINK).status == 409
@@ -769,7 +769,7 @@ def test_a_line_goes_through_its_points_and_breaks_at_gaps():
     [(0.848, 2, "0.84"), (0.9999999, 3, "0.999"), (1.0, 3, "1.000"), (-0.0129, 2, "-0.01"), (1e-9, 3, "0.000"),
      (167.8679, 3, "167.867"), (0.3, 1, "0.3")],
 )  # fmt: skip
-def test_cut(value, places, expected):
+def test_numbers_are_truncated_to_places(value, places, expected):
     assert cut(value, places) == expected
 
 
@@ -783,11 +783,11 @@ def test_cut(value, places, expected):
         (172800, "2 days ago"),
     ],
 )
-def test_ago(seconds, expected):
+def test_time_since_an_event_uses_the_largest_unit(seconds, expected):
     assert words.ago(seconds) == expected
 
 
-def test_names_are_sorted_as_people_do():
+def test_names_with_numbers_are_sorted_by_value():
     assert sorted(["Link 10", "Link 9", "link", "Echo 2", ""], key=words.natural) == [
         "", "Echo 2", "link", "Link 9", "Link 10",
     ]  # fmt: skip
@@ -908,14 +908,14 @@ def test_a_link_opens_the_section_of_an_agent(browser, scored):
         page.locator(f"[id='{LINK}']").get_by_text("What it could mend").wait_for(state="visible")
 
 
-def test_it_can_be_read_without_a_script(browser, scored):
+def test_report_is_readable_without_javascript(browser, scored):
     with opened(browser, scored.report_file, java_script_enabled=False) as page:
         assert page.locator("#agents tbody tr:visible").count() == 14
         assert not page.locator(".tools").first.is_visible()
 
 
 @pytest.mark.parametrize("name", ["report", "fleet", "agent", "alerts", "parameters", "message"])
-def test_no_name_spoils_a_page_on_a_phone_in_the_dark_in_print_or_for_anybody(browser, hostile, name):
+def test_pages_with_hostile_names_fit_phone_dark_mode_print_and_axe(browser, hostile, name):
     axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe is not installed")
     phone = {"width": 360, "height": 740}
     with opened(browser, hostile[name], viewport=phone, color_scheme="dark") as page:

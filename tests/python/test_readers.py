@@ -68,7 +68,7 @@ def build(database: Database) -> None:
     assert outcome.succeeded, outcome.said
 
 
-def test_names_with_any_letter_are_granted_and_all_others_revoked(database, roles, monkeypatch) -> None:
+def test_named_roles_are_granted_and_all_others_revoked(database, roles, monkeypatch) -> None:
     monkeypatch.setenv("CIRIS_MART_READERS", f" {' , '.join(roles.values())},,{roles['bi']},")
     build(database)
     assert {tuple(sorted(found)) for found in readers(database)} == quoted(database, *roles.values())

@@ -41,8 +41,7 @@ def load(connection: psycopg.Connection, period: str) -> datetime:
     """Load the files and return the as-of: the first period end after the last trace.
 
     A run refuses an as-of in the future, so traces of a period that is not over are moved back by whole days. Scores
-    do not
-    depend on dates, and depend on the time of the day only through periods and hours.
+    do not depend on dates, and depend on the time of the day only through periods and hours.
     """
     create_source_tables(connection)
     for table, path in FILES.items():
@@ -96,7 +95,7 @@ def components(connection: psycopg.Connection, as_of: datetime, *names: str) -> 
     return found
 
 
-def test_the_brute_force_gives_the_same(scored):
+def test_real_traces_equal_reference(scored):
     _, connection, period, as_of = scored
     assert differences_from_brute_force(connection, SCHEMA, as_of, period=period) == []
 
@@ -147,7 +146,7 @@ def test_a_thought_that_was_reprocessed_counts_twice(scored):
     assert twice == [(ALLY, 2, 2, True)]
 
 
-def test_traces_with_nothing_but_an_action_result(scored):
+def test_traces_with_only_an_action_result_have_no_scores(scored):
     _, connection, _, _ = scored
     scores = ["csdma_plausibility_score", "dsdma_domain_alignment", "coherence_level", "entropy_level"]
     assert by_agent(connection, f"num_nonnulls({', '.join(scores)}, idma_fragility_flag) = 0") == {ALLY: 33}

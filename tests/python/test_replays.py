@@ -28,8 +28,7 @@ def row(trace_id: str | None, signature: str, plausibility: Decimal) -> Row:
 
 def test_rows_of_one_moment_keep_their_own_replay(database: Database) -> None:
     """Three deliveries of a trace at the same time, of which one counts, and three without an id, which all count.
-    Two of
-    the three are identical.
+    Two of the three are identical.
     """
     rows = [
         row(trace_id, f"{signature} {number}", plausibility)

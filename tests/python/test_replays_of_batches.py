@@ -174,7 +174,7 @@ def test_copies_that_came_before_their_key_are_removed(project, database, tmp_pa
 
 
 @pytest.mark.parametrize("how", HOW)
-def test_a_copy_at_another_trace_level_is_a_copy(project, database, tmp_path, how):
+def test_renamed_copy_at_another_trace_level_is_refused(project, database, tmp_path, how):
     agent = Agent(OLD)
     genuine = agent.trace()
     detailed = at_level(agent, genuine, "detailed")
@@ -183,7 +183,7 @@ def test_a_copy_at_another_trace_level_is_a_copy(project, database, tmp_path, ho
     assert verdicts(database) == {genuine["trace_id"]: (True, "components")}
 
 
-def test_a_copy_by_an_altered_time_does_not_stay_beside_its_trace(project, database, tmp_path):
+def test_copy_with_an_altered_time_is_removed(project, database, tmp_path):
     agent = Agent(OLD)
     genuine = agent.trace()
     altered = copied(genuine) | {"completed_at": "2026-06-01T08:59:59+00:00"}
@@ -200,7 +200,7 @@ def test_a_copy_by_an_altered_time_does_not_stay_beside_its_trace(project, datab
         assert connection.execute(query).fetchall() == [("replayed_signature",)]
 
 
-def test_a_copy_under_another_id_of_the_key_is_a_copy(project, database, tmp_path):
+def test_copy_under_another_key_id_is_refused(project, database, tmp_path):
     agent = Agent(OLD)
     genuine = agent.trace()
     copy = renamed(genuine, "th_copy") | {"signature_key_id": "agent-other"}
@@ -226,7 +226,7 @@ def test_trace_levels_of_one_decision_do_not_conflict(project, database, tmp_pat
         assert (exit_code, told["traces_in_files"], told["n_discrepancies"]) == (0, 3, 0)
 
 
-def test_the_same_signed_bytes_in_another_spelling_are_sent_again(project, database, tmp_path):
+def test_same_signed_bytes_in_another_spelling_count_as_repeated(project, database, tmp_path):
     agent = Agent(NEW)
     trace = agent.trace()
     respelled = copied(trace)
@@ -359,7 +359,7 @@ def test_every_row_that_load_wrote_is_confirmed(project, database, tmp_path, mon
         assert connection.execute(query, [thief.hash]).fetchone() == (decisions, decisions)
 
 
-def test_a_table_whose_key_has_room_for_one_agent_is_refused(project, database, tmp_path):
+def test_table_without_agent_in_its_key_is_refused(project, database, tmp_path):
     agent = Agent()
     path = write(tmp_path, "a.json", batch([agent.trace()]))
     keys = write_keys(tmp_path, agent)

@@ -62,7 +62,7 @@ def fleet(
         yield fleet
 
 
-def test_killed_runs_are_healed_by_the_next(fleet):
+def test_run_after_killed_runs_gives_the_normal_result(fleet):
     """Killed one after the other: early, before the scores, after them, and in the Python model."""
     database, cases = fleet
     numbers = (1, 12, 6, 10)
@@ -136,7 +136,7 @@ def test_plain_dbt_shares_the_lock_while_it_writes(fleet, monkeypatch):
     )
 
 
-def test_runs_never_mix(fleet):
+def test_concurrent_runs_are_refused_until_the_lock_is_lost(fleet):
     """A second run is refused. If the first loses its lock, the next run ends its session and continues."""
     database, cases = fleet
     case = cases["increment"]
@@ -197,7 +197,7 @@ def crash(server: Server, data: Path) -> None:
     restart(server, data)
 
 
-def test_a_server_that_fails_in_the_middle(fleet):
+def test_run_after_server_failures_gives_the_normal_result(fleet):
     """The failures follow each other without a reset; then a run succeeds."""
     database, cases = fleet
     case = cases["increment"]

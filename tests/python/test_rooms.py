@@ -20,7 +20,7 @@ def imported_rooms(path: Path) -> set[str]:
     return found
 
 
-def test_rooms_import_only_from_those_before_them():
+def test_subpackages_import_only_from_those_before_them():
     folders = {path.name for path in PACKAGE.iterdir() if (path / "__init__.py").exists()}
     assert folders == set(ROOMS)
     for number, room in enumerate(ROOMS, 1):
@@ -29,7 +29,7 @@ def test_rooms_import_only_from_those_before_them():
             assert not later, f"{path.relative_to(PACKAGE)} imports from {', '.join(sorted(later))}"
 
 
-def test_modules_of_a_room_do_not_import_each_other_in_a_circle():
+def test_modules_of_a_subpackage_have_no_circular_imports():
     """Modules are identified by dotted names; a package by its ``__init__``."""
     modules = {
         ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts).removesuffix(".__init__"): path

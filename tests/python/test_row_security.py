@@ -181,7 +181,7 @@ def test_a_run_is_refused(roles: Roles, changed: Case) -> None:
         assert "the policy only_some of table cirislens.covenant_traces" in said
 
 
-def test_the_server_refuses_what_no_check_can_see(roles: Roles) -> None:
+def test_server_refuses_filtered_rows_that_check_cannot_detect(roles: Roles) -> None:
     """A view calls a function that reads a table. The catalog does not record that the view depends on the table."""
     with roles.database.connect() as connection:
         connection.execute(

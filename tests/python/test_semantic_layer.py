@@ -79,8 +79,7 @@ class Metrics:
 
     def run(self, program: str, *arguments: str, **environment: str) -> str:
         """Return the output of a program of the environment. It runs in the project's folder, where MetricFlow looks
-        for dbt's
-        manifest.
+        for dbt's manifest.
         """
         here = {
             "DBT_PROFILES_DIR": str(self.database.profiles_dir),
@@ -115,14 +114,14 @@ def marts(sample: Metrics) -> Iterator[psycopg.Connection]:
         yield connection
 
 
-def test_metrics_are_those_of_sql(sample, marts):
+def test_metrics_equal_plain_sql(sample, marts):
     [found] = sample.query(list(BY_SQL))
     expected = {name: float(marts.execute(sql).fetchone()[0]) for name, sql in BY_SQL.items()}
     assert {name: float(found[name]) for name in BY_SQL} == pytest.approx(expected, abs=1e-9)
     assert expected["ciris_mean_latest_capacity_7d"] != expected["ciris_mean_capacity_7d"]
 
 
-def test_dbt_wants_no_other_time_spine(sample):
+def test_dbt_accepts_the_time_spine_without_warning(sample):
     assert "Running with dbt" in sample.said_by_dbt and "time spine" not in sample.said_by_dbt
 
 
@@ -154,7 +153,7 @@ def test_a_score_stays_on_its_day_in_every_zone(sample, marts, zone):
         assert found[day] == (before, pytest.approx(mean, abs=1e-9))
 
 
-def test_agents_are_told_apart_by_their_labels(sample, marts):
+def test_agents_are_grouped_by_label(sample, marts):
     rows = sample.query(["ciris_mean_latest_capacity_7d"], "capacity_score__agent_label")
     [[n_agents]] = marts.execute(f"select count(distinct agent_id_hash) from {SCORES}").fetchall()
     assert len(rows) == len({row["capacity_score__agent_label"] for row in rows}) == n_agents

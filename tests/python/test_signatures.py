@@ -95,14 +95,14 @@ def test_a_flipped_bit_never_changes_what_is_verified(agent, trace, position, bi
 
 
 @given(st.binary(max_size=70))
-def test_base64_has_one_meaning(content):
+def test_every_base64_variant_decodes_to_the_same_bytes(content):
     for text in (base64.b64encode(content).decode(), base64.urlsafe_b64encode(content).decode()):
         for variant in {text, text.rstrip("=")}:
             assert base64_text.decode(variant) == content
 
 
 @given(st.text("ABab01+/-_= \n", max_size=12))
-def test_what_is_decoded_is_what_was_encoded(text):
+def test_accepted_base64_reencodes_to_the_same_text(text):
     try:
         content = base64_text.decode(text)
     except ValueError:
@@ -113,7 +113,7 @@ def test_what_is_decoded_is_what_was_encoded(text):
 
 
 @given(st.binary(min_size=32, max_size=32))
-def test_a_public_key_is_one_or_is_refused(content):
+def test_invalid_public_keys_are_refused(content):
     try:
         public_key(content)
     except ValueError:
@@ -123,7 +123,7 @@ def test_a_public_key_is_one_or_is_refused(content):
 
 
 @pytest.mark.parametrize("y", [0, 1, 2**255 - 20, 2**255 - 19, 2**255 - 18, 2**255 - 1])
-def test_points_by_which_anybody_could_sign_are_no_keys(y):
+def test_weak_keys_are_refused(y):
     for sign in (0, 1 << 255):
         with pytest.raises(ValueError, match="no point"):
             public_key((y | sign).to_bytes(32, "little"))
@@ -149,7 +149,7 @@ def mutated(source: random.Random) -> bytes:
     return bytes(content)
 
 
-def test_nothing_crashes_the_reader():
+def test_random_input_does_not_crash_the_reader():
     """Any input gives rows and problems, within bounded memory."""
     source = random.Random(20260601)
     for number in range(CASES):
@@ -187,7 +187,7 @@ def test_any_value_in_any_field_is_read_or_rejected(value, name):
 
 
 @given(st.lists(st.dictionaries(names, json_values), max_size=4))
-def test_taken_apart_a_batch_is_the_same(events):
+def test_batch_split_into_events_equals_the_whole(events):
     whole = {"a": [{"events": [1]}], "events": events, "b": '"events": [{]'}
     text = json.dumps(whole).encode()
     pieces = take_apart(text)
@@ -269,7 +269,7 @@ SHAPES: list[tuple[str, Generation, Callable[[dict[str, Any]], object]]] = [
 @pytest.mark.parametrize(
     ("shape", "generation", "change"), SHAPES, ids=[f"{s[0]}, {s[1].rule}" for s in SHAPES]
 )
-def test_trace_sent_otherwise_than_signed_verifies(shape, generation, change):
+def test_trace_that_differs_permissibly_from_signed_form_verifies(shape, generation, change):
     """The engine verifies most of these forms. Empty data is sent by agents, but not signed."""
     agent = agent_of(generation)
 

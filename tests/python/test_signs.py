@@ -83,7 +83,7 @@ def signs_by_agent(connection: psycopg.Connection, as_of) -> dict[str, set[str]]
 
 
 @pytest.mark.parametrize("manipulation", MANIPULATIONS, ids=lambda manipulation: manipulation.name)
-def test_each_way_to_polish_leaves_its_sign(connection, agents, manipulation):
+def test_each_manipulation_raises_its_red_flag(connection, agents, manipulation):
     agent = agents[POLISHED[manipulation.name]]
     found = signs_by_agent(connection, END)
     expected = set() if manipulation.sign is None else {manipulation.sign}
@@ -93,7 +93,7 @@ def test_each_way_to_polish_leaves_its_sign(connection, agents, manipulation):
         assert found[agent] == set()
 
 
-def test_honest_agents_have_none_and_nobody_has_before(connection, agents):
+def test_honest_agents_and_times_before_manipulation_raise_no_red_flag(connection, agents):
     honest = {agents[pathology] for pathology in HONEST}
     assert not honest & signs_by_agent(connection, END).keys()
     assert signs_by_agent(connection, min(BEGUN.values()) - timedelta(days=1)) == {}
@@ -216,7 +216,7 @@ def expected_signs(
 
 
 @pytest.mark.parametrize("window_days", [7, 30])
-def test_counted_signs_are_those_of_the_text(connection, window_days):
+def test_red_flags_equal_those_computed_from_the_source(connection, window_days):
     """The expected values are computed from the source traces that count."""
     with connection.cursor(row_factory=dict_row) as cursor:
         rows = pd.DataFrame(
@@ -256,7 +256,7 @@ def test_counted_signs_are_those_of_the_text(connection, window_days):
     }
 
 
-def test_a_row_says_what_it_compares(connection):
+def test_red_flag_names_its_comparison(connection):
     rows = connection.execute("select * from fct_record_signs").fetchall()
     assert {row["sign"] for row in rows} == {manipulation.sign for manipulation in MANIPULATIONS} - {None}
     for row in rows:
@@ -304,8 +304,7 @@ def of_plausibility(commonest: int, n: int) -> dict[str, int]:
 REPEATED = "Of 100 traces 21 pairs have the same plausibility, alignment and coherence, 3.1 times what chance gives; "
 JUDGED = {
     # With 100 traces and a baseline of 0 in 99, the expected mean is 1. The probability of 7 or more is 0.000083, of
-    # 6 or more
-    # 0.00059. The second agent does not exceed its baseline (mean 3.5); the last one has only 2.
+    # 6 or more 0.00059. The second agent does not exceed its baseline (mean 3.5); the last one has only 2.
     "unreported against the own baseline": (
         [of_success(100, 7, 99), of_success(100, 3, 200, 6), of_success(100, 6, 99), of_success(50, 2, 9999)],
         {(0, "unreported", "action_success"): (0.07, 0, "own_baseline", 2.6800478074094127)},
@@ -324,8 +323,7 @@ JUDGED = {
         "3 new signing keys in 7 days; its own baseline: 0.0 in as many traces.",
     ),
     # A single occurrence is enough, whatever the baseline. Occurrences in the baseline alone raise nothing. The
-    # comparison
-    # value is the baseline's count for as many traces.
+    # comparison value is the baseline's count for as many traces.
     "what no honest agent has": (
         [
             {
@@ -344,8 +342,7 @@ JUDGED = {
         "idma_fragility_flag is missing in 1 of 50 traces whose components hold it.",
     ),
     # 21 pairs are 3.09 times chance, more than twice the median of 1.473; 20 pairs are 2.95 times. The third agent
-    # has one
-    # trace too few, the fourth only 9 pairs.
+    # has one trace too few, the fourth only 9 pairs.
     "repeated records": (
         [
             *(of_pairs(21), of_pairs(20), of_pairs(90, 99), of_pairs(9, alone=9), of_pairs(10)),
@@ -364,16 +361,14 @@ JUDGED = {
     # In the whole fleet scores are correlated: five times chance, but less than twice the median.
     "repeated by the whole fleet": ([of_pairs(34), of_pairs(20), of_pairs(20)], {}, None),
     # The median of agents with at least 30 traces is 0.25. The first is 25 points above it, the second 5. The third
-    # has 9 of
-    # 9 traces; the last has too few traces for the median.
+    # has 9 of 9 traces; the last has too few traces for the median.
     "constant value": (
         [of_plausibility(*counts) for counts in [(20, 40), (12, 40), (9, 9), (8, 40), (8, 40), (10, 20)]],
         {(0, "constant_value", None): (0.5, 0.25, "fleet_median", 3.0860669992418384)},
         "20 of 40 traces have the same plausibility (50.0 %); the fleet's median: 25.0 %.",
     ),
     # From 14 traces a day to 29. A baseline of less than 7 days is not used; the fleet's median of two equal agents
-    # is not
-    # exceeded.
+    # is not exceeded.
     "volume jump": (
         [
             {"n_traces": 202, "n_trivial": 101, "baseline_n_trivial": 20, "baseline_days": 7.0},
@@ -438,5 +433,5 @@ def wrong_judgements() -> Iterator[str]:
             yield f"{name}: {found[0].message}"
 
 
-def test_signs_are_judged_at_the_edges_of_their_rules():
+def test_red_flags_at_the_edges_of_their_rules():
     assert list(wrong_judgements()) == []

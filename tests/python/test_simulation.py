@@ -253,7 +253,7 @@ def test_a_load_that_fails_leaves_nothing_behind(pg_connection: psycopg.Connecti
 # --- the sample ------------------------------------------------------------------------------------------------------
 
 
-def test_the_sample_is_what_its_arguments_give(tmp_path: Path) -> None:
+def test_sample_equals_a_new_simulation(tmp_path: Path) -> None:
     write_sample(tmp_path)
     shipped = Path(simulation.__file__).parent / "sample_files"
     assert {path.name for path in shipped.iterdir()} == {path.name for path in tmp_path.iterdir()}

@@ -58,11 +58,11 @@ def judge(database: Database, *models: str) -> None:
     assert outcome.succeeded, outcome.said
 
 
-def test_nothing_new(published):
+def test_run_without_new_traces_checks_nothing_again(published):
     assert judged_from(published, as_of=PUBLISHED) == PUBLISHED.replace("Z", "+00:00")
 
 
-def test_a_new_day_alone(published):
+def test_run_with_a_new_day_checks_only_that_day(published):
     assert judged_from(published) == PUBLISHED.replace("Z", "+00:00")
 
 
@@ -108,7 +108,7 @@ def write_all_rows_anew(connection: psycopg.Connection) -> None:
         (write_all_rows_anew, {}),
     ],
 )
-def test_what_concerns_every_trace(
+def test_change_that_affects_all_traces_checks_the_whole_window(
     published, change: Callable[[psycopg.Connection], None], variables: dict[str, str]
 ):
     with published.connect() as connection:
@@ -126,7 +126,7 @@ def test_what_concerns_every_trace(
         pytest.param(("int_trace_verdicts",), id="verdicts alone"),
     ],
 )
-def test_a_row_that_came_and_went_unseen(published, models):
+def test_row_seen_only_by_an_unpublished_run_is_checked_again(published, models):
     """Between two complete runs, a third one checked the row or read the source with it."""
     comer = "trace_id = 'came-and-went'"
     with published.connect() as connection:
@@ -142,7 +142,7 @@ def test_a_row_that_came_and_went_unseen(published, models):
     assert n == 0
 
 
-def test_a_late_row_at_the_time_of_one_that_went_is_counted(published):
+def test_late_row_that_replaces_a_deleted_row_is_counted(published):
     """Before the restatement window a row of one agent is deleted, and a row of another agent with the same time is
     added."""
     replaced = f"""
@@ -199,7 +199,7 @@ def unjudged(connection: psycopg.Connection) -> list[tuple]:
     ("happened", "gone_until"),
     [(die, "2026-06-12"), (die, "2026-06-15"), (rescore, "2026-06-12"), (upgrade, "2026-06-12")],
 )
-def test_traces_that_vanish_from_the_start_of_the_lookback(
+def test_deleted_traces_at_start_of_restatement_window_are_noticed(
     published, happened: Callable[[Database], None], gone_until: str
 ):
     """All traces of its first day, or of the whole window, are deleted, so no source row is left in these periods."""
@@ -213,7 +213,7 @@ def test_traces_that_vanish_from_the_start_of_the_lookback(
         assert unjudged(connection) == []
 
 
-def test_a_table_that_moves_is_not_read_where_it_went(published):
+def test_moved_source_table_is_not_read_in_its_new_schema(published):
     """The table moves to a schema that is first in the search path. Definitions of views show the same name as
     before."""
     with published.connect() as connection:
@@ -234,7 +234,7 @@ def test_a_table_that_moves_is_not_read_where_it_went(published):
         assert unjudged(connection) == []
 
 
-def test_traces_that_vanish_from_the_start_of_the_lookback_by_hours(published):
+def test_deleted_traces_at_start_of_restatement_window_are_noticed_by_hour(published):
     """A period of an hour can have a single trace."""
     hourly = {"ciris_scoring_period": "hour"}
     with published.connect() as connection:
@@ -263,7 +263,7 @@ CHANGES_OF_CODE = {
 }
 
 
-def test_changed_code_is_judged_again(published, tmp_path: Path):
+def test_changed_code_checks_traces_again(published, tmp_path: Path):
     """A macro, the staging model and a seed are changed one after the other; no trace is added."""
     project = tmp_path / "project"
     copy_project(REPOSITORY, project)

@@ -214,7 +214,7 @@ def compiled_guard() -> sql.SQL:
     return sql.SQL(template.render())
 
 
-def test_json_is_read_where_jsonb_takes_it(embedded_postgres: Server, system_postgres: Server) -> None:
+def test_is_readable_json_agrees_with_jsonb(embedded_postgres: Server, system_postgres: Server) -> None:
     """Compared with pg_input_is_valid of PostgreSQL 18. The macro gives the same result on both servers."""
     drawn: list[str] = [*NUMBERS]
 

@@ -1,13 +1,10 @@
 """Tests that the specification's SQL examples give the published values where both mean the same.
 
 The examples count raw rows: also duplicates, uncleaned values and rows after the as-of. Their window excludes its
-start
-(`>`), and they select agents by name. A score is compared only if none of this matters: the window has no duplicate,
-no
-repaired row and no row at its edge, and all its rows have one name that no other agent has. The examples are read
-from
-the document; only `NOW()` is replaced. In the test, `cirislens.covenant_traces` is a view of the sample's rows before
-the as-of.
+start (`>`), and they select agents by name. A score is compared only if none of this matters: the window has no
+duplicate, no repaired row and no row at its edge, and all its rows have one name that no other agent has. The
+examples are read from the document; only `NOW()` is replaced. In the test, `cirislens.covenant_traces` is a view of
+the sample's rows before the as-of.
 """
 
 from __future__ import annotations
@@ -90,7 +87,9 @@ def comparable(connection: psycopg.Connection) -> dict:
 
 
 @pytest.mark.parametrize(("heading", "column", "component"), EXAMPLES)
-def test_the_specifications_sql_gives_the_same(connection, comparable, heading, column, component):
+def test_sql_of_the_specification_gives_the_published_values(
+    connection, comparable, heading, column, component
+):
     query = specification_query(f"### SQL Example: {heading}")
     published = {
         (row["agent_id_hash"], row["as_of"]): row["component_value"]

@@ -100,7 +100,7 @@ def test_a_second_run_skips_static_nodes_and_publishes_the_same(states, database
     } == set()
 
 
-def test_static_nodes_say_nothing_of_a_run(database, build, monkeypatch):
+def test_static_nodes_do_not_depend_on_the_run(database, build, monkeypatch):
     """Their SQL does not depend on the as-of or on the state of the previous run."""
     names = [node.name for node in build.manifest.nodes.values() if is_static(node)]
 
@@ -153,7 +153,7 @@ CHANGES = {
 }
 
 
-def test_a_change_in_the_database_has_all_built(build):
+def test_change_in_the_database_builds_all_nodes(build):
     with connect(build.project) as connection:
         assert skips(connection, build)
         for name, change in CHANGES.items():
@@ -163,7 +163,7 @@ def test_a_change_in_the_database_has_all_built(build):
         assert skips(connection, build)
 
 
-def test_a_change_of_code_or_variables_has_all_built(database, tmp_path, monkeypatch):
+def test_change_of_code_or_variables_builds_all_nodes(database, tmp_path, monkeypatch):
     """A file of each kind, a variable and the readers of the marts are changed."""
     folder = tmp_path / "project"
     copy_project(REPOSITORY, folder)
@@ -192,7 +192,7 @@ def test_a_change_of_code_or_variables_has_all_built(database, tmp_path, monkeyp
     assert len(set(found)) == len(found)
 
 
-def test_a_run_that_dies_after_a_view_was_dropped_is_healed_by_the_next(states, database):
+def test_view_dropped_by_a_run_that_died_is_rebuilt(states, database):
     with database.connect() as connection:
         connection.execute(f"drop view {SCHEMA}.fct_score_changes")
         connection.execute(trigger(".fct_fleet_capacity", "raise exception 'the disk is full';"))
@@ -202,7 +202,7 @@ def test_a_run_that_dies_after_a_view_was_dropped_is_healed_by_the_next(states, 
     assert marts(database, without=RUN_TIMES) == states.expected
 
 
-def test_a_view_that_goes_while_a_run_is_at_work_is_there_after_the_next(states, database):
+def test_view_dropped_during_a_run_is_rebuilt_by_the_next(states, database):
     """The view disappears after its tests, which the run skipped. The run must not record its absence as the normal
     state."""
     drop = f"""

@@ -60,7 +60,7 @@ def fleet(embedded_postgres: Server, tmp_path_factory: pytest.TempPathFactory) -
 @pytest.mark.parametrize(
     ("death", "command"), CASES, ids=[f"{death}, then {command}" for death, command in CASES]
 )
-def test_what_comes_next_is_right_or_refused_with_a_command_that_works(
+def test_command_after_a_run_that_died_succeeds_or_names_a_working_remedy(
     fleet: Fleet, death: Death, command: str
 ) -> None:
     assert wrong_after(fleet, death, command) == []
@@ -89,7 +89,7 @@ def test_after_a_failed_blocking_test_no_part_is_built_and_retry_publishes_all(f
     assert published(marts(database)) == before
 
 
-def test_a_run_that_a_backfill_made_first_counts_for_what_is_final(fleet: Fleet) -> None:
+def test_backfill_after_a_dead_run_keeps_scores_final(fleet: Fleet) -> None:
     """The cutoff of this run is 3 days before the as-of that was published earlier."""
     die(fleet, Death("an increment", "fct_capacity_scores"))
     assert go_on(fleet, "rescore") is None

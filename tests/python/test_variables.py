@@ -103,7 +103,7 @@ def test_a_wrong_value_is_refused(published, name, value):
 
 
 @pytest.mark.parametrize("value", ["false", "False", 0])
-def test_permission_given_as_text_or_number_is_no_permission(published, value):
+def test_allow_rescoring_must_be_a_boolean(published, value):
     expected = f"ciris_allow_rescoring is {shown(value)}, but must be true or false, without quotes"
     before, rows = built(published), marts(published)
     variables = {"ciris_as_of": NEWEST, "ciris_allow_rescoring": value}
@@ -169,5 +169,5 @@ def test_unknown_names_are_found_wherever_a_root_project_writes_them():
     }
 
 
-def test_what_ciris_scoring_sets_is_known():
+def test_variables_set_by_ciris_scoring_are_known():
     assert VARIABLES.keys() >= SET_BY_US

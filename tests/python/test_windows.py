@@ -76,7 +76,7 @@ def test_two_runs_on_the_same_data_compute_the_same_rows(database, connection):
 @pytest.mark.parametrize(
     ("chunk_agents", "read_agents", "block_periods"), [(1, 2, 4000), (2, 3, 3), (100, 1, 1), (1, 100, 5)]
 )
-def test_neither_chunks_nor_blocks_change_a_bit(
+def test_chunks_and_blocks_do_not_change_results(
     database, connection, chunk_agents, read_agents, block_periods, monkeypatch
 ):
     module = "ciris_scoring.statistics.one_pass"

@@ -44,7 +44,7 @@ for command in commands:
         ),
     ],
 )
-def test_the_core_does_without_the_extra(
+def test_core_works_without_extras(
     database: Database, extra: str, room: str, missing: list[str], commands: list[list[str]]
 ) -> None:
     given = json.dumps([room, missing, commands])

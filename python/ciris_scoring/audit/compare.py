@@ -184,9 +184,8 @@ def _agents_of_keys(
     """Return the agent of each key. A key may sign for one agent only.
 
     If the files have traces of several agents for one key, it is the agent for which the database has verified
-    traces,
-    otherwise the first in the files. The order of the files alone must not decide, because they may have been loaded
-    in another order.
+    traces, otherwise the first in the files. The order of the files alone must not decide, because they may have been
+    loaded in another order.
     """
     agents: dict[str, list[str]] = {}
     for key_id, agent in uses:
@@ -383,8 +382,7 @@ def _name_contents(connection: psycopg.Connection) -> None:
 
 def _match(connection: psycopg.Connection) -> None:
     """Pair the traces of files and database by the columns of `_MATCHES`. Each trace is paired at most once. If
-    several
-    traces have equal values, they are paired in the order of time.
+    several traces have equal values, they are paired in the order of time.
     """
     query = """
         with raw_left as (

@@ -41,8 +41,7 @@ def run_from_batches(
     """Load batches and score them. Return whether all traces were loaded and verified.
 
     If no as-of is given, it is the end of the period that contains the newest trace, or of the previous period if
-    that
-    one is not over.
+    that one is not over.
 
     :raises CirisError: loading or scoring failed for an expected reason.
     """

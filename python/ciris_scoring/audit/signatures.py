@@ -78,8 +78,7 @@ class Rule(NamedTuple):
         """Yield the bytes that the agent may have signed, each with the components in them.
 
         There are several possibilities. The agent may have sent empty values that it did not sign, and the agent's
-        engine
-        adds missing fields and ignores unknown fields.
+        engine adds missing fields and ignores unknown fields.
 
         :raises ValueError: the rule cannot encode a value of the trace.
         """

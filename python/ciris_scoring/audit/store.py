@@ -313,8 +313,7 @@ class Store:
 
     def _write_traces(self, n_incoming: int) -> tuple[int, int, list[Found]]:
         """Write traces and verification results. Return the numbers of new and of replaced traces, and the traces
-        that
-        conflict with a different content of the same trace.
+        that conflict with a different content of the same trace.
 
         :param n_incoming: number of incoming traces without replays.
         """

@@ -78,12 +78,10 @@ def find(marts: Marts, text: str) -> Found:
     """Find the agents that match a text.
 
     The text can be a complete hash, a label from the marts, a name, the beginning of a hash, or a name followed by a
-    hash
-    as in "Link (4107c26f)". In the last form only the hash is compared. The rules of precedence are:
+    hash as in "Link (4107c26f)". In the last form only the hash is compared. The rules of precedence are:
 
     1. Complete hashes, labels and current names have the same precedence, because agents choose their names and
-    hashes
-    themselves. A text that is the hash of one agent and the name of another is ambiguous.
+    hashes themselves. A text that is the hash of one agent and the name of another is ambiguous.
     2. A complete hash or a label takes precedence over the beginning of a hash.
     3. A complete hash, a label or a current name takes precedence over a former name. ``Found.note`` then lists the
     agents that had the name.

@@ -12,9 +12,8 @@ class Publication:
     """Publication of scores that the marts contain."""
 
     identity: str
-    """Identifier of the publication: the run that wrote it and the runs that were refused since.
-    It is random while a run is at work or after a run that died, because evidence and run log then change without a
-    new publication.
+    """Identifier of the publication: the run that wrote it and the runs that were refused since. It is random while a
+    run is at work or after a run that died, because evidence and run log then change without a new publication.
     """
     scored_at: datetime | None
     """Time when the newest score was computed, or None if there is no score."""

@@ -68,8 +68,7 @@ def unfinished(marts: Marts) -> Attempt | None:
 
 def last_run(marts: Marts) -> Attempt | None:
     """Read the newest run that was meant to publish scores and was not refused. Return None if there is none, or if
-    the
-    role has no right to read the run log.
+    the role has no right to read the run log.
 
     :raises psycopg.Error: the database cannot be read.
     """

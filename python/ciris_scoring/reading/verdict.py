@@ -39,8 +39,7 @@ AS_OF_MEANT = """
         )
 """
 """CTE `meant`: the as-of whose alerts to read. It is the given as-of, except at the newest one with scores: then it
-is
-the newest as-of with alerts, because a later run that scored no agent can raise alerts too.
+is the newest as-of with alerts, because a later run that scored no agent can raise alerts too.
 """
 
 

@@ -362,8 +362,7 @@ def limits(periods, facts, as_of, window, icc, cv, p, per_day=1, begun=None):
     """Return scores, confidence bounds, components (value, low, high), design effects and interval driver of a row.
 
     The bounds of the score combine component bounds at 1.645 on the worse side. Published bounds of factors and
-    components
-    are at 1.96.
+    components are at 1.96.
     """
     begun = begun or counted(periods, as_of, window, p, per_day)
     row = (periods, facts, as_of, window, icc, cv, p, per_day, begun)

@@ -297,8 +297,7 @@ def _readable(value: Any) -> bool:
     """scoring.md §2: return whether ``jsonb`` can store a value.
 
     Reading: JSON that ``jsonb`` cannot store counts as absent. It contains U+0000, half of a surrogate pair, or a
-    number
-    with more than 131072 digits before the decimal point or 16383 after it.
+    number with more than 131072 digits before the decimal point or 16383 after it.
     """
     waiting = [value]
     while waiting:
@@ -1400,8 +1399,7 @@ def _worse_events(
     fleet: Fleet, name: str, end: int, window: Window, row: Mapping[str, Any], cv: float
 ) -> float | None:
     """certainty.md §4, episode: return the worse of hours and deferral quality in the window, or None if neither is
-    worse
-    than on the days before the window.
+    worse than on the days before the window.
     """
     parts = row["components"]
     start = end - window.window_days * _DAY
@@ -1440,8 +1438,7 @@ def alerts(fleet_limits: FleetLimits, as_ofs: list[datetime], windows=REFERENCE_
 
     Reading of ``value``: the capacity_score (low_capacity); the number of gaps, rewinds and duplicates in the window
     (broken_chain); D (falling); hours or quality in the window (episode); the number of traces in the W before the
-    silent
-    days (silent).
+    silent days (silent).
     """
     fleet = fleet_limits.fleet
     p = fleet.parameters
@@ -1511,8 +1508,7 @@ def data_quality(
     """scoring.md §8: return the data quality counts by agent or None, start of the period or None, and issue.
 
     Reading: a row with a missing, blank or oversized agent_id_hash is counted only once, as such. A deferral without
-    a
-    status has an unknown status.
+    a status has an unknown status.
     """
     period_us, run_end = _PERIODS[period], _run_end(run_as_of, period)
     source = _read(traces or [], run_end)
@@ -1547,8 +1543,7 @@ def data_quality(
 
 def fleet_coherence_hourly(traces, run_as_of: datetime) -> dict[datetime, dict]:
     """scoring.md §7: return, by UTC hour, mean and sample standard deviation over agents of their mean
-    coherence_level,
-    and the number of agents that have one.
+    coherence_level, and the number of agents that have one.
 
     ``run_as_of`` is truncated to a whole hour.
     """

@@ -26,8 +26,7 @@ class Settings:
     """Origins whose web pages may read answers (CORS)."""
     local_names_only: bool = True
     """Whether to answer only requests for a loopback host. This protects against DNS rebinding, by which a web page
-    could
-    read the server under a host name of its own.
+    could read the server under a host name of its own.
     """
     connections: int = 8
     statement_timeout: float = 15

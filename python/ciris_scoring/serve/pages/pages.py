@@ -79,8 +79,7 @@ def message_page(heading: str, lines: Sequence[str], links: Links | None = None,
 
     :param lines: paragraphs of the message.
     :param more: optional values: `choices` (agents to link to), `ways` (other links by their text), `way_back` (link
-    to
-    the fleet), and `as_of` and `window_days` of the navigation's links.
+    to the fleet), and `as_of` and `window_days` of the navigation's links.
     """
     values: dict[str, Any] = {"choices": (), "ways": {}, "way_back": None, **more}
     return _without_scores("message.html", links, heading=heading, lines=lines, **values)
@@ -201,8 +200,7 @@ def _of_scores(show: Callable[..., str], own_links: Links | None = None) -> Call
     The decorated function takes a connection, the relations and the page's own arguments. Optional arguments are the
     window (default: the shortest), the as-of (the newest), the days of history, the threshold (that of the published
     verdicts), the links (those of a server), and the time for texts like "2 hours ago" (now). It raises psycopg.Error
-    if
-    the database returns an error, and Instead if the requested score does not exist or the agent is ambiguous.
+    if the database returns an error, and Instead if the requested score does not exist or the agent is ambiguous.
     """
 
     @wraps(show)
