@@ -161,7 +161,7 @@ def published(sample_copy: Database) -> Iterator[Any]:
         connection.execute(
             f"""
             create schema template;
-            -- States of several parameter sets side by side.
+            -- The key would forbid rows of several parameter sets.
             alter table {SCHEMA}.dim_scoring_parameters drop constraint dim_scoring_parameters_pkey;
             create table template.scores as select * from {SCHEMA}.fct_capacity_scores limit 1;
             create table template.parameters as select * from {SCHEMA}.dim_scoring_parameters;
