@@ -477,7 +477,7 @@ def _replay_comparisons(trace: Trace) -> list[bool]:
     """scoring.md §4: return the results of comparisons 1 to 3 that are made."""
     conscience, dma, action = trace.conscience_result, trace.dma_results, trace.action_result
     outcomes: list[bool | None] = [
-        # 1
+        # comparison 1
         _faculty_verdict(
             _key(conscience, "entropy_passed"),
             _key(conscience, "entropy_score"),
@@ -490,9 +490,9 @@ def _replay_comparisons(trace: Trace) -> list[bool]:
             _key(conscience, "coherence_threshold"),
             at_most=False,
         ),
-        # 2
+        # comparison 2
         _conscience_verdict(conscience),
-        # 3
+        # comparison 3
         _same_number(
             trace.csdma_plausibility_score,
             _first_present(

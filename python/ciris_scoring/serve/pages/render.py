@@ -36,7 +36,7 @@ LONGEST_HOURS = 720
 COLOUR = re.compile(r"#[0-9a-fA-F]{6}")
 LONG_COMPONENT = 20
 LONG_WORD = 16
-"""Length of a word in a name, in characters, from which it may be broken."""
+"""Words in a name may be broken if they have more characters than this."""
 NAME_WIDTH = 40
 """Maximum width of an agent's name in columns. Longer names are truncated."""
 UNSEEN = ("Cc", "Cf", "Zl", "Zp")
